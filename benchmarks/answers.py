@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from germane.testing import Asked
+from tests.server import Asked
 
 SIZE = 64
 _CHOICES: dict[str, list[Any]] = {"boolean": [False, True], "integer": [0, 1], "number": [0, 1]}

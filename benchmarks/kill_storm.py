@@ -25,7 +25,7 @@ from pathlib import Path
 from zlib import crc32
 
 from germane.ledger.store import SQLiteLedger
-from germane.testing import Act, Asked, ModelServer, storm
+from tests.server import Act, Asked, ModelServer, storm
 
 CONTEXTS = 10
 

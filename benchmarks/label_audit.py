@@ -102,7 +102,7 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> list[tuple[flo
         labels = [
             Label(item=task.item, kind=task.kind, answer=truth[task.item], scale="graded", who="nist",
                   queue="random", design=design)
-            for task, design in queue.drawn({})
+            for task, design in queue.drawn
         ]  # fmt: skip
         found, _ = corrections.with_labels(labels).of(summary)
         assert found is not None

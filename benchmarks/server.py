@@ -1,6 +1,6 @@
 """The one model server that every tool of a benchmark asks, in a process of its own on 127.0.0.1.
 
-It is `germane.testing.ModelServer` with answers to the peers' own prompts, embeddings, and a control line: each line
+It is `tests.server.ModelServer` with answers to the peers' own prompts, embeddings, and a control line: each line
 of JSON on its standard input sets the next run's behaviour (`latency`, `storm`, `record`) and is answered by one line
 that says what the run before it asked. `Server` is the other end of that line.
 """
@@ -21,8 +21,8 @@ from typing import Any, Self
 from zlib import crc32
 
 from benchmarks.answers import embeddings, responses, to_peer
-from germane.testing import Act, Asked, ModelServer, storm
-from germane.testing.wire import Connection
+from tests.server import Act, Asked, ModelServer, storm
+from tests.server.wire import Connection
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,10 +1,10 @@
 """The same eval file under the real AgentV and under germane, with the same model: both scores of every grader.
 
     npm install --prefix /tmp/agentv agentv@4.42.4
-    python scripts/beside_agentv.py /tmp/agentv/node_modules/.bin/agentv
+    python -m scripts.beside_agentv /tmp/agentv/node_modules/.bin/agentv
 
 prints the table of docs/coming-from.md and writes tests/fixtures/agentv/recorded.json, which the tests hold germane to:
-AgentV takes 800 MB of packages, too much for each run of them. The model is germane.testing's server.
+AgentV takes 800 MB of packages, too much for each run of them. The model is the tests' server.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from germane.testing import Act, ModelServer
-from germane.testing.asked import Asked
+from tests.server import Act, ModelServer
+from tests.server.asked import Asked
 
 FILES = Path(__file__).parents[1] / "tests" / "fixtures" / "agentv"
 JUDGE = "gpt-4o-mini"

@@ -16,7 +16,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from germane.evaluation.options import SETTINGS
+from germane.cli.verbs import VERBS, function_of
+from germane.flags import SETTINGS, flags_of
 from germane.graders.composite import Aggregator
 from germane.graders.field_accuracy import FieldRule
 from germane.graders.grader import CaseGrader
@@ -464,8 +465,8 @@ a grader is a gate on every case that has it. Why intervals: [compare.md](../com
 def config_page() -> str:
     """docs/reference/config.md."""
     rows = "\n".join(
-        f"| `{name}` | {' or '.join(_TOML[kind] for kind in setting.kinds)} | {setting.meaning} |"
-        for name, setting in SETTINGS.items()
+        f"| `{name}` | {' or '.join(_TOML[kind] for kind in flag.setting)} | `{flag.long}` | {flag.help_for('')} |"
+        for name, flag in SETTINGS.items()
     )
     return f"""# germane.toml
 
@@ -480,12 +481,31 @@ gates = ["mean(nDCG@10)>=0.7"]
 ledger = ".germane/ledger.sqlite"
 ```
 
-| setting | value | meaning |
-| --- | --- | --- |
+| setting | value | flag | meaning |
+| --- | --- | --- | --- |
 {rows}
 
 Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base URL, `NO_COLOR`. A URL in this file gets no key.
 """
+
+
+def commands_page() -> str:
+    """docs/reference/commands.md."""
+    parts = [
+        "# Commands, flag by flag\n",
+        MADE,
+        "What `germane COMMAND --help` prints. Exit codes of every command: 0 ok, 2 something in the input is wrong, 130 interrupted.",
+        "Arguments and flags may be mixed; `--flag=value` and `--flag value` are the same. Flags that germane.toml may set:",
+        "[config.md](config.md).\n",
+    ]
+    for verb in VERBS:
+        parts += [f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n"]
+        for flag in flags_of(verb):
+            shown = ", ".join(flag.spellings or [flag.spelling])
+            value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
+            parts.append(f"- `{shown}{value}`: {flag.help_for(verb)}")
+        parts.append("")
+    return "\n".join(parts)
 
 
 _TOML = {str: "text", list: "list of texts", int: "whole number", float: "number"}
@@ -555,6 +575,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "targets.md", targets_page()
     yield DOCS / "reference" / "gates.md", gates_page()
     yield DOCS / "reference" / "config.md", config_page()
+    yield DOCS / "reference" / "commands.md", commands_page()
 
 
 if __name__ == "__main__":

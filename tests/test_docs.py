@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import germane
-from germane.cli import app
 from germane.measures.measure import _REGISTRY
-from germane.testing import ModelServer
+from tests.command import invoke
+from tests.server import ModelServer
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {  # run by tests of their own, with what they say of their results
@@ -82,7 +81,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             command = (
                 f"run samples.jsonl -m '{measures}' --judge openai:gpt-4o-mini -o germane-reports/{name}"
             )
-            assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+            assert invoke(*shlex.split(command)).code == 0
         yield tmp_path
 
 
@@ -99,9 +98,9 @@ def run_line(line: str) -> None:
         f"{line!r} is no command of germane: mark its block, <!-- not run: why -->"
     )
     stdin = shlex.split(piped)[1] if pipe else "0" * 60  # answers to label with
-    done = CliRunner().invoke(app, words[1:], input=stdin)
+    done = invoke(*words[1:], stdin=stdin)
     allowed = {int(code)} if code else {0, 1, 3}  # a gate may fail on what stands in for a model
-    assert done.exit_code in allowed, (line, done.output, done.exception)
+    assert done.code in allowed, (line, done.out, done.err)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE and blocks(page)])

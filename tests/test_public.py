@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import germane
 from germane import errors
 from germane.errors import GermaneError
@@ -24,12 +26,13 @@ def test_the_tree_of_errors_is_drawn() -> None:
     assert all(c.__name__ in (errors.__doc__ or "") for c in classes)
 
 
-def test_help_loads_nothing_heavy() -> None:
-    """`germane --help` needs neither numpy nor an HTTP client nor YAML."""
+@pytest.mark.parametrize("words", ["--help", "run --help", "ledger prune --help"])
+def test_help_loads_nothing_heavy(words: str) -> None:
+    """Help needs neither numpy nor an HTTP client nor YAML."""
     code = (
-        "import sys, json\nsys.argv = ['germane', '--help']\nfrom germane.cli import main\n"
+        f"import sys, json\nsys.argv = ['germane', *{words.split()}]\nfrom germane.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print(json.dumps([m for m in ('numpy', 'httpx2', 'yaml', 'pydantic', 'sqlite3', 'asyncio') if m in sys.modules]))"
+        "print(json.dumps([m for m in ('numpy', 'rich', 'httpx2', 'yaml', 'pydantic', 'sqlite3', 'asyncio') if m in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(out.splitlines()[-1]) == []
@@ -42,7 +45,7 @@ def test_rank_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     code = (
         f"import sys, json\nsys.argv = ['germane', 'rank', {str(tmp_path / 'run')!r}, '--qrels', {str(tmp_path / 'gold')!r}]\n"
         "from germane.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = 'typer pydantic polars rich asyncio ssl germane.questions germane.judging germane.judges'.split()\n"
+        "heavy = 'pydantic polars rich asyncio ssl germane.questions germane.judging germane.judges'.split()\n"
         "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

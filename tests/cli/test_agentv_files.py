@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 from .conftest import Cli
 

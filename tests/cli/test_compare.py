@@ -4,14 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from germane import evaluate
-from germane.cli import app
-
-
-def invoke(*words: object) -> Result:
-    return CliRunner().invoke(app, list(map(str, words)))
+from tests.command import invoke
 
 
 @pytest.fixture
@@ -39,8 +34,8 @@ def test_compare_prints_writes_and_decides(reports: Path) -> None:
     files = [out / f"c.{end}" for end in ("json", "md", "tex", "csv", "txt")]
     words = [word for file in files for word in ("-o", file)]
     done = invoke("compare", reports / "a", reports / "b", "--margin", "RR: 0.02", *words)
-    assert done.exit_code == 1
-    assert "verdict  failed (exit code 1)" in done.stdout
+    assert done.code == 1
+    assert "verdict  failed (exit code 1)" in done.out
     assert json.loads((out / "c.json").read_text())["verdict"] == "fail"
     assert all(file.stat().st_size for file in files)
 
@@ -50,7 +45,7 @@ def test_long_names_of_reports_stand_above_the_table(reports: Path) -> None:
     a, b = "retrieval-set-20260101-000000", "retrieval-set-20260102-000000"
     for old, new in (("a", a), ("b", b)):
         (reports / old).rename(reports / new)
-    first, *lines = invoke("compare", reports / a, reports / b).stdout.splitlines()
+    first, *lines = invoke("compare", reports / a, reports / b).out.splitlines()
     assert first == f"new {b} against baseline {a}"
     assert any(line.split()[:3] == ["measure", "baseline", "new"] for line in lines)
 
@@ -58,7 +53,7 @@ def test_long_names_of_reports_stand_above_the_table(reports: Path) -> None:
 def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
     """The keys that scripts rely on; the difference is B minus A."""
     done = invoke("compare", reports / "a", reports / "b", "--json", "-m", "RR")
-    found = json.loads(done.stdout)
+    found = json.loads(done.out)
     assert {"schema_version", "passed", "exit_code", "systems", "comparisons", "only_in"} <= found.keys()
     assert (found["schema_version"], found["systems"]) == (1, ["a", "b"])
     (row,) = found["comparisons"]
@@ -72,9 +67,9 @@ def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
 def test_power_and_overlap_print_and_have_documents(reports: Path) -> None:
     """Over report folders; overlap over runs too."""
     done = invoke("power", reports / "a", reports / "b", "--detect", "0.1", "-m", "RR")
-    assert "RR: 20 queries" in done.stdout
-    assert json.loads(invoke("power", reports / "b", "--json").stdout)["measures"][0]["correlation"] == 0.5
-    assert "10 differ in the first 10" in invoke("overlap", reports / "a", reports / "b").stdout
+    assert "RR: 20 queries" in done.out
+    assert json.loads(invoke("power", reports / "b", "--json").out)["measures"][0]["correlation"] == 0.5
+    assert "10 differ in the first 10" in invoke("overlap", reports / "a", reports / "b").out
     run = reports / "run.trec"
     run.write_text("".join(f"q{n} Q0 good 1 2.0 x\nq{n} Q0 bad 2 1.0 x\n" for n in range(20)))
-    assert json.loads(invoke("overlap", run, reports / "a", "--json").stdout)["rbo"] == 1.0
+    assert json.loads(invoke("overlap", run, reports / "a", "--json").out)["rbo"] == 1.0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from germane.testing import ModelServer
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import ModelServer
 
 ROW = {"id": "q1", "query": "a", "qrels": {"d1": 1}, "contexts": [{"id": "d1", "text": "a b", "grade": 3}]}
 

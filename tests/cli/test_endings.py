@@ -130,7 +130,6 @@ def test_what_cannot_be_written_is_said_with_its_name(
     ("words", "said"),
     [
         (("report", "nowhere"), "there is no report folder nowhere"),
-        (("sweep", "nowhere"), "nowhere: there is no such file or folder"),
         (("ledger", "stats", "--ledger", "d.jsonl"), "if it never was a ledger: name another file"),
     ],
 )

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
-from germane.cli import app
 from germane.cli.init import shipped
+from germane.cli.verbs import VERBS
 from germane.evaluation.options import Options
 from germane.evaluation.run import run
 from germane.measures.measure import definitions
@@ -107,7 +106,7 @@ def test_the_skill_knows_every_measure() -> None:
 
 def test_every_command_of_the_skill_exists() -> None:
     """Verbs and flags."""
-    known = get_command(app).commands  # type: ignore[attr-defined]  # a group of commands
+    known = {verb.split()[0] for verb in VERBS}
     text = "".join(path.read_text() for path in SKILL.rglob("*.md"))
     for line in re.findall(
         r"germane ([a-z]+(?: --?[a-z-]+)*)", " ".join(re.findall(r"`(germane [^`]+)`", text))

@@ -14,8 +14,9 @@ from germane import evaluate
 from germane.errors import LedgerError
 from germane.judges import LLMJudge
 from germane.ledger.store import SQLiteLedger
-from germane.testing import ModelServer
-from tests.cli.conftest import Ran, write_jsonl
+from tests.cli.conftest import write_jsonl
+from tests.command import Ran
+from tests.server import ModelServer
 
 KEY = {"OPENAI_API_KEY": "test"}
 COUNT = 500

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from germane.cli import main
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 from .conftest import Cli
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from germane.testing import Act, ModelServer
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import Act, ModelServer
 
 SECRET = "sk-very-secret-0123"
 

@@ -8,7 +8,8 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from tests.cli.conftest import Cli, Ran, write_jsonl
+from tests.cli.conftest import Cli, write_jsonl
+from tests.command import Ran
 
 ROWS = [
     {
@@ -198,7 +199,7 @@ def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--queue", "best"), "write random or stratified or targeted"),
+        (("--queue", "best"), "write random or targeted"),
         (("--kind", "support"), "no claims to label"),
         (("--import", "none.csv"), "there is no file"),
         (("--guideline", "none.md"), "cannot be read"),

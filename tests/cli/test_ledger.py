@@ -322,21 +322,6 @@ def test_a_prune_that_fits_nothing_says_what_there_is(inside: Cli, ledger: Path)
     assert count(ledger) == 9
 
 
-def test_a_prune_on_a_full_disk_says_that_it_deleted(tmp_path: Path) -> None:
-    """The file cannot be written anew, but the answers are gone: exit 0 and a warning."""
-    large = [replace(answer(n), answer={"text": "x" * 3000}) for n in range(1, 28)] * 15
-    with SQLiteLedger(tmp_path / "l.sqlite") as made:
-        made.put([replace(one, key=f"{n:032x}") for n, one in enumerate(large)])
-        made.put([replace(answer(0, kind="claims"), key="f" * 32)])
-    prune = "ledger prune --kind claims --ledger l.sqlite"
-    limited = f"ulimit -f 1500; exec {sys.executable} -m germane {prune}"
-    done = subprocess.run(["sh", "-c", limited], cwd=tmp_path, capture_output=True, check=False, timeout=60)
-    assert b"1 judgements were deleted" in done.stderr
-    assert b"warning: the file keeps its size" in done.stderr
-    assert done.returncode == 0
-    assert count(tmp_path / "l.sqlite") == len(large)
-
-
 def test_a_ledger_where_nobody_can_write_is_read(ledger: Path) -> None:
     """Stats, export and check work in a folder and on a file that are read-only, and leave them as they are."""
     folder = Path(tempfile.mkdtemp())

@@ -10,9 +10,9 @@ import pytest
 
 from germane.ledger.store import SQLiteLedger
 from germane.reports.schema import document_schema
-from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import Act, ModelServer, by_overlap
 
 KEY = {"OPENAI_API_KEY": "test"}
 
@@ -268,5 +268,5 @@ def test_infinity_is_no_setting(inside: Cli, data: Path, flag: str) -> None:
         for more in ([], ["--dry-run"]):
             ran = inside(*words(data, server, flag, "inf", *more), env=KEY)
             assert ran.code == 2
-            assert f"'{flag}': inf is not possible" in ran.err
+            assert f"{flag}: 'inf' is not possible" in ran.err
         assert server.count == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 from .conftest import Cli
 

@@ -12,8 +12,8 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, PanelJudge, repeated
-from germane.testing import Act, Asked, ModelServer
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import Act, Asked, ModelServer
 
 ROW = {"id": "q1", "query": "what is it", "contexts": ["it is one"]}
 GRADES = {"m1": 3, "m2": 1, "m3": 3}

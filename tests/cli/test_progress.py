@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from germane.cli import main, printing
-from germane.testing import Act, Asked, ModelServer
+from tests.server import Act, Asked, ModelServer
 
 
 def run(

@@ -10,17 +10,16 @@ from pathlib import Path
 import polars
 import pytest
 import zstandard
-from typer.testing import CliRunner, Result
 
-from germane.cli import app
-from germane.errors import InputError
 from germane.evaluation.rank import DEFAULT_MEASURES
+from tests import command
+from tests.command import Ran
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 
 
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["rank", *(str(argument) for argument in arguments)])
+def invoke(*arguments: str | Path) -> Ran:
+    return command.invoke("rank", *arguments)
 
 
 @pytest.fixture
@@ -38,15 +37,15 @@ def files(tmp_path: Path) -> Path:
 def test_a_table_on_stdout_and_notes_on_stderr(files: Path) -> None:
     """Without a terminal the table is plain columns, each measure with its mean and what it rests on."""
     done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR P@1", "-m", "map")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == [
+    assert done.code == 0
+    assert done.out.splitlines() == [
         "measure    mean          interval  n/N",
         "RR       0.2500  0.0000 to 1.0000  2/2",
         "P@1      0.0000  0.0000 to 0.8419  2/2",
         "AP       0.2500  0.0000 to 1.0000  2/2",
     ]
     name = files / "bm25.run"
-    assert done.stderr.splitlines() == [
+    assert done.err.splitlines() == [
         f"note: {name}: 1 query of 2 with gold but without results, counted as 0 (--missing skip leaves them out): q2",
         f"note: {name}: 1 query with results but without gold, ignored: q9",
     ]
@@ -55,14 +54,14 @@ def test_a_table_on_stdout_and_notes_on_stderr(files: Path) -> None:
 def test_the_default_measures_are_those_of_the_help(files: Path) -> None:
     """No -m computes what the help says, Judged@10 among it."""
     done = invoke(files / "dense.jsonl", "--qrels", files / "gold", "--json")
-    assert list(json.loads(done.stdout)["measures"]) == DEFAULT_MEASURES.split()
-    assert DEFAULT_MEASURES in " ".join(invoke("--help").stdout.replace("│", " ").split())
+    assert list(json.loads(done.out)["measures"]) == DEFAULT_MEASURES.split()
+    assert DEFAULT_MEASURES in " ".join(invoke("--help").out.replace("│", " ").split())
 
 
 def test_every_query_on_demand(files: Path) -> None:
     """-q prints each query's values above the means."""
     done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR", "-q", "--missing", "skip")
-    assert done.stdout.splitlines() == [
+    assert done.out.splitlines() == [
         "query      RR",
         "q1     0.5000",
         "q2          -",
@@ -75,7 +74,7 @@ def test_every_query_on_demand(files: Path) -> None:
 def test_several_runs_are_several_systems(files: Path) -> None:
     """A column each, named by the file, every mean with its interval; the document holds their order."""
     done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "-q")
-    assert done.stdout.splitlines() == [
+    assert done.out.splitlines() == [
         "system  query      RR",
         "bm25    q1     0.5000",
         "bm25    q2     0.0000",
@@ -94,7 +93,7 @@ def test_several_runs_are_several_systems(files: Path) -> None:
 def test_one_json_document(files: Path) -> None:
     """--json prints the document that scripts rely on; scores come with -q."""
     done = invoke(files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--json", "-q")
-    assert json.loads(done.stdout) == {
+    assert json.loads(done.out) == {
         "cases": [],
         "schema_version": 1,
         "passed": True,
@@ -164,7 +163,7 @@ def test_one_json_document(files: Path) -> None:
     several = invoke(
         files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--json"
     )
-    document = json.loads(several.stdout)
+    document = json.loads(several.out)
     assert [system["system"] for system in document["systems"]] == ["bm25", "dense"]
     assert "measures" not in document
     assert "scores" not in document
@@ -184,25 +183,25 @@ def test_slices_by_what_is_known_of_the_queries(files: Path) -> None:
     )
     common = (files / "bm25.run", "--qrels", files / "gold", "-m", "RR")
     done = invoke(*common, "--queries", known, "--by", "lang")
-    assert done.stdout.splitlines()[-3:] == [
+    assert done.out.splitlines()[-3:] == [
         "slice    measure    mean          interval  n/N",
         "lang=de  RR       0.5000  0.0000 to 1.0000  1/1",
         "lang=en  RR       0.0000  0.0000 to 0.9750  1/1",
     ]
-    document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").stdout)
+    document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").out)
     assert [one["slice"] for one in document["slices"]] == ["lang=de", "lang=en"]
-    assert "give --queries FILE" in str(invoke(*common, "--by", "lang").exception)
-    assert "no sample has the tag" in str(invoke(*common, "--queries", known, "--by", "no").exception)
+    assert "give --queries FILE" in invoke(*common, "--by", "lang").err
+    assert "no sample has the tag" in invoke(*common, "--queries", known, "--by", "no").err
 
 
 def test_a_gate_decides_the_exit_code(files: Path) -> None:
     """--fail-under exits 1 below the limit, on every system, and says which."""
     common = ("--qrels", files / "gold", "-m", "RR", "--fail-under", "mean(RR)>=0.5")
-    assert invoke(files / "dense.jsonl", *common).exit_code == 0
+    assert invoke(files / "dense.jsonl", *common).code == 0
     failed = invoke(files / "dense.jsonl", files / "bm25.run", *common)
-    assert failed.exit_code == 1
-    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500;" in failed.stderr
-    document = json.loads(invoke(files / "bm25.run", *common, "--json").stdout)
+    assert failed.code == 1
+    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500;" in failed.err
+    document = json.loads(invoke(files / "bm25.run", *common, "--json").out)
     assert (document["passed"], document["exit_code"]) == (False, 1)
 
 
@@ -223,17 +222,17 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
 def test_what_the_user_can_mend_is_an_input_error(files: Path, arguments: list[str], message: str) -> None:
     """One message that says what is wrong; the program turns it into exit code 2."""
     done = invoke(files / "bm25.run", "--qrels", files / "gold", *arguments)
-    assert isinstance(done.exception, InputError)
-    assert message in str(done.exception)
+    assert done.code == 2
+    assert message in done.err
 
 
 def test_runs_of_one_name_are_told_apart(files: Path) -> None:
     """Two runs of one stem go by their file names; the same file twice is an error."""
     (files / "bm25.txt").write_bytes((files / "bm25.run").read_bytes())
     done = invoke(files / "bm25.run", files / "bm25.txt", "--qrels", files / "gold", "-m", "RR")
-    assert done.stdout.splitlines()[0].split() == ["measure", "bm25.run", "bm25.txt"]
+    assert done.out.splitlines()[0].split() == ["measure", "bm25.run", "bm25.txt"]
     again = invoke(files / "bm25.run", files / "bm25.run", "--qrels", files / "gold")
-    assert "the same run is given twice" in str(again.exception)
+    assert "the same run is given twice" in again.err
 
 
 def test_hostile_ids_do_not_steer_the_terminal(files: Path) -> None:
@@ -241,9 +240,9 @@ def test_hostile_ids_do_not_steer_the_terminal(files: Path) -> None:
     (files / "evil").write_text("q\x1b[2J[red] 0 b 1\n", encoding="utf-8")
     (files / "evil.run").write_text("q\x1b[2J[red] Q0 b 1 1 x\nq\x1b[2Jx Q0 b 1 1 x\n", encoding="utf-8")
     done = invoke(files / "evil.run", "--qrels", files / "evil", "-m", "RR", "-q")
-    assert done.exit_code == 0
-    assert "\x1b" not in done.stdout + done.stderr
-    assert "[red]" in done.stdout
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+    assert "[red]" in done.out
 
 
 def test_long_names_are_not_cut(files: Path) -> None:
@@ -252,20 +251,20 @@ def test_long_names_are_not_cut(files: Path) -> None:
     (files / "long").write_text(f"{query} 0 b 1\n", encoding="utf-8")
     (files / "long.run").write_text(f"{query} Q0 b 1 1 x\n", encoding="utf-8")
     done = invoke(files / "long.run", "--qrels", files / "long", "-m", "RR", "-q")
-    assert done.stdout.splitlines()[1] == f"{query}  1.0000"
+    assert done.out.splitlines()[1] == f"{query}  1.0000"
 
 
 def test_standard_input_is_a_run(files: Path) -> None:
     """`-` reads the run from standard input, gzipped or not."""
-    command = [sys.executable, "-m", "germane", "rank", "-", "--qrels", str(files / "gold"), "-m", "RR"]
-    done = subprocess.run(command, input=(files / "bm25.run").read_bytes(), capture_output=True, check=True)
+    words = [sys.executable, "-m", "germane", "rank", "-", "--qrels", str(files / "gold"), "-m", "RR"]
+    done = subprocess.run(words, input=(files / "bm25.run").read_bytes(), capture_output=True, check=True)
     assert done.stdout.splitlines()[1].split()[:2] == [b"RR", b"0.2500"]
 
 
 def test_trec_evals_own_test_through_the_command(files: Path) -> None:
     """The command prints trec_eval's averages."""
     done = invoke(TREC / "results.test", "--qrels", TREC / "qrels.test", "-m", "map ndcg_cut_10 P_30 bpref")
-    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == [
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == [
         "0.1785",
         "0.3016",
         "0.3333",
@@ -276,12 +275,12 @@ def test_trec_evals_own_test_through_the_command(files: Path) -> None:
 def test_as_trec_eval_prints_it(files: Path) -> None:
     """Three columns with tabs, the means last as query `all`; several runs are told apart by their runid."""
     done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR", "--trec", "-q")
-    assert done.stdout == "".join(
+    assert done.out == "".join(
         f"{'RR':<22}\t{query}\t{value}\n"
         for query, value in (("q1", "0.5000"), ("q2", "0.0000"), ("all", "0.2500"))
     )
     done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--trec")
-    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["bm25", "0.2500", "dense", "1.0000"]
+    assert [line.split("\t")[2] for line in done.out.splitlines()] == ["bm25", "0.2500", "dense", "1.0000"]
 
 
 def test_values_per_query_as_files(files: Path) -> None:
@@ -300,7 +299,7 @@ def test_values_per_query_as_files(files: Path) -> None:
         "-o",
         frame,
     )
-    assert done.exit_code == 0
+    assert done.code == 0
     assert table.read_text("utf-8").splitlines() == ["system,query,RR,P@1", ",q1,0.5,0.0", ",q2,,"]
     read = polars.read_parquet(frame)
     assert read.columns == ["system", "query", "RR", "P@1"]
@@ -344,7 +343,7 @@ def test_tables_for_papers(files: Path) -> None:
 def test_an_unknown_kind_of_file_is_refused_before_anything_is_read(files: Path) -> None:
     """The message names those that there are."""
     done = invoke(files / "none.run", "--qrels", files / "gold", "-o", files / "out.xls")
-    assert "rank writes no such file; name it .csv, .parquet, .md, .tex" in str(done.exception)
+    assert "rank writes no such file; name it .csv, .parquet, .md, .tex" in done.err
 
 
 def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
@@ -353,11 +352,11 @@ def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
     packed.write_bytes(zstandard.compress((files / "bm25.run").read_bytes()))
     (files / "gold.zst").write_bytes(zstandard.compress((files / "gold").read_bytes()))
     plain = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR")
-    assert invoke(packed, "--qrels", files / "gold.zst", "-m", "RR").stdout == plain.stdout
+    assert invoke(packed, "--qrels", files / "gold.zst", "-m", "RR").out == plain.out
     packed.write_bytes(packed.read_bytes()[:4] + b"no zstandard at all")
     damaged = invoke(packed, "--qrels", files / "gold", "-m", "RR")
-    assert isinstance(damaged.exception, InputError)
-    assert "damaged" in str(damaged.exception)
+    assert damaged.code == 2
+    assert "damaged" in damaged.err
 
 
 def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
@@ -367,11 +366,9 @@ def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
     packed = files / "run.parquet.zst"
     packed.write_bytes(zstandard.compress((files / "run.parquet").read_bytes()))
     done = invoke(packed, "--qrels", files / "gold", "-m", "RR")
-    assert done.stderr.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
+    assert done.err.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
     packed.write_bytes(zstandard.compress(b"PAR1 and nothing else"))
-    assert str(invoke(packed, "--qrels", files / "gold").exception).startswith(
-        f"{packed}: this is no Parquet"
-    )
+    assert invoke(packed, "--qrels", files / "gold").err.startswith(f"germane: {packed}: this is no Parquet")
 
 
 def test_a_line_without_an_end_is_an_error_before_it_fills_the_memory(tmp_path: Path) -> None:
@@ -406,12 +403,11 @@ def test_the_limit_of_a_line_can_be_set(files: Path, monkeypatch: pytest.MonkeyP
     (files / "long.jsonl").write_text(f"{row}\n{row.replace('q1', 'q2')}\n", encoding="utf-8")
     (files / "long.json").write_text(f"[{row}]", encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    assert invoke(files / "long.jsonl", *common).exit_code == 0
-    assert "long.jsonl:1: this line is longer than 1 MB" in str(
-        invoke(files / "long.jsonl", *common, "--max-line", "1").exception
-    )
-    assert invoke(files / "long.json", *common, "--max-line", "1").exit_code == 0
-    assert "no number of megabytes" in str(invoke(files / "gold", *common, "--max-line", "1e3").exception)
+    assert invoke(files / "long.jsonl", *common).code == 0
+    ran = invoke(files / "long.jsonl", *common, "--max-line", "1")
+    assert "long.jsonl:1: this line is longer than 1 MB" in ran.err
+    assert invoke(files / "long.json", *common, "--max-line", "1").code == 0
+    assert "no number of megabytes" in invoke(files / "gold", *common, "--max-line", "1e3").err
 
 
 def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
@@ -421,9 +417,9 @@ def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
     (files / "bad.run").write_text(good + "\n".join(faults) + "\nq2 Q0 c 1 1.0 t\n", encoding="utf-8")
     (files / "bad.gold").write_text("q1 0 b 1\nq1 0 b 2\nq2 0 c one\nq2 0 c 1\n", encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    lines = str(invoke(files / "bad.run", *common).exception).splitlines()
+    lines = invoke(files / "bad.run", *common).err.splitlines()
     assert lines[0] == (
-        f"{files / 'bad.run'}: 23 rows cannot be read; mend them, or leave them out with --on-bad-row skip:"
+        f"germane: {files / 'bad.run'}: 23 rows cannot be read; mend them, or leave them out with --on-bad-row skip:"
     )
     assert lines[1].startswith(f"  {files / 'bad.run'}:4: a run has 6 columns, this line 3")
     assert "bad.run:5: the score 'high' is not a number" in lines[2]
@@ -433,7 +429,7 @@ def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
     done = invoke(
         files / "bad.run", "--qrels", files / "bad.gold", "-m", "RR", "--on-bad-row", "skip", "--json"
     )
-    document = json.loads(done.stdout)
+    document = json.loads(done.out)
     assert document["measures"]["RR"]["mean"] == 0.75
     assert [note.splitlines()[0].partition(": ")[2] for note in document["notes"]] == [
         "2 rows that cannot be read are left out:",
@@ -457,10 +453,10 @@ def test_bad_rows_of_every_format(files: Path, name: str, text: str, bad: list[i
     """Each with its line, and the good ones count."""
     (files / name).write_text(text, encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    shown = str(invoke(files / name, *common).exception).splitlines()[1:]
+    shown = invoke(files / name, *common).err.splitlines()[1:]
     assert [int(line.split(":")[1]) for line in shown] == bad
     done = invoke(files / name, *common, "--on-bad-row", "skip")
-    assert done.stdout.splitlines()[1].split()[:2] == ["RR", "0.5000"]
+    assert done.out.splitlines()[1].split()[:2] == ["RR", "0.5000"]
 
 
 def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
@@ -477,10 +473,10 @@ def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
         '{"_id": "b", "title": "B", "text": "b"}\n', encoding="utf-8"
     )
     means = [
-        invoke(files / "bm25.run", "--qrels", files / gold, "-m", "RR").stdout.splitlines()[1].split()[1]
+        invoke(files / "bm25.run", "--qrels", files / gold, "-m", "RR").out.splitlines()[1].split()[1]
         for gold in ("gold", "beir", "beir/qrels/dev.tsv")
     ]
     assert means == ["0.2500", "0.2500", "1.0000"]
     (sample,) = read_samples(files / "beir")
     assert (sample.id, sample.query, sample.qrels) == ("q1", "What is b?", {"b": 1})
-    assert "name a file" in str(invoke(files / "bm25.run", "--qrels", files).exception)
+    assert "name a file" in invoke(files / "bm25.run", "--qrels", files).err

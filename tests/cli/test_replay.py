@@ -9,8 +9,9 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.testing import ModelServer
-from tests.cli.conftest import Cli, Ran, write_jsonl
+from tests.cli.conftest import Cli, write_jsonl
+from tests.command import Ran
+from tests.server import ModelServer
 
 ROWS = [
     {

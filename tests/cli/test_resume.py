@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from germane.ledger.store import SQLiteLedger
-from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import Act, ModelServer, by_overlap
 
 SAMPLES = 24
 CONTEXTS = 5

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from germane.testing import ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 from tests.cli.test_resume import committed, started, wait_for
+from tests.server import ModelServer, by_overlap
 
 KEY = {"OPENAI_API_KEY": "test"}
 

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 from germane import Report
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 from .conftest import Cli, write_jsonl
 

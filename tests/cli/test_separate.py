@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from germane.testing import ModelServer
 from tests.cli.conftest import Cli
+from tests.server import ModelServer
 
 PASSAGES = [{"text": "the tide is high at noon", "grade": 3}, {"text": "bread", "grade": 0}]
 ROW = {"id": "q1", "query": "high tide", "reference": "The tide is high at noon.", "contexts": PASSAGES}

@@ -13,9 +13,9 @@ import pytest
 from germane import Report, aevaluate
 from germane.judges.llm import LLMJudge
 from germane.ledger.store import SQLiteLedger
-from germane.testing import ModelServer
 from germane.types import Json
 from tests.cli.conftest import write_jsonl
+from tests.server import ModelServer
 
 SAMPLES, CONTEXTS = 60, 5
 ROWS = [

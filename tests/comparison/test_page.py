@@ -5,9 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from germane.cli import app
+from tests.command import invoke
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -23,7 +22,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         for line in text.splitlines():
             command, _, code = line.partition("# exit code ")
-            done = CliRunner().invoke(app, shlex.split(command)[1:])
-            assert done.exit_code == int(code or 0), (line, done.output, done.exception)
+            done = invoke(*shlex.split(command)[1:])
+            assert done.code == int(code or 0), (line, done.err)
             commands += 1
     assert commands >= 12

@@ -12,8 +12,8 @@ import germane
 from germane import Context, InputError, Sample, aevaluate, evaluate, read_samples
 from germane.judges import FakeJudge, LabelsJudge, LLMJudge
 from germane.measures import AP, P, context_precision, context_recall, nDCG
-from germane.testing import ModelServer
 from germane.types import FrozenDict, Score
+from tests.server import ModelServer
 
 SAMPLES = [
     Sample(

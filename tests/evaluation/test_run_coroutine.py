@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from germane.evaluation.unit import run_coroutine
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 NOTEBOOK = """
 import asyncio, sys, threading

@@ -17,7 +17,7 @@ from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 
 def graded(

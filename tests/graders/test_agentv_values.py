@@ -21,9 +21,9 @@ from germane.graders import (
 )
 from germane.graders.grader import DirectGrader
 from germane.samples.evalfile import Case
-from germane.testing import Act, ModelServer
 from germane.types import FrozenDict, Message, Sample, ToolCall
 from tests.graders.running import graded, judge_of
+from tests.server import Act, ModelServer
 
 ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("agentv.json").read_text("utf-8"))["rows"]
 

@@ -32,9 +32,9 @@ from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance
 from germane.samples.evalfile import Case
-from germane.testing import Act, ModelServer
 from germane.types import Context, FrozenDict, Json, Message, Sample, Status, ToolCall
 from tests.graders.running import graded, judge_of, told
+from tests.server import Act, ModelServer
 
 PRECISION = Measure.parse("context_precision")
 

@@ -14,9 +14,9 @@ from germane.graders import CodeGrader, GraderResult
 from germane.judging.spending import Budget
 from germane.ledger.store import SQLiteLedger
 from germane.samples.evalfile import Case
-from germane.testing import Act, ModelServer
 from germane.types import Sample
 from tests.graders.running import graded, judge_of, told
+from tests.server import Act, ModelServer
 
 CASE = Case(sample=Sample(id="1", query="q", response="r"))
 CLIENT = """

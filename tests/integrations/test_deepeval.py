@@ -12,7 +12,8 @@ from germane.integrations.deepeval import (
     ContextualRelevancyMetric,
 )
 from germane.judges import LLMJudge
-from germane.testing import FakeJudge, ModelServer
+from germane.testing import FakeJudge
+from tests.server import ModelServer
 
 CASE: dict[str, Any] = {
     "input": "Where is the Sahara?",

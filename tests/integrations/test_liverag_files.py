@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from germane.cli.liverag import liverag
 from germane.errors import InputError
 from germane.integrations.liverag import AGGREGATES, COLUMNS
 from germane.integrations.liverag_files import read_references, read_results
+from tests.command import invoke
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "evaluate.py"
 
@@ -60,9 +58,7 @@ def files(tmp_path):
 
 
 def run(*args: object):
-    app = typer.Typer()
-    app.command()(liverag)
-    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+    return invoke("liverag", *args)
 
 
 def test_the_report_lists_recall_first_and_corrections_go_to_stderr(files, tmp_path):
@@ -77,10 +73,10 @@ def test_the_report_lists_recall_first_and_corrections_go_to_stderr(files, tmp_p
         "--output-dir",
         tmp_path,
     )
-    assert found.exit_code == 0
-    assert found.stdout.splitlines()[1].split() == ["avg_context_recall", "0.5000"]
-    assert "questions with gold and no result, counted 0: 1" in found.stderr
-    assert "note:" not in found.stdout
+    assert found.code == 0
+    assert found.out.splitlines()[1].split() == ["avg_context_recall", "0.5000"]
+    assert "questions with gold and no result, counted 0: 1" in found.err
+    assert "note:" not in found.out
 
 
 def test_the_files_have_the_originals_names_and_columns(files, tmp_path):
@@ -143,17 +139,19 @@ def test_parity_reads_a_column_of_numbers_as_the_original_does(files, tmp_path):
     found = run(
         "--results", files[0], "--reference", files[1], "--output-dir", tmp_path, "--parity", "liverag"
     )
-    assert "1 of 1 questions" in found.stdout
-    assert "1 results and 2 references are left out" in found.stderr
+    assert "1 of 1 questions" in found.out
+    assert "1 results and 2 references are left out" in found.err
 
 
 def test_another_evaluator_and_unmeasurable_files_are_errors(files, tmp_path):
     """Each says what to write."""
-    with pytest.raises(InputError, match="--evaluator ContextRecall"):
-        run("--evaluator", "EditDistanceEvaluator", "--results", files[0], "--reference", files[1])
+    ran = run("--evaluator", "EditDistanceEvaluator", "--results", files[0], "--reference", files[1])
+    assert ran.code == 2
+    assert "--evaluator ContextRecall" in ran.err
     empty = table(tmp_path / "empty.tsv", ["qid", "document_ids"], [0, "[]"], [1, ""])
-    with pytest.raises(InputError, match="document_ids"):
-        run("--results", files[0], "--reference", empty, "--output-dir", tmp_path / "out")
+    ran = run("--results", files[0], "--reference", empty, "--output-dir", tmp_path / "out")
+    assert ran.code == 2
+    assert "document_ids" in ran.err
     assert not (tmp_path / "out").exists()
 
 

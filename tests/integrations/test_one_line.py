@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from germane.testing import ModelServer
+from tests.server import ModelServer
 
 DEEPEVAL = """
 from germane.integrations.deepeval import {metric}

@@ -13,7 +13,8 @@ from germane.integrations.ragas import (
     evaluate,
 )
 from germane.judges import LLMJudge
-from germane.testing import FakeJudge, ModelServer
+from germane.testing import FakeJudge
+from tests.server import ModelServer
 
 OLD = {"question": "q", "contexts": ["no", "yes"], "ground_truth": "one. two.", "answer": "a"}
 NEW = {"user_input": "q", "retrieved_contexts": ["no", "yes"], "reference": "one. two.", "response": "a"}

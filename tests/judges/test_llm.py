@@ -20,8 +20,8 @@ from germane.questions.listing import Claims, Entities
 from germane.questions.question import AnyQuestion, key_of
 from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Support
-from germane.testing import Act, Asked, ModelServer, storm
 from germane.types import Json
+from tests.server import Act, Asked, ModelServer, storm
 
 QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")

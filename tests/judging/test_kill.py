@@ -13,8 +13,8 @@ import pytest
 from germane import evaluate
 from germane.judges import LLMJudge
 from germane.ledger.store import SQLiteLedger
-from germane.testing import ModelServer
-from germane.testing.asked import Asked
+from tests.server import ModelServer
+from tests.server.asked import Asked
 
 KILLS, IN_FLIGHT, CONTEXTS, MEASURE = 20, 8, 10, "context_precision@10"
 ROWS = [

@@ -11,17 +11,18 @@ from sklearn.metrics import cohen_kappa_score
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.audit import audit_judge, audit_lines
-from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
+from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
 from germane.reports.manifest import model_family
 from germane.reports.report import Report
 from germane.types import FrozenDict
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
+from tests.labelling.stratified import queue_of
 
 
 def label(report: Report, who: str = "ann", add: int = 0, scale: str = "graded", **how: Any) -> Report:
-    session = LabellingSession(LabelQueue(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
+    session = LabellingSession(queue_of(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
     while (one := session.next) is not None:
         session.answer(_said(one.task, add, scale))
     assert report.folder is not None

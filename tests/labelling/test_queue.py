@@ -20,7 +20,7 @@ def tasks(sizes: list[int]) -> list[LabelTask]:
 
 
 def order(queue: LabelQueue) -> list[str]:
-    return [one.task.item for one in queue.drawn({})]
+    return [one.task.item for one in queue.drawn]
 
 
 def test_a_report_gives_each_passage_of_a_query_once(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_the_draw(design: str, budget: int) -> None:
     chances: dict[str, float] = {}
     seeds = 1500
     for seed in range(seeds):
-        for one in LabelQueue(tasks=known, design=design, budget=budget, seed=seed).drawn({}):  # type: ignore[arg-type]
+        for one in LabelQueue(tasks=known, design=design, budget=budget, seed=seed).drawn:  # type: ignore[arg-type]
             assert one.design is not None
             drawn[one.task.item] += 1
             chances[one.task.item] = one.design["probability"]
@@ -84,27 +84,9 @@ def test_whole_queries_come_one_after_the_other() -> None:
     assert found[:4] == [found[0]] * 4
 
 
-def test_a_stratified_draw_learns_from_its_pilot() -> None:
-    """Strata in which labels differ get more of the rest; the first labels are of every stratum."""
-    known = [LabelTask(item=str(n), kind="relevance", case=f"q{n % 9}", query="?", passages=("!",), verdict=n % 2)
-             for n in range(400)]  # fmt: skip
-    queue = LabelQueue(tasks=known, queue="stratified", budget=120)
-    pilot = queue.drawn({})
-    assert len(pilot) == 30
-    labels = {one.task.item: float(one.task.verdict == 1 and int(one.task.item) % 4 == 1) for one in pilot}
-    drawn = queue.drawn(labels)
-    assert [one.task.item for one in drawn[:30]] == [one.task.item for one in pilot]
-    assert len(drawn) == 120
-    strata = Counter(one.task.verdict for one in drawn)
-    assert strata[1] > 1.5 * strata[0]
-    for one in drawn:
-        assert one.design is not None
-        assert one.design["probability"] == strata[one.task.verdict] / 200
-
-
 def test_targeted_takes_the_most_doubtful_first_and_has_no_design() -> None:
     """It finds errors, and corrects no mean."""
-    drawn = LabelQueue(tasks=tasks([5, 5]), queue="targeted", budget=4).drawn({})
+    drawn = LabelQueue(tasks=tasks([5, 5]), queue="targeted", budget=4).drawn
     assert [one.task.doubt for one in drawn] == [0.4, 0.4, 0.3, 0.3]
     assert all(one.design is None for one in drawn)
 
@@ -112,8 +94,8 @@ def test_targeted_takes_the_most_doubtful_first_and_has_no_design() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"queue": "stratified", "design": "queries"}, "not drawn by strata"),
-        ({"queue": "best"}, "write random or stratified or targeted"),
+        ({"queue": "stratified"}, "write random or targeted"),
+        ({"queue": "best"}, "write random or targeted"),
         ({"design": "rows"}, "write passages or queries"),
         ({"budget": 0}, "write 1 or more"),
     ],

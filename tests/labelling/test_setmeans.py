@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 
 from germane.labelling.audit import audit_judge, audit_lines
-from germane.labelling.queue import LabelQueue, label_tasks
+from germane.labelling.queue import label_tasks
 from germane.labelling.session import LabellingSession
 from germane.reports.report import Report
 from germane.statistics.correction import corrected_query_mean
 from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, truth_of
+from tests.labelling.stratified import queue_of
 
 
 def labelled(path: Path, budget: int, **how: Any) -> Report:
     report = report_at(path)
     session = LabellingSession(
-        LabelQueue(tasks=label_tasks(report), budget=budget, **how), "ann", keep(report), report.labels()
+        queue_of(tasks=label_tasks(report), budget=budget, **how), "ann", keep(report), report.labels()
     )
     while (one := session.next) is not None and session.done < budget:
         session.answer(truth_of(one.task.passages[0]))

@@ -11,8 +11,8 @@ from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
 from germane.ledger.store import Ledger, SQLiteLedger, is_there, place_from
-from germane.testing import ModelServer
 from germane.types import Judgement
+from tests.server import ModelServer
 
 ROWS = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}", "it is not"]} for n in range(3)]
 DATABASE = "postgresql://me:secret@host/answers"

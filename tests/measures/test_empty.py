@@ -9,8 +9,8 @@ from germane.evaluation.grade import grade
 from germane.judges import LexicalJudge, LLMJudge
 from germane.measures import Measure
 from germane.samples.reading import samples_from
-from germane.testing import Act, ModelServer
 from germane.types import Call, Context, Sample
+from tests.server import Act, ModelServer
 
 ALL = "context_precision context_relevancy context_recall context_entity_recall context_sufficiency"
 EMPTY = [" ", "", "\n\t", "\u200b"]

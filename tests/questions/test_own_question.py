@@ -15,8 +15,8 @@ from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
 from germane.judging.pool import Pool
 from germane.questions import AnyQuestion, PayloadModel, Question, Reason, Together, Whole, YesNo
-from germane.testing import Act, Asked, ModelServer
 from germane.types import Json, Judgement
+from tests.server import Act, Asked, ModelServer
 
 
 class TastedItem(PayloadModel):

@@ -11,8 +11,8 @@ from germane.judges import LLMJudge
 from germane.questions import Claims
 from germane.questions.prompts import Prompts
 from germane.questions.reading import readings, word
-from germane.testing import ModelServer, by_overlap
 from germane.types import Json
+from tests.server import ModelServer, by_overlap
 
 CASES = {
     "name": (

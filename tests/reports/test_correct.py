@@ -10,12 +10,13 @@ import pytest
 
 from germane.evaluation.evaluate import rescore
 from germane.labelling.audit import audit_judge
-from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
+from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
 from germane.reports.report import Report
 from germane.statistics.correction import corrected_query_mean
 from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
+from tests.labelling.stratified import queue_of
 
 REL = "context_relevancy(unit=context)"
 
@@ -25,7 +26,7 @@ def label(
 ) -> Report:
     """The report after a person labelled it; `of` says what they answer."""
     kind = how.pop("kind", "relevance")
-    queue = LabelQueue(tasks=label_tasks(report, kind), budget=budget, **how)
+    queue = queue_of(tasks=label_tasks(report, kind), budget=budget, **how)
     scale = "graded" if kind == "relevance" else "binary"
     session = LabellingSession(queue, "ann", keep(report), report.labels(), scale=scale)
     while (one := session.next) is not None and session.done < queue.size:

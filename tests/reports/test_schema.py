@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 
 from germane import evaluate
-from germane.cli.rank import rank
 from germane.reports.schema import document_schema
 from germane.types import Json
+from tests.command import invoke
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json"
 
@@ -39,12 +39,13 @@ def test_documents_obey_the_schema(systems: list[str]) -> None:
     assert ("measures" in document) is (len(systems) == 1)
 
 
-def test_rank_prints_the_same_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_prints_the_same_document(tmp_path: Path) -> None:
     """`germane rank --json -q` obeys the same schema, with its notes and scores."""
     (tmp_path / "run").write_text("q1 Q0 d1 1 2.5 x\nq9 Q0 d1 1 2.5 x\n")
     (tmp_path / "qrels").write_text("q1 0 d1 1\nq2 0 d2 1\n")
-    assert rank([str(tmp_path / "run"), "--qrels", str(tmp_path / "qrels"), "-m", "RR", "-q", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    ran = invoke("rank", tmp_path / "run", "--qrels", tmp_path / "qrels", "-m", "RR", "-q", "--json")
+    assert ran.code == 0
+    document = ran.json
     jsonschema.validate(document, document_schema())
     assert document["measures"]["RR"]["mean"] == 0.5
     assert len(document["scores"]) == 2

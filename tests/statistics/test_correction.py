@@ -6,7 +6,6 @@ from scipy import stats
 
 from germane.errors import InputError
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
-from germane.statistics.sampling import neyman_allocation
 
 SIZE = 600
 
@@ -115,7 +114,8 @@ def test_designs_cover_the_mean_of_the_set(design: str) -> None:
             places, options["strata"] = drawn(queries, [2] * 60, rng), queries
         elif design == "stratified":
             sizes = np.bincount(judge.astype(int))
-            counts = neyman_allocation(sizes, np.sqrt(np.arange(1, len(sizes) + 1)), 90)
+            share = sizes * np.sqrt(np.arange(1, len(sizes) + 1))
+            counts = np.clip(np.round(90 * share / share.sum()).astype(int), 2, sizes)
             places, options["strata"] = drawn(judge, counts.tolist(), rng), judge
         else:
             places = np.flatnonzero(np.isin(queries, rng.choice(60, 15, replace=False)))

@@ -1,4 +1,4 @@
-"""docs/testing.md: its examples run as they stand, and show each fault within a few lines."""
+"""docs/testing.md: its examples run as they stand."""
 
 from __future__ import annotations
 
@@ -34,22 +34,6 @@ LINES = {
     for node in ast.parse(CODE).body
     if isinstance(node, ast.FunctionDef)
 }
-FAULTS = (
-    "latency=",
-    "status=429)",
-    "retry-after",
-    "status=500",
-    "hang=True",
-    "reset=True",
-    "truncate=True",
-    "cut=True",
-    'text=\'{"grade": 3, "reas',
-    'text=\'{"verdict": "yes"}',
-    "refusal=",
-    "schema=False",
-    "tools=False",
-    "system=False",
-)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -59,11 +43,6 @@ def test_an_example_holds(name: str, tmp_path: Path) -> None:
     example(**({"tmp_path": tmp_path} if inspect.signature(example).parameters else {}))
 
 
-def test_every_fault_has_an_example() -> None:
-    """Of all that may go wrong at the far end."""
-    assert [fault for fault in FAULTS if fault not in CODE] == []
-
-
 def test_an_example_is_short() -> None:
-    """Five lines are enough to stage a fault."""
+    """Five lines are enough."""
     assert {name: lines for name, lines in LINES.items() if lines > 5} == {}

@@ -1,7 +1,4 @@
-"""The command line. stdout is data, stderr progress.
-
-The other verbs stand in `verbs`, which is imported when one of them is asked for: `rank` needs less time than typer takes to load.
-"""
+"""The command line. stdout is data, stderr progress."""
 
 from __future__ import annotations
 
@@ -11,21 +8,12 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean_lines
+from germane.cli.verbs import call
 from germane.errors import READER_LEFT, GermaneError, Interrupted, LimitReached
 
-if TYPE_CHECKING:
-    app: Any
-
-__all__ = ["app", "main"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "app":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("germane.cli.verbs").app
+__all__ = ["main"]
 
 
 def main() -> None:
@@ -33,6 +21,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy starts in half the time without threads nobody uses
     gc.set_threshold(50_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
     atexit.register(gc.freeze)  # and not once more when all is done
     sys.exit(_flushed(_code()))
@@ -43,11 +34,7 @@ def _code() -> int:
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"
     try:
-        if words[:1] == ["rank"]:
-            from germane.cli.rank import rank
-
-            return rank(words[1:])
-        __getattr__("app")(words)
+        return call(words)
     except SystemExit as done:
         return int(done.code or 0)
     except KeyboardInterrupt:
@@ -57,7 +44,6 @@ def _code() -> int:
     except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is no gate that failed
         what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
         return _said(GermaneError(what))
-    return 0
 
 
 def _flushed(code: int) -> int:

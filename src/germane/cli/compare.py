@@ -6,41 +6,23 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from typer import Argument, Exit, Option
-
-from germane.cli.options import AsJson, By, measures_option
 from germane.cli.values import print_document, say
 
 
 def compare(
-    reports: list[Path] = Argument(
-        ...,
-        metavar="A B...",
-        help="Report folders, --json documents, or folders of reports (the latest); one alone: its systems.",
-    ),
-    systems: list[str] | None = Option(
-        None, "--systems", help="Systems of one report, or the one to take of each; repeatable."
-    ),
-    measure: list[str] | None = measures_option("Default: all in common."),
-    primary: list[str] | None = Option(
-        None, "--primary", help="Measures that the finding rests on (Holm); default: all compared."
-    ),
-    margin: list[str] | None = Option(
-        None, "--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable."
-    ),
-    across_judges: bool = Option(
-        False, "--across-judges", help="Compare what different judges judged; says what is the judge's."
-    ),
-    cluster: str | None = Option(
-        None, "--cluster", help="The metadata field that names the queries' cluster."
-    ),
-    by: By = None,
-    seed: int = Option(0, "--seed", help="Of the random flips of the test."),
-    output: list[Path] | None = Option(
-        None, "-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."
-    ),
-    json: AsJson = False,
-) -> None:
+    reports: Sequence[Path],
+    *,
+    systems: Sequence[str],
+    measures: Sequence[str],
+    primary: Sequence[str],
+    margin: Sequence[str],
+    across_judges: bool,
+    cluster: str | None,
+    by: str | None,
+    seed: int,
+    output: Sequence[Path],
+    json: bool,
+) -> int:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
     Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided, with the number of queries that would
@@ -52,16 +34,16 @@ def compare(
 
     found = compare_reports(
         *reports,
-        systems=systems or (),
-        measures=measure,
-        primary=primary,
-        margin=margin,
+        systems=systems,
+        measures=measures or None,
+        primary=primary or None,
+        margin=margin or None,
         cluster=cluster,
         by=by,
         across_judges=across_judges,
         seed=seed,
     )
-    for path in output or []:
+    for path in output:
         found.save(path)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
@@ -70,22 +52,19 @@ def compare(
         print_document(found.to_json())
     else:
         print_console(render_comparison(found))
-    for path in output or []:
+    for path in output:
         say(f"wrote {path}")
-    raise Exit(found.exit_code)
+    return found.exit_code
 
 
 def power(
-    report: Path = Argument(..., metavar="REPORT", help="A report folder, or a --json document."),
-    other: Path | None = Argument(
-        None, metavar="[OTHER]", help="A second system: its differences are measured."
-    ),
-    measure: list[str] | None = measures_option("Default: all."),
-    detect: float = Option(0.02, "--detect", help="The difference to detect."),
-    correlation: float = Option(
-        0.5, "--correlation", help="Of one system alone: how its scores go with those of the next."
-    ),
-    json: AsJson = False,
+    report: Path,
+    other: Path | None,
+    *,
+    measures: Sequence[str],
+    detect: float,
+    correlation: float,
+    json: bool,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
     from dataclasses import asdict
@@ -96,7 +75,7 @@ def power(
 
     here = find_report(report)
     there = None if other is None else find_report(other)
-    names = list(map(str, parse_measures(measure))) if measure else here.measures
+    names = list(map(str, parse_measures(measures))) if measures else here.measures
     plans = [plan_power(here, name, detect, there, correlation) for name in names]
     if json:
         print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
@@ -104,13 +83,7 @@ def power(
         print("\n".join(map(str, plans)))
 
 
-def overlap(
-    a: Path = Argument(..., metavar="A", help="A run (TREC, TSV, CSV, JSONL), or a report folder."),
-    b: Path = Argument(..., metavar="B", help="Another one over the same queries."),
-    k: int = Option(10, "-k", help="How many first places are compared.", min=1),
-    p: float = Option(0.9, "-p", help="The persistence of rank-biased overlap."),
-    json: AsJson = False,
-) -> None:
+def overlap(a: Path, b: Path, *, k: int, p: float, json: bool) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
     from germane.comparison.planning import overlap as overlap_of
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-from typer import Argument, Option
-
 from germane.clean import clean_lines
-from germane.cli.options import Against, AtLedger, BaseUrl, NoCache, Scale
 from germane.cli.values import parameters, print_document, say
 from germane.errors import InputError
 
@@ -20,22 +17,17 @@ if TYPE_CHECKING:
 
 
 def grade(
-    measure: str = Argument(
-        ..., metavar="TYPE", help="context_precision@5, or any grader: field_accuracy, cost, ..."
-    ),
-    judge: str | None = Option(None, "--judge", help="labels | lexical | openai:gpt-4o-mini | ..."),
-    base_url: BaseUrl = None,
-    against: Against = None,
-    scale: Scale = None,
-    ledger: AtLedger = None,
-    replay: str | None = Option(
-        None, "--replay", metavar="LEDGER", help="Ask no judge: answers come from this ledger, or an export."
-    ),
-    option: list[str] | None = Option(
-        None, "--option", metavar="NAME=VALUE", help="An option of the grader; JSON where it is. Repeatable."
-    ),
-    no_cache: NoCache = False,
-) -> None:
+    measure: str,
+    *,
+    judge: str | None,
+    base_url: str | None,
+    against: str | None,
+    scale: str | None,
+    ledger: str | None,
+    replay: str | None,
+    option: Sequence[str],
+    no_cache: bool,
+) -> int:
     """Grade one case: a code-judge document or a sample line on stdin, {score, hits, misses, reasoning, ...} on stdout.
 
     Options of a grader stand in the document's `config`, or are given here; which program a code_judge runs only here.
@@ -95,5 +87,6 @@ def grade(
         )
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
-        raise typer.Exit(3)
+        return 3
     print_document(result.result)
+    return 0

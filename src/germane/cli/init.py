@@ -6,18 +6,12 @@ import shlex
 import shutil
 from pathlib import Path
 
-from typer import Argument, Option
-
 from germane.errors import InputError
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
-def init(
-    folder: Path | None = Argument(None, metavar="[DIR]", help="Where to write it."),
-    skill: bool = Option(False, "--skill", help="Write the skill for coding agents instead: SKILL.md."),
-    force: bool = Option(False, "--force", help="Overwrite files that are there."),
-) -> None:
+def init(folder: Path | None, *, skill: bool, force: bool) -> None:
     """Write out a runnable example: eval files, a small RAG system, labels, a grading script.
 
     It goes to rag-evaluation, the skill to .claude/skills/rag-evaluation, where no folder is named.

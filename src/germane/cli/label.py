@@ -14,10 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typer import Option
-
 from germane.clean import clean
-from germane.cli.options import AsJson, Stored
 from germane.cli.values import print_document, say
 from germane.errors import InputError, Interrupted
 
@@ -44,25 +41,18 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 
 def label(
-    folder: Stored,
-    who: str | None = Option(None, "--who", help="Your name; else the user's."),
-    budget: int | None = Option(None, "--budget", help="How many labels; else all.", min=1),
-    design: str = Option(
-        "passages", "--design", help="passages: some of every query; queries: whole queries."
-    ),
-    queue: str = Option("random", "--queue", help="random | stratified | targeted."),
-    seed: int = Option(0, "--seed", help="Of the random draw."),
-    kind: str = Option(
-        "relevance", "--kind", help="relevance of passages, support of claims by them, or their sufficiency."
-    ),
-    scale: str | None = Option(None, "--scale", help="graded (0-3) | binary (y, n); else as judged."),
-    guideline: Path | None = Option(
-        None, "--guideline", help="What labellers were told: shown by ?, kept as a hash."
-    ),
-    take: Path | None = Option(None, "--import", help="Add labels from a file: .jsonl, .csv or TREC qrels."),
-    give: Path | None = Option(
-        None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."
-    ),
+    folder: Path,
+    *,
+    who: str | None,
+    budget: int | None,
+    design: str,
+    queue: str,
+    seed: int,
+    kind: str,
+    scale: str | None,
+    guideline: Path | None,
+    take: Path | None,
+    give: Path | None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
     from germane.labelling.files import export_labels, import_labels
@@ -240,12 +230,7 @@ def _presses() -> Iterator[str]:
         yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))
 
 
-def audit(
-    folder: Stored,
-    json: AsJson = False,
-    output: Path | None = Option(None, "-o", "--output", help="Write it as Markdown."),
-    every: bool = Option(False, "--all", help="Count labels that were not drawn at random, too."),
-) -> None:
+def audit(folder: Path, *, json: bool, output: Path | None, every: bool) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.reports.report import Report

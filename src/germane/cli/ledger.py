@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import typer
-from typer import Argument, Option
-
-from germane.cli.options import AsJson, AtLedger
 from germane.cli.values import print_document, say
-from germane.errors import InputError, LedgerError
+from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.ledger.store import SQLiteLedger
     from germane.ledger.upkeep import Chosen
     from germane.types import Json
 
-app = typer.Typer(
-    help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
-)
 
-OfJudge = Annotated[str | None, Option("--judge", help="Only answers of this judge.")]
-OfKind = Annotated[str | None, Option("--kind", help="Only this kind of question: relevance, claims, ...")]
-
-
-@app.command("stats")
-def stats(ledger: AtLedger = None, json: AsJson = False) -> None:
+def stats(*, ledger: str | None, json: bool) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
     from germane.ledger import upkeep
 
@@ -39,13 +28,8 @@ def stats(ledger: AtLedger = None, json: AsJson = False) -> None:
         _print(found)
 
 
-@app.command("export")
 def export(
-    output: Path | None = Option(None, "-o", "--output", help="The file to write; without it, stdout."),
-    judge: OfJudge = None,
-    kind: OfKind = None,
-    since: str | None = Option(None, "--since", help="Only answers from this date on."),
-    ledger: AtLedger = None,
+    *, output: Path | None, judge: str | None, kind: str | None, since: str | None, ledger: str | None
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.encoding import encode
@@ -64,11 +48,7 @@ def export(
     say(f"wrote {count:,} judgements to {output}")
 
 
-@app.command("import")
-def import_(
-    files: list[Path] = Argument(..., help="Exports, or reports' judgements.jsonl."),
-    ledger: AtLedger = None,
-) -> None:
+def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
     from germane.ledger.jsonl import import_rows, readable
 
@@ -81,16 +61,19 @@ def import_(
             )
 
 
-@app.command("prune")
 def prune(
-    judge: OfJudge = None,
-    kind: OfKind = None,
-    prompt: str | None = Option(None, "--prompt", help="Only this prompt hash (see stats)."),
-    before: str | None = Option(None, "--before", help="Only answers from before this date."),
-    dry_run: bool = Option(False, "--dry-run", help="Only say how many."),
-    ledger: AtLedger = None,
+    *,
+    judge: str | None,
+    kind: str | None,
+    prompt: str | None,
+    before: str | None,
+    dry_run: bool,
+    ledger: str | None,
 ) -> None:
-    """Delete answers. They cost money again if they are asked for again; export them first."""
+    """Delete answers. They cost money again if they are asked for again; export them first.
+
+    The file keeps its size, with room for new answers; SQLite's VACUUM makes it smaller.
+    """
     from germane.ledger import upkeep
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
@@ -111,14 +94,9 @@ def prune(
         return
     with _opened(ledger, reading=False) as found:
         say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
-        try:
-            upkeep.shrink(found)
-        except LedgerError as error:
-            say(f"warning: the file keeps its size, with room for new answers: {error.__cause__}")
 
 
-@app.command("check")
-def check(ledger: AtLedger = None, json: AsJson = False) -> None:
+def check(*, ledger: str | None, json: bool) -> int:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
     from germane.ledger import upkeep
     from germane.ledger.store import recovery
@@ -134,14 +112,14 @@ def check(ledger: AtLedger = None, json: AsJson = False) -> None:
         print_document({"schema_version": 1, "sound": not problems, **found})
     elif not problems:
         print(f"{path} is sound: {sound:,} judgements")
-    raise typer.Exit(1 if problems else 0)
+    return 1 if problems else 0
 
 
 def _stdout() -> BinaryIO:
     """The stream itself; InputError where it was closed (`>&-`) before we came."""
     if sys.stdout is None:
         raise InputError("there is no stdout to write to: it is closed", fix="write -o FILE")
-    return typer.get_binary_stream("stdout")
+    return sys.stdout.buffer
 
 
 def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Chosen:

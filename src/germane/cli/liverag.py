@@ -5,30 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from typer import Option
-
 from germane.cli.values import say
 from germane.errors import InputError
 
 
 def liverag(
-    results: Path = Option(
-        ..., "--results", help="What was retrieved: TSV, JSON or JSONL with qid and doc_ids."
-    ),
-    reference: Path = Option(..., "--reference", help="Gold: TSV, JSON or JSONL with qid and document_ids."),
-    evaluator: str = Option(
-        "ContextRecall", "--evaluator", help="ContextRecall, alone or at the end of a module path."
-    ),
-    output_dir: Path = Option(
-        Path("data/evaluation_results"), "--output-dir", help="Where the two files are written."
-    ),
-    output_prefix: str | None = Option(
-        None, "--output-prefix", help="A name in the files'; default: the evaluator's."
-    ),
-    output_format: Literal["tsv", "jsonl"] = Option("tsv", "--output-format", help="Of the two files."),
-    parity: Literal["liverag"] | None = Option(
-        None, "--parity", help="Compute as the original does, to its last quirk."
-    ),
+    *,
+    results: Path,
+    reference: Path,
+    evaluator: str,
+    output_dir: Path,
+    output_prefix: str | None,
+    output_format: Literal["tsv", "jsonl"],
+    parity: Literal["liverag"] | None,
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
     from germane.integrations.liverag import ContextRecall

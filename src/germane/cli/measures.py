@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typer import Argument
-
-from germane.cli.options import AsJson
 from germane.cli.values import print_document
 
 
-def measures(
-    name: str | None = Argument(None, metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME."),
-    json: AsJson = False,
-) -> None:
+def measures(name: str | None, *, json: bool) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
     from germane.measures.declaration import install_all, named

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
-from rich.table import Column
 from rich.text import Text
 
 from germane.clean import clean, clean_lines
@@ -32,6 +29,8 @@ from germane.types import Json
 from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
     from germane.judging.pool import Pool
 
 
@@ -190,6 +189,10 @@ class Progress(Watch):
         logging.getLogger("germane").addHandler(self._log)
         console = Console(stderr=True)
         if console.is_terminal:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+            from rich.table import Column
+
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=None),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
@@ -18,92 +18,17 @@ if TYPE_CHECKING:
     from germane.reports.report import Report
     from germane.types import Sample
 
-ABOUT = """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
 
-Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
-as trec_eval does. Lists without scores keep their order."""
-_FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
+def rank(**flags: Any) -> int:
+    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
 
-
-def _parser(width: int | None) -> argparse.ArgumentParser:
-    """The options. argparse and not typer, which takes longer to load than a hundred queries take to rank.
-
-    `width` of the help; None = the terminal's, for which argparse imports more.
+    Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
+    as trec_eval does. Lists without scores keep their order.
     """
-    parser = argparse.ArgumentParser(
-        "germane rank",
-        description=ABOUT,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width),
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add(
-        "runs",
-        metavar="RUN",
-        nargs="+",
-        type=Path,
-        help="ranked results; several files = several systems; - = stdin",
-    )
-    add(
-        "--qrels",
-        metavar="GOLD",
-        type=Path,
-        required=True,
-        help="gold: the grade of each known document; a file, or a BEIR folder",
-    )
-    add(
-        "-m", "--measure", "--metric", dest="measures", metavar="MEASURE", action="append",
-        help="measures; default: nDCG@10 AP RR P@10 R@10 Judged@10",
-    )  # fmt: skip
-    add("--format", choices=_FORMATS, help="format of the runs; default: seen from the file")
-    add("--qrels-format", choices=_FORMATS, help="format of the gold")
-    add(
-        "--columns", action="append", default=[],
-        help="columns of a table: query=Query,doc=Passage,score=Sim,grade=Label",
-    )  # fmt: skip
-    add("--doc-id", metavar="REGEX", help="the part of an id that names the document, not the chunk")
-    add(
-        "--duplicates", choices=("error", "first"), default="error",
-        help="a document twice in one query: an error, or its best place counts",
-    )  # fmt: skip
-    add(
-        "--missing", choices=("zero", "skip"), default="zero",
-        help="a query with gold and no results: counts 0, or is left out",
-    )  # fmt: skip
-    add(
-        "--on-bad-row",
-        choices=("error", "skip"),
-        default="error",
-        help="a row that cannot be read: an error, or left out and said",
-    )
-    add("--max-line", metavar="MB", help="megabytes that a line may have (64; also GERMANE_MAX_LINE)")
-    add("-q", "--per-query", action="store_true", help="also the value of every query")
-    add("--by", metavar="TAG", help="slices, with --queries: a tag, `tags`, or a field of the metadata")
-    add(
-        "--queries", metavar="FILE", type=Path,
-        help="what is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster",
-    )  # fmt: skip
-    add("--trec", action="store_true", help="print as trec_eval does: measure, query, value")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    add(
-        "-o", "--output", type=Path, action="append", default=[],
-        help="also a file: .csv, .parquet per query; .md, .tex of the means",
-    )  # fmt: skip
-    add(
-        "--fail-under", metavar="GATE", action="append", default=[],
-        help="a gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it",
-    )  # fmt: skip
-    return parser
-
-
-def rank(words: Sequence[str]) -> int:
-    """Do what the words after `germane rank` say, and return the exit code."""
-    chosen = _parser(None if {"-h", "--help"} & set(words) else 100).parse_intermixed_args(words)
+    chosen = SimpleNamespace(**flags)
     if chosen.max_line:
         os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     gc.set_threshold(1_000_000, 20, 100)  # importing polars makes many objects and no cycles
-    # numpy starts in half the time without threads nobody uses
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
@@ -117,7 +42,7 @@ def rank(words: Sequence[str]) -> int:
         fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
         raise InputError("--by needs what is known of the queries", fix=fix)
     wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
-    gates = [Gate.parse(text) for text in chosen.fail_under]
+    gates = [Gate.parse(text) for text in chosen.gates]
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
     for name in named:
         role(name)

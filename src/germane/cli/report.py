@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from typer import Argument, Option
-
 from germane.clean import clean, clean_json
-from germane.cli.options import AsJson, By, Latest, Stored
 from germane.cli.values import say
 from germane.errors import InputError
 
 
 def report(
-    folder: Latest = None,
-    output: list[Path] | None = Option(
-        None, "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
-    ),
-    by: By = None,
-    baseline: Path | None = Option(
-        None, "--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."
-    ),
-    no_text: bool = Option(
-        False, "--no-text", help="Leave queries, passages, references and reasons out of the .html."
-    ),
-    json: AsJson = False,
+    folder: Path | None,
+    *,
+    output: Sequence[Path],
+    by: str | None,
+    baseline: Path | None,
+    no_text: bool,
+    json: bool,
 ) -> None:
     """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
 
@@ -40,24 +33,19 @@ def report(
         shown.slices(by)  # an unknown name is an error here
         shown.by = by
     before = Report.open(baseline) if baseline is not None else None
-    pages = [path for path in output or () if path.suffix.lower() in {".html", ".md"}]  # these show more
+    pages = [path for path in output if path.suffix.lower() in {".html", ".md"}]  # these show more
     comparison = comparison_of(before, shown) if before is not None and pages else None
     write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    finish({"": shown}, [path for path in output or () if path not in pages], as_json=json)
+    finish({"": shown}, [path for path in output if path not in pages], as_json=json)
 
 
 def plot(
-    folder: Latest = None,
-    output: list[Path] | None = Option(None, "-o", "--output", help="The picture: .svg or .png; repeatable."),
-    kind: list[str] | None = Option(
-        None,
-        "--kind",
-        help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
-    ),
-    measure: str | None = Option(
-        None, "-m", "--measure", help="What is compared and set against costs; else the first."
-    ),
-    baseline: Path | None = Option(None, "--baseline", metavar="REPORT", help="What differences are to."),
+    folder: Path | None,
+    *,
+    output: Sequence[Path],
+    kind: Sequence[str],
+    measure: str | None,
+    baseline: Path | None,
 ) -> None:
     """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.
 
@@ -75,7 +63,7 @@ def plot(
         if path.suffix.lower() not in {".svg", ".png"}:
             problem = f"-o {path}: no picture ends in {path.suffix or 'nothing'}"
             raise InputError(problem, fix="use .svg or .png")
-    kinds = [word for text in kind or [] for word in text.replace(",", " ").split()]
+    kinds = [word for text in kind for word in text.replace(",", " ").split()]
     for word in kinds:
         if word not in KINDS:
             raise InputError(f"--kind {word}: there is no such picture", fix=f"use {', '.join(KINDS)}")
@@ -87,12 +75,7 @@ def plot(
         say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")
 
 
-def explain(
-    folder: Stored,
-    query: str = Argument(..., help="A sample's id, its query, or a part of it."),
-    measure: str | None = Argument(None, help="One measure; else all."),
-    json: AsJson = False,
-) -> None:
+def explain(folder: Path, query: str, measure: str | None, *, json: bool) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
     from germane.encoding import encode
     from germane.reports.explain import explain_query, lines_of

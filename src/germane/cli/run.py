@@ -8,23 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-from typer import Argument, Option
-
-from germane.cli.options import (
-    Against,
-    AsJson,
-    AtLedger,
-    Baseline,
-    BaseUrl,
-    By,
-    FailOnRegression,
-    FailUnder,
-    NoCache,
-    Scale,
-    finite,
-    measures_option,
-)
 from germane.cli.values import print_document
 from germane.errors import InputError
 
@@ -33,124 +16,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    paths: list[str] | None = Argument(
-        None, help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
-    ),
-    measures: list[str] | None = measures_option("Replaces a file's own."),
-    judge: list[str] | None = Option(
-        None,
-        "--judge",
-        help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
-    ),
-    labels: Path | None = Option(
-        None,
-        "--labels",
-        metavar="FILE",
-        help="People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.",
-    ),
-    repeat: int = Option(1, "--repeat", help="Ask each judge so many times; the answers vote.", min=1),
-    vote: str = Option("majority", "--vote", help="How a panel votes: majority | mean."),
-    base_url: BaseUrl = None,
-    headers: list[str] | None = Option(
-        None, "--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."
-    ),
-    parameters: list[str] | None = Option(
-        None, "--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."
-    ),
-    temperature: float | None = Option(
-        None, "--temperature", help="The model's; 0.1 without this.", min=0.0, callback=finite
-    ),
-    reasoning: str | None = Option(
-        None, "--reasoning", help="How much the model may reason: off | low | ..., where it takes it."
-    ),
-    rpm: float | None = Option(
-        None, "--rpm", help="Judge requests per minute at most, in all.", min=0.01, callback=finite
-    ),
-    tpm: float | None = Option(
-        None, "--tpm", help="Judge tokens per minute at most, in all.", min=1.0, callback=finite
-    ),
-    timeout: float | None = Option(
-        None,
-        "--timeout",
-        help="Seconds that one answer may take; 120 without this.",
-        min=0.1,
-        callback=finite,
-    ),
-    output: list[Path] | None = Option(
-        None,
-        "-o",
-        "--output",
-        help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
-    ),
-    targets: list[str] | None = Option(None, "--target", help="The system to ask; several are compared."),
-    targets_file: Path | None = Option(None, "--targets", help="The targets file."),
-    trials: int | None = Option(None, "--trials", help="How often each target is asked each case.", min=1),
-    untrusted: bool = Option(
-        False, "--untrusted", help="Refuse everything that an eval file would run or send."
-    ),
-    allowed: list[str] | None = Option(
-        None, "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
-    ),
-    against: Against = None,
-    scale: Scale = None,
-    rubric: str | None = Option(None, "--rubric", help="What the grades mean: trec (UMBRELA) | usefulness."),
-    reading: str = Option("fused", "--reading", help="fused: one request a text; single: one a question."),
-    batch: int = Option(1, "--batch", help="Passages of one query in one request.", min=1),
-    prompts: list[str] | None = Option(None, "--prompt", help="KIND=FILE: your own wording; repeatable."),
-    gates: FailUnder = None,
-    baseline: Baseline = None,
-    fail_on_regression: FailOnRegression = False,
-    by: By = None,
-    max_unmeasured: float = Option(
-        0.05, "--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0
-    ),
-    resume: Path | None = Option(None, "--resume", metavar="REPORT", help="Continue this evaluation."),
-    retry_errors: bool = Option(
-        False, "--retry-errors", help="With --resume: ask again what the judge failed at."
-    ),
-    ledger: AtLedger = None,
-    replay: str | None = Option(
-        None,
-        "--replay",
-        metavar="LEDGER",
-        help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
-    ),
-    max_cost: float | None = Option(
-        None,
-        "--max-cost",
-        metavar="USD",
-        help="Stop when the judge would cost more; can be continued.",
-        min=0.0,
-        callback=finite,
-    ),
-    max_calls: int | None = Option(
-        None, "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
-    ),
-    price: str | None = Option(
-        None,
-        "--price",
-        metavar="IN/OUT",
-        help="US dollars for a million tokens of the judge, e.g. 0.15/0.60.",
-    ),
-    no_cache: NoCache = False,
-    force: bool = Option(
-        False, "--force", help="Overwrite the report of another evaluation in the folder of -o."
-    ),
-    jobs: int | None = Option(None, "-j", "--jobs", help="Judge requests in flight at most, in all.", min=1),
-    dry_run: bool = Option(
-        False, "--dry-run", help="Count calls, tokens and price; ask neither judge nor target."
-    ),
-    columns: list[str] | None = Option(
-        None, "--columns", help="query=Query,contexts=Context: names in the data."
-    ),
-    doc_id: str | None = Option(None, "--doc-id", metavar="REGEX", help="The document id inside a chunk id."),
-    wanted: str | None = Option(None, "--filter", metavar="GLOB", help="Cases whose id or tag matches."),
-    limit: int | None = Option(None, "--limit", help="The first N cases.", min=1),
-    sample: int | None = Option(None, "--sample", help="N cases drawn at random.", min=1),
-    seed: int = Option(0, "--seed", help="For --sample."),
-    json: AsJson = False,
-    quiet: bool = Option(False, "-q", "--quiet", help="Print only what failed."),
-) -> None:
+    *, resume: Path | None, retry_errors: bool, dry_run: bool, json: bool, quiet: bool, **flags: Any
+) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
     An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
@@ -159,19 +26,19 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    flags = locals()
     from germane.cli.printing import Progress, finish
 
-    files = [path for path in output or () if path.suffix]
-    folders = [str(path) for path in output or () if not path.suffix]
-    chosen = _options({**flags, "folder": folders[0] if folders else "", "outputs": files})
+    output: list[Path] = flags.pop("output")
+    files = [path for path in output if path.suffix]
+    folders = [str(path) for path in output if not path.suffix]
+    chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
-        _check_writable(path, paths or ())
+        _check_writable(path, chosen.paths)
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
         _print_forecast(chosen, resume, retry_errors=retry_errors, json=json)
-        return
+        return 0
     from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
     from germane.reports.formats import json_document
@@ -197,7 +64,7 @@ def run(
         changes = comparison_of(before, report) if files and before is not None else None
     code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
-    raise typer.Exit(code)
+    return code
 
 
 def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:
@@ -230,7 +97,7 @@ def _options(flags: Mapping[str, Any]) -> Options:
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
     read = {
         **flags,
-        "judge": flags["judge"] and " ".join(flags["judge"]),
+        "judge": " ".join(flags["judge"]) or None,
         "price": prices(flags["price"]),
         "headers": headers(flags["headers"]),
         "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),

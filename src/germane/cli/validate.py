@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import typer
-from typer import Argument, Option
 
 from germane.clean import clean
 from germane.cli.init import shipped
@@ -20,12 +17,7 @@ if TYPE_CHECKING:
     from germane.samples.files import Warn
 
 
-def validate(
-    paths: list[Path] | None = Argument(
-        None, metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."
-    ),
-    schema: bool = Option(False, "--schema", help="Print the JSON Schema of eval files, for editors."),
-) -> None:
+def validate(paths: Sequence[Path], *, schema: bool) -> int:
     """Say everything that is wrong in eval files, each with its line and column. Nothing in them is imported or run.
 
     Exit code 0 where nothing is wrong, 2 where something is; what looks like a mistake is a warning and changes nothing.
@@ -35,7 +27,7 @@ def validate(
 
     if schema:
         print(shipped("schema/evalfile.schema.json", "docs").read_text("utf-8"), end="")
-        return
+        return 0
     if not paths:
         raise InputError("nothing to look at", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
@@ -49,8 +41,9 @@ def validate(
     some = "1 file" if len(files) == 1 else f"{len(files)} files"
     if found:
         say(f"{len(found)} {'fault' if len(found) == 1 else 'faults'} in {some}")
-        raise typer.Exit(2)
+        return 2
     say(f"{some}: valid")
+    return 0
 
 
 def _place(fault: InputError) -> tuple[str, int, int]:

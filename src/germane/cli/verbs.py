@@ -1,93 +1,95 @@
-"""The verbs of the command line; each parses, calls the library and prints."""
+"""The verbs of the command line: where each is found, and the help that lists them.
+
+A verb's function parses nothing: its parameters are the flags that the table gives it. It calls the library, prints, and
+returns the exit code; None is 0. Its docstring is its help.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from textwrap import fill
 from typing import Any
 
-import typer
-from typer import Option
-from typer.core import TyperGroup
-
-from germane.cli.compare import compare, overlap, power
-from germane.cli.grade import grade
-from germane.cli.init import init
-from germane.cli.label import audit, label
-from germane.cli.ledger import app as ledger
-from germane.cli.liverag import liverag
-from germane.cli.measures import measures
-from germane.cli.rank import ABOUT, rank
-from germane.cli.report import explain, plot, report
-from germane.cli.run import run
-from germane.cli.score import score, sweep
-from germane.cli.validate import validate
-from germane.errors import READER_LEFT
+from germane.cli.parser import no_such, paragraphs, parse, width
 from germane.version import __version__
 
+VERBS = {
+    "init": "init:init",
+    "run": "run:run",
+    "rank": "rank:rank",
+    "score": "score:score",
+    "compare": "compare:compare",
+    "power": "compare:power",
+    "overlap": "compare:overlap",
+    "report": "report:report",
+    "plot": "report:plot",
+    "explain": "report:explain",
+    "grade": "grade:grade",
+    "label": "label:label",
+    "audit": "label:audit",
+    "liverag": "liverag:liverag",
+    "measures": "measures:measures",
+    "validate": "validate:validate",
+    "ledger stats": "ledger:stats",
+    "ledger export": "ledger:export",
+    "ledger import": "ledger:import_",
+    "ledger prune": "ledger:prune",
+    "ledger check": "ledger:check",
+}
+"""The module and function of each verb; a verb is imported when it is asked for."""
 
-class _Verbs(TyperGroup):
-    """The verbs, of which none ends with 1 because nobody reads on: 1 is a declared gate that failed."""
-
-    def make_context(self, *args: Any, **more: Any) -> Any:
-        with _readers_may_leave():
-            return super().make_context(*args, **more)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _readers_may_leave():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _readers_may_leave() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise typer.Exit(READER_LEFT) from None
-
-
-def _rank(context: typer.Context) -> None:
-    raise typer.Exit(rank(context.args))
-
-
-app = typer.Typer(
-    name="germane",
-    cls=_Verbs,
-    help="How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_ABOUT = {
+    "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
+    "ledger": "Look after the ledger, where judges' answers are kept.",
+}
+"""What there is to choose from: all verbs, and those of a group."""
 
 
-def _add(*verbs: Callable[..., None]) -> None:
-    for verb in verbs:
-        app.command()(verb)
+def function_of(verb: str) -> Callable[..., int | None]:
+    """The function of a verb."""
+    module, _, name = VERBS[verb].partition(":")
+    found: Callable[..., int | None] = getattr(import_module(f"germane.cli.{module}"), name)
+    return found
 
 
-_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
-_add(init, run)
-app.command("rank", help=ABOUT, add_help_option=False, context_settings=_PASSED_ON)(_rank)
-_add(score, compare, power, overlap, report, plot, explain, grade, label, audit)
-app.add_typer(ledger, name="ledger")
-_add(liverag, measures, sweep, validate)
+def call(words: Sequence[str]) -> int:
+    """Do what the words after `germane` say; the exit code."""
+    group = words[0] if words and words[0] in _ABOUT else ""
+    rest = words[1:] if group else words
+    first = rest[0] if rest else ""
+    if first in {"", "-h", "--help"}:
+        print(listing(group))
+        return 0 if first else 2
+    if first == "--version" and not group:
+        print(f"germane {__version__}")
+        return 0
+    verb = f"{group} {first}".lstrip()
+    if verb not in VERBS:
+        known = [name.removeprefix(f"{group} ") for name in (*VERBS, *_ABOUT)]
+        what = "flag" if first.startswith("-") else "command"
+        raise no_such(what, first, known, f"germane {group}".rstrip())
+    function = function_of(verb)
+    values: dict[str, Any] = parse(verb, function.__doc__ or "", rest[1:])
+    return function(**values) or 0
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"germane {__version__}")
-        raise typer.Exit
+def listing(group: str) -> str:
+    """The help that lists the verbs, or those of a group, each with the first sentence of its own help."""
+    prefix = f"{group} " if group else ""
+    inside = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
+    about = {verb: (function_of(verb).__doc__ or "").partition("\n")[0] for verb in inside}
+    if not group:
+        about |= {name: words for name, words in _ABOUT.items() if name}
+    lines = [f"usage: germane {prefix}COMMAND ...", "", paragraphs(_ABOUT[group]), "", "Commands:"]
+    for verb, words in about.items():
+        lines += _entry(verb.removeprefix(prefix), words)
+    lines += ["", "Options:"]
+    if not group:
+        lines += _entry("--version", "Print the version.")
+        lines += _entry("--debug", "Show the traceback of an error; also after the command.")
+    return "\n".join([*lines, *_entry("-h, --help", "Show this help; also after the command.")])
 
 
-@app.callback()
-def _root(
-    _version: bool = Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
-    ),
-    debug: bool = Option(False, "--debug", help="Show the traceback of an error; also after the verb."),
-) -> None:
-    if debug:
-        os.environ["GERMANE_DEBUG"] = "1"
+def _entry(name: str, about: str) -> list[str]:
+    return [fill(about, width() - 2, initial_indent=f"  {name:11} ", subsequent_indent=" " * 14)]

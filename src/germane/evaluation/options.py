@@ -11,9 +11,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from germane.errors import InputError, Place
+from germane.flags import SETTINGS
 from germane.samples.files import nearest
 from germane.types import FrozenDict, Json
 
@@ -21,41 +22,10 @@ if TYPE_CHECKING:
     from germane.judging.pool import Pool
     from germane.reports.data import ReportData
 
-IN_FILES = ("repeat", "vote", "batch", "reading", "against")
+IN_FILES = tuple(name for name, flag in SETTINGS.items() if flag.in_file)
 """Options that an eval file may set."""
-_CONFIGURED = (*IN_FILES, "jobs", "scale", "rubric", "max_unmeasured", "gates")
-"""Options that the config may set."""
-
-
-class Setting(NamedTuple):
-    """One setting of the config: the kinds of value that it may have, and what it means."""
-
-    kinds: tuple[type, ...]
-    meaning: str
-
-
-SETTINGS = {
-    "judge": Setting(
-        (str, list), "Who judges: `labels`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel."
-    ),
-    "repeat": Setting((int,), "How often each judge is asked; the answers vote."),
-    "vote": Setting((str,), "How a panel votes: `majority` or `mean`."),
-    "batch": Setting((int,), "Passages of one query in one request."),
-    "reading": Setting((str,), "`fused`: one request asks all that concerns a text; `single`: one question."),
-    "measures": Setting((list, str), "Measures of data files that name none."),
-    "gates": Setting((list, str), "What every run must reach: see gates.md."),
-    "ledger": Setting((str,), "Where answers are kept, relative to this file."),
-    "against": Setting(
-        (str,), "What relevance is judged against: `auto`, `query`, `reference`, `response`, `criterion`."
-    ),
-    "scale": Setting((str,), "`graded` (0-3) or `binary`."),
-    "rubric": Setting((str,), "What the grades mean: `trec` or `usefulness`."),
-    "max_unmeasured": Setting(
-        (float, int), "Share of scores that may be missing, 0 to 1; 0.05 without this."
-    ),
-    "jobs": Setting((int,), "Judge requests in flight at most, in all."),
-}
-"""Every setting of germane.toml."""
+_CONFIGURED = SETTINGS.keys() - {"judge", "measures", "ledger"}
+"""Options that the config may set; whose judge, measures and ledger hold is decided in `choice` and `plan`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +64,11 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             near = nearest(key, SETTINGS, 0.6)
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
-        if not isinstance(given, SETTINGS[key].kinds) or isinstance(given, bool):
-            wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].kinds)
+        if not isinstance(given, SETTINGS[key].setting) or isinstance(given, bool):
+            wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].setting)
             raise InputError(f"{name} must be {wanted}, not {given!r}", fix="mend the value", place=place)
         listed = given if isinstance(given, list) else [given]
-        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].kinds else given
+        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].setting else given
     return FrozenDict(known)
 
 

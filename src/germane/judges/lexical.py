@@ -248,10 +248,9 @@ _ACRONYM = re.compile(r"\b[A-Z]{2,}\b")
 @lru_cache(maxsize=1)
 def _weights() -> MappingProxyType[str, float]:
     lists = tomllib.loads((Path(__file__).parent / "common_words.toml").read_text("utf-8"))
-    weights = dict.fromkeys(lists["common"]["first"].split(), VERY_COMMON)
-    weights |= dict.fromkeys(lists["common"]["second"].split(), COMMON)
-    for language in lists["function"].values():
-        weights |= dict.fromkeys(language.split(), 0.0)
+    weights = dict.fromkeys(lists["first"].split(), VERY_COMMON)
+    weights |= dict.fromkeys(lists["second"].split(), COMMON)
+    weights |= dict.fromkeys(lists["function"].split(), 0.0)
     return MappingProxyType(weights)
 
 
@@ -262,7 +261,7 @@ def terms(text: str) -> Terms:
     A function word in capitals is a name ("WHO", "IT", "US") unless all of the text is in capitals.
     """
     names = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
-    found = {word: TELLING if word in names else _weigh(word) for word in words(text)}
+    found = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
     telling = {word: weight for word, weight in found.items() if weight} or dict.fromkeys(found, TELLING)
     heaviest: dict[str, Term] = {}
     for word, weight in telling.items():
@@ -273,7 +272,7 @@ def terms(text: str) -> Terms:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a word only holds a sentence together: "the", "und", "de"."""
+    """Whether a word only holds an English sentence together: "the", "of"."""
     return _weights().get(word.lower()) == 0.0
 
 
@@ -282,15 +281,9 @@ def is_common(word: str) -> bool:
     return word.lower() in _weights()
 
 
-def _weigh(word: str) -> float:
-    if not word.isascii() and all("\u3040" <= c <= "\u309f" for c in word):
-        return VERY_COMMON  # Hiragana alone is mostly Japanese grammar
-    return _weights().get(word, TELLING)
-
-
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
-    r"Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
+    r"Nov(?:ember)?|Dec(?:ember)?)"
 )
 _DATE = (
     rf"\d{{1,2}}\.?\s+{_MONTH}\.?(?:\s+\d{{3,4}})?|{_MONTH}\s+\d{{4}}|"

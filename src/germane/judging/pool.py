@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.client.limits import StopToken
-from germane.judges.judge import Judge, Reply
+from germane.judges.judge import Judge, Reply, StopToken
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent

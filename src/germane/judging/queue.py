@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, JudgeError
-from germane.judges.client.limits import StopToken
-from germane.judges.judge import Judge, Reply
+from germane.judges.judge import Judge, Reply, StopToken
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Judgement, Usage

@@ -5,7 +5,7 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
@@ -21,13 +21,13 @@ from germane.questions.relevance import Relevance
 from germane.reports.correct import JudgedThing, things_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
-from germane.statistics.sampling import chances_of_rounds, neyman_allocation
+from germane.statistics.sampling import chances_of_rounds
 from germane.tables.labels import passage_of
 from germane.types import FrozenDict, Sample
 
 Ints: TypeAlias = NDArray[np.intp]
 Design: TypeAlias = Literal["passages", "queries"]
-QueueName: TypeAlias = Literal["random", "stratified", "targeted"]
+QueueName: TypeAlias = Literal["random", "targeted"]
 
 _NOTHING = {
     "relevance": ("passages", "name a report whose samples have contexts"),
@@ -36,8 +36,6 @@ _NOTHING = {
 }
 """The kinds of things that people label; what is missing where there are none, and how to have some."""
 _BESIDE = ("reference", "criterion", "response")
-_PILOT = 0.25
-"""The share of a stratified budget that is spent in proportion to the strata, to learn how much labels differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +136,11 @@ class DrawnTask(NamedTuple):
 class LabelQueue:
     """The order in which things are labelled.
 
-    `queue`: random; stratified by the judge's verdict (a pilot in proportion, then Neyman's allocation); targeted, the most
-    doubtful verdicts first, which corrects no mean. `design`: some passages of every query, or whole queries. `budget` is
-    the number of labels; None = all.
+    `queue`: random; targeted, the most doubtful verdicts first, which corrects no mean. `design`: some passages of every
+    query, or whole queries. `budget` is the number of labels; None = all.
 
     Raises:
-        InputError: Whole queries cannot be drawn by strata of their passages, or there is nothing to draw from.
+        InputError: There is no such queue or design, or the budget is less than 1.
     """
 
     tasks: Sequence[LabelTask]
@@ -159,12 +156,6 @@ class LabelQueue:
         ):
             if value not in allowed:
                 raise InputError(f"{flag} {value} is not known", fix=f"write {' or '.join(allowed)}")
-        if self.queue == "stratified" and self.design == "queries":
-            raise InputError(
-                "whole queries are not drawn by strata", fix="write --queue random, or --design passages"
-            )
-        if self.queue == "stratified" and any(isnan(task.verdict) for task in self.tasks):
-            raise InputError("strata need a verdict on everything", fix="write --queue random")
         if self.budget is not None and self.budget < 1:
             raise InputError(f"--budget {self.budget} is nothing", fix="write 1 or more")
 
@@ -173,21 +164,17 @@ class LabelQueue:
         """How many labels are wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
-    def drawn(self, labels: Mapping[str, float]) -> list[DrawnTask]:
-        """The tasks in order. A stratified draw goes on past its pilot once `labels` (by item, 1 = relevant) hold that."""
-        return self._stratified(labels) if self.queue == "stratified" else self._order
-
-    def _drawn(self, place: int, chance: float, **more: str | int) -> DrawnTask:
+    def _drawn(self, place: int, chance: float) -> DrawnTask:
         known = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
-        return DrawnTask(self.tasks[place], FrozenDict({**known, **more}))
+        return DrawnTask(self.tasks[place], FrozenDict(known))
 
     def _rng(self, purpose: int = 0) -> np.random.Generator:
         """A source of randomness for each purpose, independent of the others'."""
         return np.random.default_rng([self.seed, purpose])
 
     @cached_property
-    def _order(self) -> list[DrawnTask]:
-        """The most doubtful first; whole queries; or a passage of every query, then the next of every query, ..."""
+    def drawn(self) -> list[DrawnTask]:
+        """The tasks in order: the most doubtful first; whole queries; or a passage of every query, then the next of every query, ..."""
         shuffled = self._rng().permutation(len(self.tasks))
         if self.queue == "targeted":
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
@@ -207,38 +194,6 @@ class LabelQueue:
             order = np.lexsort((turn, _turns(cases[shuffled])))[: self.size]
             chances = chances_of_rounds(sizes, self.size)
         return [self._drawn(place, float(chances[cases[place]])) for place in shuffled[order].tolist()]
-
-    def _stratified(self, labels: Mapping[str, float]) -> list[DrawnTask]:
-        order = self._rng().permutation(len(self.tasks))
-        names = np.array([str(int(self.tasks[place].verdict)) for place in order.tolist()])
-        strata, codes = np.unique(names, return_inverse=True)
-        sizes, turn = np.bincount(codes), _turns(codes)
-        pilot = neyman_allocation(sizes, np.zeros(len(sizes)), max(round(_PILOT * self.size), 2 * len(sizes)))
-        counts, first = pilot, turn < pilot[codes]
-        known = [labels.get(self.tasks[place].item, nan) for place in order[first].tolist()]
-        if not np.isnan(known).any():
-            # a stratum whose few labels are all equal is not taken to be certain
-            shares = (np.bincount(codes[first], known, len(sizes)) + 1) / (pilot + 2)
-            counts = self._allocated(sizes, np.sqrt(shares * (1 - shares)), pilot)
-        places = np.r_[np.flatnonzero(first), np.flatnonzero(~first & (turn < counts[codes]))]
-        return [
-            self._drawn(
-                int(order[place]),
-                float(counts[code] / sizes[code]),
-                stratum=str(strata[code]),
-                size=int(sizes[code]),
-            )
-            for place, code in zip(places.tolist(), codes[places].tolist(), strict=True)
-        ]
-
-    def _allocated(self, sizes: Ints, deviations: NDArray[np.float64], pilot: Ints) -> Ints:
-        """Labels per stratum after the pilot."""
-        budget = max(self.size, int(pilot.sum()))
-        more = np.maximum(neyman_allocation(sizes, deviations, budget) - pilot, 0)
-        while more.sum() > budget - pilot.sum():
-            more[np.argmax(more)] -= 1
-        counts: Ints = pilot + more
-        return counts
 
 
 def _turns(codes: Ints) -> Ints:

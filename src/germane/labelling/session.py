@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property
 
 from germane.encoding import now
 from germane.errors import InputError
 from germane.labelling.queue import DrawnTask, LabelQueue
-from germane.measures.labels import HELPS
 from germane.tables.labels import Label
 from germane.types import Json
 
@@ -59,12 +57,11 @@ class LabellingSession:
             self._labels[label.item] = label
             self._history.append(label.item)
         self._skipped.pop(label.item, None)
-        self.__dict__.pop("drawn", None)
 
-    @cached_property
+    @property
     def drawn(self) -> list[DrawnTask]:
-        """All that is to be labelled, as far as it is known yet."""
-        return self.queue.drawn({item: _hit(label) for item, label in self._labels.items()})
+        """All that is to be labelled."""
+        return self.queue.drawn
 
     @property
     def next(self) -> DrawnTask | None:
@@ -140,9 +137,3 @@ class LabellingSession:
         self._store(label)
         self._record(label)
         return label
-
-
-def _hit(label: Label) -> float:
-    if label.answer is None:
-        return 0.0
-    return float(label.answer if label.scale == "binary" else label.answer >= HELPS)

@@ -115,17 +115,10 @@ def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
 
 
 def prune(ledger: SQLiteLedger, chosen: Chosen) -> int:
-    """Delete the judgements chosen; how many there were. Their room is free for new ones: see `shrink`."""
+    """Delete the judgements chosen; how many there were. Their room in the file is free for new ones."""
     where, values = chosen.where()
     with ledger.writing() as db:
         return int(db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
-
-
-def shrink(ledger: SQLiteLedger) -> None:
-    """Give the room of deleted judgements back to the disk; LedgerError where there is no room to do it in."""
-    with ledger.using() as db:
-        db.execute("VACUUM")
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def check(path: Path) -> tuple[int, list[str]]:

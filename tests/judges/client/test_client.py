@@ -18,8 +18,8 @@ from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.judges.panel import PanelJudge
 from germane.questions.relevance import Relevance
-from germane.testing import Act, ModelServer
 from germane.types import Json
+from tests.server import Act, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=0.3, deadline=5, backoff=0.01)
 

@@ -19,9 +19,9 @@ from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.questions.support import Support
-from germane.testing import Act, Asked, ModelServer
-from germane.testing.wire import Connection
 from germane.types import Json
+from tests.server import Act, Asked, ModelServer
+from tests.server.wire import Connection
 
 QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")

@@ -14,8 +14,8 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.questions.relevance import Relevance
-from germane.testing import Act, ModelServer
 from germane.types import Judgement
+from tests.server import Act, ModelServer
 
 MEASURE = "context_precision@1"
 

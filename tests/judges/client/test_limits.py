@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from time import monotonic, sleep
@@ -17,7 +18,6 @@ from germane.judges.client.limits import (
     MINUTE,
     AdaptiveConcurrency,
     CircuitBreaker,
-    CircuitOpen,
     Pause,
     RateLimiter,
     SlidingWindow,
@@ -26,8 +26,8 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions.relevance import Relevance
-from germane.testing import Act, ModelServer
-from germane.testing.asked import Asked
+from tests.server import Act, ModelServer
+from tests.server.asked import Asked
 
 
 class TestAdaptiveConcurrency:
@@ -146,8 +146,8 @@ class TestCircuitBreaker:
         assert circuit.open
         sleep(0.01)
         circuit.failed("connection refused")
-        with pytest.raises(CircuitOpen, match=r"4 requests in a row failed.*connection refused"):
-            asyncio.run(circuit.acquire())
+        assert not asyncio.run(circuit.acquire())
+        assert re.match(r"4 requests in a row failed.*connection refused", circuit.exhausted)
 
     def test_a_success_between_keeps_it_closed(self) -> None:
         """Only faults in a row count."""
@@ -205,6 +205,46 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of the limits, which passes at once when somebody sleeps."""
+    clock = Clock()
+
+    async def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr("germane.judges.client.limits.monotonic", clock)
+    monkeypatch.setattr("germane.judges.client.limits.asyncio.sleep", sleep)
+    return clock
+
+
+@pytest.mark.parametrize("every", [1.0, 0.2])
+def test_the_time_between_probes_doubles_up_to_five_times(clock: Clock, every: float) -> None:
+    """A dead endpoint is probed after 1, 2, 4, 5, 5 ... times `probe_every`."""
+    circuit = CircuitBreaker(RetryPolicy(circuit_failures=1, startup=3600, outage=3600, probe_every=every))
+    circuit.failed("connection refused")
+    probes = [clock.now]
+    for _ in range(6):
+        assert asyncio.run(circuit.acquire())
+        circuit.failed("connection refused")
+        probes.append(clock.now)
+    assert [(b - a) / every for a, b in pairwise(probes)] == pytest.approx([1, 2, 4, 5, 5, 5])
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(4.0, 0.4), (30.0, 1.0)])
+def test_a_pause_ends_for_one_after_the_other(clock: Clock, seconds: float, most: float) -> None:
+    """None before its end, all within a tenth of it, a second at most."""
+    late = []
+    for _ in range(200):
+        pause = Pause()
+        pause.start(clock.now, seconds)
+        end = clock.now + seconds
+        asyncio.run(pause.wait())
+        late.append(clock.now - end)
+    assert -1e-6 < min(late) < max(late) < most + 1e-6
+    assert max(late) - min(late) > 0.8 * most
 
 
 def departures(per_minute: float, sizes: list[float], pauses: list[float]) -> list[tuple[float, float]]:

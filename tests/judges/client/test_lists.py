@@ -10,9 +10,9 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions.relevance import Relevance
-from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 from tests.judges.test_llm import ask
+from tests.server import Act, Asked, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"passage {n}") for n in range(10)]

@@ -15,8 +15,8 @@ from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
-from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
+from tests.server import Act, Asked, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
 CONTEXTS = tuple(f"Context {n} holds word{n}. {'And more of the same. ' * 40}" for n in range(1, 9))

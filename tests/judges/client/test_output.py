@@ -16,8 +16,8 @@ from germane.judges.llm import LLMJudge
 from germane.questions.listing import Entities
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.testing import Act, Asked, ModelServer
 from tests.judges.test_llm import ask, in_turn, limit_of
+from tests.server import Act, Asked, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(3)]

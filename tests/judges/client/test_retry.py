@@ -62,3 +62,21 @@ def test_what_is_possible_is_taken() -> None:
     """Whole seconds, nothing to pay, no price of its own for what a provider caches."""
     assert RetryPolicy(read=1, attempts=1).read == 1
     assert Price(input=0, output=0).cost(1000, 10, cached_tokens=5) == 0
+
+
+@pytest.mark.parametrize(("asked", "most"), [(4.0, 4.4), (10.0, 11.0), (100.0, 101.0)])
+def test_a_named_wait_is_never_shortened_and_spread(asked: float, most: float) -> None:
+    """Those who were asked to wait the same time come back over a tenth of it, a second at most."""
+    waits = [RetryPolicy().wait(asked, 1) for _ in range(300)]
+    assert asked <= min(waits)
+    assert max(waits) <= most
+    assert max(waits) - min(waits) > 0.8 * (most - asked)
+
+
+def test_a_wait_that_names_no_time_is_a_backoff() -> None:
+    """So is one that is hardly a time; a second wait is no shorter than the backoff."""
+    policy = RetryPolicy(backoff=8)
+    for asked in (None, 0.0, 0.01):
+        assert max(policy.wait(asked, 1) for _ in range(300)) > 8
+    assert max(policy.wait(1.0, 2) for _ in range(300)) > 16
+    assert min(policy.wait(1.0, 2) for _ in range(300)) >= 1

@@ -14,7 +14,7 @@ from germane.judges.client.transport import HTTPTransport
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions.relevance import Relevance
-from germane.testing import Act, ModelServer
+from tests.server import Act, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, backoff=0.001)
 ANSWER = json.dumps({"choices": [{"message": {"content": '{"grade": 2}'}}]}).encode()

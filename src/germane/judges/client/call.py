@@ -14,7 +14,7 @@ from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
 from germane.judges.client.client import CallState, ModelClient
-from germane.judges.client.errors import NoAnswer, Refused, Rejected, TooLong
+from germane.judges.client.errors import GaveUp
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
@@ -121,7 +121,9 @@ class GroupCall:
         try:
             try:
                 await self._answers(items)
-            except TooLong as error:
+            except GaveUp as error:
+                if not error.too_long:
+                    raise
                 if len(items) > 1:
                     for half in (items[: len(items) // 2], items[len(items) // 2 :]):
                         await self._ask(half)
@@ -129,10 +131,8 @@ class GroupCall:
                 if len(items[0].questions) > 1:
                     raise
                 await self._in_windows(items[0].questions[0], error)
-        except (Refused, Rejected, AnswerError) as error:
-            self._fail(str(error), items)
-        except NoAnswer as error:
-            self._spent = True
+        except (GaveUp, AnswerError) as error:
+            self._spent |= isinstance(error, GaveUp) and error.spent
             self._fail(str(error), items)
         for item in self._apart(items):
             await self._ask([item])
@@ -150,11 +150,11 @@ class GroupCall:
         self._singly += questions
         return readings(questions, self.prompts, fuse=False)
 
-    async def _in_windows(self, question: AnyQuestion, error: TooLong) -> None:
+    async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
         """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
 
         Raises:
-            Refused: One context alone is too long, or a window has no answer: there is no verdict from the others.
+            GaveUp: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
         todo, found = list(question.halves() or ()), self._found[id(question)]
@@ -164,14 +164,16 @@ class GroupCall:
             window = todo.pop(0)
             try:
                 await self._answers(readings([window], self.prompts))
-            except TooLong as long:
+            except GaveUp as long:
+                if not long.too_long:
+                    raise
                 if not (smaller := window.halves()):
-                    raise Refused(f"{question.named(window)} alone is too long: {long}") from None
+                    raise GaveUp(f"{question.named(window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
             part = self._found[id(window)]
             if part.payload is None:
-                raise Refused(part.error)
+                raise GaveUp(part.error)
             found.windows.append((window, part.payload))
             found.how = {"windows": len(found.windows)}
         found.payload = question.merge(found.windows)
@@ -222,8 +224,8 @@ class GroupCall:
             got = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
             return error, Correction("", str(error)[:_PROBLEM])
-        except TooLong:
-            if note is None:
+        except GaveUp as error:
+            if note is None or not error.too_long:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None

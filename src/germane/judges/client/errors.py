@@ -1,6 +1,6 @@
 """What the errors of model endpoints mean, in whatever words and status they come.
 
-The exceptions are how a request or a call can fail; the functions read the body of a response.
+`decide` says what the client does after a response; the functions below read its body.
 """
 
 from __future__ import annotations
@@ -9,41 +9,93 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple
 
-from germane.types import Json
+from germane.judges.client.retry import retry_after
+from germane.types import FrozenDict, Json
 
 
 class TransportError(Exception):
-    """A request failed on the way: no connection, a timeout, a 5xx, a broken body. Worth another attempt."""
+    """A transport brought no whole response: no connection, a broken or oversized body."""
 
 
-class Throttled(Exception):
-    """The endpoint asked to wait so many seconds; None = it did not say how long."""
+class GaveUp(Exception):
+    """A question gets no answer here; other questions may.
 
-    def __init__(self, seconds: float | None, text: str) -> None:
-        super().__init__(text)
-        self.seconds = seconds
+    Attributes:
+        too_long: The texts are more than the model takes at once.
+        spent: Attempts or time are used up; otherwise asking again would not help.
+    """
 
-
-class Rejected(Exception):
-    """The endpoint does not take this request as it stands (400, 404, 422, ...)."""
-
-    def __init__(self, status: int, text: str, *, too_long: bool = False) -> None:
-        super().__init__(f"HTTP {status}: {text}")
-        self.text, self.too_long = text, too_long
+    def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
+        super().__init__(why)
+        self.too_long, self.spent = too_long, spent
 
 
-class NoAnswer(Exception):
-    """A call got no answer in its attempts or its time; other calls may fare better."""
+class Action(Enum):
+    """What the client does after a request."""
+
+    TAKE = "take the answer"
+    RETRY = "send it again: it failed on the way, which costs an attempt"
+    WAIT = "send it again when the endpoint asks to, which costs no attempt"
+    CHANGE = "send it in another form: the endpoint does not take this one"
+    GIVE_UP = "leave this question without an answer"
+    UNUSABLE = "ask this endpoint nothing more"
 
 
-class Refused(Exception):
-    """The model or its provider declined to answer; asking again would not help."""
+class RetryDecision(NamedTuple):
+    """What the client does after a request, and why.
+
+    Attributes:
+        text: What the endpoint said, or what went wrong on the way.
+        status: The HTTP status; 0 = there was no response.
+        seconds: The Retry-After; None = none was named.
+        too_long: Whether the texts are more than the model takes at once.
+        body: The answer.
+    """
+
+    action: Action
+    text: str = ""
+    status: int = 0
+    seconds: float | None = None
+    too_long: bool = False
+    body: Mapping[str, Json] = FrozenDict()
+
+    @property
+    def why(self) -> str:
+        """The text with its status."""
+        return f"HTTP {self.status}: {self.text}" if self.status else self.text
 
 
-class TooLong(Refused):
-    """The texts are more than the model takes at once."""
+def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
+    """What follows from a response; `worked`: the endpoint has answered before."""
+    found: Json = None
+    if sent_as_success := 200 <= status < 300:
+        with suppress(ValueError):
+            found = json.loads(raw)
+        if not isinstance(found, dict):
+            return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
+        if (failure := failure_in(found)) is None:
+            return RetryDecision(Action.TAKE, body=found)
+        status, raw = failure[0], json.dumps(failure[1]).encode()
+    text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
+    body = raw[:SHOWN].decode("utf-8", "replace")
+    action, seconds = Action.CHANGE, None
+    too_long, poor = is_too_long(status, text), is_out_of_money(text, body)
+    if too_long:
+        pass
+    elif status in {429, 503, 529} and not poor:
+        action, seconds = Action.WAIT, retry_after(headers, body)
+    elif poor or is_useless(status, text, worked=worked):
+        action = Action.UNUSABLE
+    elif status >= 500 or status in {UNKNOWN, 408, 409, 425}:
+        action = Action.RETRY
+    return RetryDecision(action, text, status, seconds, too_long, found or FrozenDict())
 
+
+SHOWN = 8000
+"""Bytes of an error that are read."""
 
 UNKNOWN = 200
 """The status of a body that is no answer and does not say what it is instead."""

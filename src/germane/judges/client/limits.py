@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, inf
 from time import monotonic
@@ -268,15 +266,11 @@ class Pause:
             left = self._until + late - monotonic()
 
 
-class CircuitOpen(Exception):
-    """The endpoint is down and not asked for now."""
-
-
 class CircuitBreaker:
     """Opens after failures in a row; while it is open, one request at a time probes whether the endpoint is back.
 
     Everybody else waits for a probe to succeed, which closes it. Once a probe has failed after the endpoint was
-    down for `outage` (or `startup`) seconds, all who wait get CircuitOpen.
+    down for `outage` (or `startup`) seconds, it is `exhausted`, and nobody waits any more.
     """
 
     def __init__(self, policy: RetryPolicy) -> None:
@@ -306,7 +300,7 @@ class CircuitBreaker:
         return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
 
     async def acquire(self) -> bool:
-        """Return when the circuit is closed, or True as the one probe that is due; else wait or raise CircuitOpen."""
+        """Wait until the circuit is closed, or the endpoint given up (`exhausted`); True = as the one probe that is due."""
         while self._opened is not None:
             now = monotonic()
             if now >= self._probe_at:
@@ -314,7 +308,7 @@ class CircuitBreaker:
                 self._probe_at = now + self._between
                 return True
             if self.exhausted:
-                raise CircuitOpen(self.exhausted)
+                break
             await asyncio.sleep(min(self._probe_at - now, 1.0))
         return False
 
@@ -332,60 +326,3 @@ class CircuitBreaker:
         self._between = self._policy.probe_every
         self._probe_at = self._opened + self._between
         return True
-
-
-class Stopped(Exception):
-    """No further request is sent."""
-
-
-class StopToken:
-    """Stops the requests of the task in which it was made: none is sent any more, and what was sent is waited for."""
-
-    def __init__(self) -> None:
-        self.stopped = False
-        self._waits = self._recalled = False
-        self._task = asyncio.current_task()
-        _stop_token.set(self)
-
-    def stop(self) -> None:
-        """Send no more requests; a wait for one ends."""
-        if not self.stopped:
-            self.stopped, self._recalled = True, self._waits
-            if self._waits:
-                self.cancel()
-
-    def cancel(self) -> None:
-        """Give the task up, whether or not anything was sent."""
-        if self._task is not None:
-            self._task.cancel()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether somebody cancelled the task."""
-        return self._task is not None and self._task.cancelling() > 0
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wait inside for whatever holds a request back. Raises Stopped where no more may be sent."""
-        if self.stopped:
-            raise Stopped
-        self._waits = True
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._recalled or self._task is None:
-                raise
-            self._recalled = False
-            self._task.uncancel()
-            raise Stopped from None
-        finally:
-            self._waits = False
-
-
-_stop_token: ContextVar[StopToken | None] = ContextVar("germane_stop_token", default=None)
-
-
-def waiting() -> AbstractContextManager[None]:
-    """The `waiting` of this task's token, if it has one."""
-    token = _stop_token.get()
-    return nullcontext() if token is None else token.waiting()

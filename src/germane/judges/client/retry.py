@@ -80,6 +80,21 @@ class RetryPolicy:
         """Seconds to wait after so many failures, from 1: exponential backoff with full jitter."""
         return random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
 
+    def wait(self, asked: float | None, waits: int) -> float:
+        """Seconds to wait after the n-th Retry-After of so many seconds; None = the endpoint named no time.
+
+        A random part of up to a tenth, a second at most, is added, so that those who wait do not come back at once. From the
+        second time on, and where the time named is hardly one, it is no less than `delay`.
+        """
+        backoff = self.delay(waits)
+        if asked is None:
+            return backoff
+        seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
+        return max(seconds, backoff) if waits > 1 or asked < _SHORT_WAIT else seconds
+
+
+_SHORT_WAIT = 0.05
+"""Seconds: after a shorter Retry-After requests would follow at once."""
 
 _DURATION = (
     r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|minutes?|mins?|seconds?|secs?|hours?|h|m|s)\b\s*|(?:\d+[hm]))+)"

@@ -5,7 +5,7 @@
     with ModelServer(script=[Act(status=429), None]) as server:
         judge = LLMJudge("openai:test", base_url=server.url, api_key="test")
 
-`python -m germane.testing.server --latency 0.2` runs one in its own process and prints its URL.
+`python -m tests.server --latency 0.2` runs one in its own process and prints its URL.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from germane.errors import InputError
-from germane.testing.acts import FINE, Act
-from germane.testing.asked import Asked
-from germane.testing.rules import Rule, by_overlap, payload_for, rule_from
-from germane.testing.wire import Connection, response
 from germane.types import Json
+from tests.server.acts import FINE, Act
+from tests.server.asked import Asked
+from tests.server.rules import Rule, by_overlap, payload_for, rule_from
+from tests.server.wire import Connection, response
 
 _LIMITS = {"max_tokens", "max_completion_tokens"}
 

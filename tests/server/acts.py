@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from germane.errors import InputError
-from germane.testing.asked import Asked
 from germane.types import Json
+from tests.server.asked import Asked
 
 _ANSWERS = ("body", "text", "change", "refusal")
 
@@ -102,7 +102,7 @@ def storm(
     def script(asked: Asked) -> Act | None:
         content = crc32(asked.content, seed)
         seen[content] = seen.get(content, 0) + 1
-        draw = random.Random(content * 31 + seen[content]).random()  # noqa: S311
+        draw = random.Random(content * 31 + seen[content]).random()
         for share, act in acts:
             if draw < share:
                 return act

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from germane.errors import InputError
 from germane.questions.question import Question, known_kinds
-from germane.testing.asked import Asked
 from germane.types import Json
+from tests.server.asked import Asked
 
 Rule: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, Json]], Json]
 """(kind of question, its sections by name, the schema of its answer) -> the answer."""

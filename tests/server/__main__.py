@@ -1,4 +1,4 @@
-"""`python -m germane.testing.server`: the scripted model server in a process of its own; prints its URL."""
+"""`python -m tests.server`: the scripted model server in a process of its own; prints its URL."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 import threading
 
 from germane.errors import InputError
-from germane.testing.acts import storm
-from germane.testing.models import ModelServer, Script
+from tests.server.acts import storm
+from tests.server.models import ModelServer, Script
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until the process is stopped."""
-    parser = argparse.ArgumentParser(prog="python -m germane.testing.server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--storm", action="store_true", help="10%% 429, 5%% 500, 5%% malformed, 2%% hangs")

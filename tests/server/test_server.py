@@ -20,7 +20,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError
 from germane.judges import LLMJudge, RetryPolicy
-from germane.testing import Act, Asked, ModelServer
+from tests.server import Act, Asked, ModelServer
 
 SAMPLES = [
     {
@@ -186,7 +186,7 @@ class TestTheUsersOwnMistakes:
         """As a command's mistake, without a traceback."""
         taken = server.url.split(":")[2].split("/")[0]
         ran = subprocess.run(
-            [sys.executable, "-m", "germane.testing.server", "--port", taken],
+            [sys.executable, "-m", "tests.server", "--port", taken],
             capture_output=True,
             check=False,
         )

@@ -1,0 +1,153 @@
+"""Parses the words after a verb, and renders its `--help`, both by the table of flags."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from inspect import cleandoc
+from math import isfinite
+from textwrap import fill
+from typing import Any, NoReturn
+
+from germane.errors import InputError
+from germane.flags import GROUPS, OUTPUT, Flag, flags_of
+
+
+def width() -> int:
+    """Columns of the terminal, for help."""
+    return min(shutil.get_terminal_size((80, 24)).columns, 100)
+
+
+def paragraphs(text: str, indent: str = "") -> str:
+    """The paragraphs of a docstring, filled to the width of the terminal."""
+    return "\n\n".join(
+        fill(" ".join(part.split()), width() - 2, initial_indent=indent, subsequent_indent=indent)
+        for part in cleandoc(text).split("\n\n")
+    )
+
+
+def no_such(what: str, word: str, known: Iterable[str], command: str) -> InputError:
+    """The error that there is no such command or flag, with the known one that is meant or where they are listed."""
+    from germane.samples.files import nearest
+
+    near = nearest(word, known, 0.6)
+    return InputError(
+        f"there is no {what} {word}", fix=f"did you mean {near}?" if near else f"see {command} --help"
+    )
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help with each flag's value once, after its last spelling."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=width() - 2)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        value = action.metavar if action.nargs != 0 else None
+        return " ".join(filter(None, (", ".join(action.option_strings), str(value or ""))))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are InputError."""
+
+    def print_help(self, file: object = None) -> None:
+        """The help on stdout; that nobody reads it is no success."""
+        del file
+        print(self.format_help(), end="")
+
+    def error(self, message: str) -> NoReturn:
+        """What is wrong with the command line."""
+        raise InputError(message.removeprefix("argument "), fix=f"see {self.prog} --help")
+
+
+def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
+    """The values of a verb's parameters; `about` is what its help says of it.
+
+    Raises:
+        InputError: The verb has no such flag, a value is impossible, or something is missing.
+        SystemExit: Its help was asked for and is printed.
+    """
+    flags = flags_of(verb)
+    parser = _parser(verb, about, flags)
+    found, rest = parser.parse_known_intermixed_args(words)
+    for word in rest:
+        if word.startswith("-") and word != "-":
+            spellings = [one for flag in flags for one in flag.spellings]
+            raise no_such("flag", word.partition("=")[0], spellings, parser.prog)
+        parser.error(f"{word!r} is one argument too many")
+    values = vars(found)
+    for flag in flags:
+        if values[flag.parameter] in (None, []) and (flag.required or _needed(flag)):
+            parser.error(f"{flag.long.removesuffix('...')} is missing")
+    return values
+
+
+def _needed(flag: Flag) -> bool:
+    return flag.argument and not flag.spelling.startswith("[")
+
+
+def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
+    arguments = [flag.spelling for flag in flags if flag.argument]
+    parser = _Parser(
+        f"germane {verb}",
+        usage=" ".join([f"germane {verb}", *arguments, "[OPTIONS]"]),
+        description=paragraphs(about),
+        formatter_class=_HelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    for flag in flags:
+        how: dict[str, Any] = {"help": flag.help_for(verb).replace("%", "%%")}
+        if not flag.argument:
+            how["dest"] = flag.parameter
+        if flag.kind is bool:
+            how |= {"action": "store_true"}
+        else:
+            how |= {"metavar": flag.metavar, "type": _reader(flag), "default": flag.default}
+        if flag.argument:  # what is missing is said after what is misspelt
+            how |= {"nargs": "*" if "..." in flag.spelling else "?"}
+        elif flag.many:
+            how |= {"action": "append", "default": []}
+        groups[flag.group].add_argument(
+            *(flag.spellings or [flag.parameter]),
+            **how,
+        )
+    groups[OUTPUT].add_argument(
+        "-h", "--help", action="help", default=argparse.SUPPRESS, help="Show this help."
+    )
+    return parser
+
+
+def _reader(flag: Flag) -> Callable[[str], Any]:
+    """Reads one value; the error says what to write."""
+
+    def read(text: str) -> Any:
+        try:
+            value = flag.kind(text)
+        except ValueError:
+            value = None
+        if flag.choices and value not in flag.choices:
+            value = None
+        if flag.kind in {int, float} and value is not None and not _within(value, flag):
+            value = None
+        if value is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not possible; write {_expected(flag)}")
+        return value
+
+    return read
+
+
+def _within(value: float, flag: Flag) -> bool:
+    least, most = flag.least, flag.most
+    return isfinite(value) and (least is None or value >= least) and (most is None or value <= most)
+
+
+def _expected(flag: Flag) -> str:
+    """What a value may be, in words."""
+    if flag.choices:
+        return " or ".join(flag.choices)
+    least = "" if flag.least is None else f" from {flag.least:g}"
+    most = "" if flag.most is None else f" to {flag.most:g}"
+    return {int: "a whole number", float: "a number"}.get(flag.kind, "a text") + least + most

@@ -1,0 +1,234 @@
+"""Every option and argument of the command line, declared once.
+
+From this table come what each verb takes, its `--help`, the settings of germane.toml and docs/reference/commands.md and
+config.md. A new flag is one entry here and its use: a parameter of the verb's function, for `run` a field of `Options`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
+GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
+"""The headings of `--help`, in order."""
+
+
+class Flag(NamedTuple):
+    """One option or argument of the command line.
+
+    Attributes:
+        spelling: As it is typed: `-m --measure --metric`. An argument is a name for help without dashes: `REPORT`, `[OTHER]`
+            where it may be left out, `RUN...` where it may be repeated, `[PATH...]` where both.
+        verbs: The verbs that have it, separated by commas.
+        group: Its heading in `--help`.
+        help: What it does. `also` adds words for one verb.
+        kind: The type of its value; `bool` is a switch.
+        name: The parameter of the verb's function; without it that of the long spelling.
+        value: What the value is called in `--help`; without it its choices, or the long spelling in capitals.
+        many: Whether it may be given more than once: its value is then a list.
+        required: Whether the verb does nothing without it.
+        default: Its value where it is not given.
+        least, most: The range of a number.
+        choices: The only values that there are.
+        setting: The types of value that the setting `name` of germane.toml may have; none = no setting.
+        in_file: Whether an eval file may set it.
+    """
+
+    spelling: str
+    verbs: str
+    group: str
+    help: str
+    kind: type = str
+    name: str = ""
+    value: str = ""
+    many: bool = False
+    required: bool = False
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    setting: tuple[type, ...] = ()
+    in_file: bool = False
+    also: dict[str, str] | None = None
+
+    @property
+    def argument(self) -> bool:
+        """Whether it is given by its place, not by name."""
+        return not self.spelling.startswith("-")
+
+    @property
+    def spellings(self) -> list[str]:
+        """`-m`, `--measure`, `--metric`; of an argument none."""
+        return [] if self.argument else self.spelling.split()
+
+    @property
+    def long(self) -> str:
+        """The first spelling with two dashes, else the only one; of an argument its name for help."""
+        return next((one for one in self.spellings if one.startswith("--")), self.spelling)
+
+    @property
+    def metavar(self) -> str:
+        """What its value is called in help."""
+        if self.argument:
+            return self.spelling.strip("[].")
+        return self.value or "|".join(self.choices) or self.long.strip("-").upper()
+
+    @property
+    def parameter(self) -> str:
+        """The name of the parameter that it becomes."""
+        return self.name or self.long.strip("-[].").replace("-", "_").lower()
+
+    def help_for(self, verb: str) -> str:
+        """Its help with the words that belong to one verb, and its default."""
+        shown = "" if self.default is None else f"Default: {self.default}."
+        return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), shown)))
+
+
+_FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
+
+FLAGS = (
+    # what is evaluated, read or labelled
+    Flag("[PATH...]", "run", DATA, "Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin.", name="paths"),
+    Flag("RUN...", "rank", DATA, "Ranked results; several files are several systems; - is stdin.", Path, name="runs"),
+    Flag("REPORT", "score,explain,audit,label", DATA, "A report folder that `germane run` wrote.", Path, name="folder"),
+    Flag("[REPORT]", "report,plot", DATA, "A report folder; without it the latest in germane-reports.", Path, name="folder"),
+    Flag("REPORT...", "compare", DATA, "Report folders, --json documents, or folders of reports (the latest); one alone: its systems.", Path, name="reports"),
+    Flag("REPORT", "power", DATA, "A report folder, or a --json document.", Path),
+    Flag("[OTHER]", "power", DATA, "A second system: its differences are measured.", Path),
+    Flag("A", "overlap", DATA, "A run (TREC, TSV, CSV, JSONL), or a report folder.", Path),
+    Flag("B", "overlap", DATA, "Another one over the same queries.", Path),
+    Flag("QUERY", "explain", DATA, "A sample's id, its query, or a part of it."),
+    Flag("[MEASURE]", "explain", MEASURES, "One measure; without it all."),
+    Flag("[MEASURE]", "measures", MEASURES, "One measure in full; also FILE.py:NAME.", name="name"),
+    Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader: field_accuracy, cost, ...", name="measure"),
+    Flag("[DIR]", "init", DATA, "Where to write it.", Path, name="folder"),
+    Flag("[PATH...]", "validate", DATA, "Eval files, or folders of them; targets.yaml; samples.", Path, name="paths"),
+    Flag("FILE...", "ledger import", DATA, "Exports, or the judgements.jsonl of reports.", Path, name="files"),
+    Flag("--target", "run", DATA, "The system to ask; several are compared.", name="targets", value="NAME", many=True),
+    Flag("--targets", "run", DATA, "The targets file.", Path, name="targets_file", value="FILE"),
+    Flag("--trials", "run", DATA, "How often each target is asked each case.", int, value="N", least=1),
+    Flag("--untrusted", "run", DATA, "Refuse everything that an eval file would run or send.", bool),
+    Flag("--allow", "run", DATA, "With --untrusted: a grader or target that may run; repeatable.", name="allowed", value="NAME", many=True),
+    Flag("--qrels", "rank", DATA, "Gold: the grade of each known document; a file, or a BEIR folder.", Path, value="GOLD", required=True),
+    Flag("--queries", "rank", DATA, "What is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster.", Path, value="FILE"),
+    Flag("--format", "rank", DATA, "Format of the runs; without it seen from the file.", choices=_FORMATS),
+    Flag("--qrels-format", "rank", DATA, "Format of the gold.", choices=_FORMATS),
+    Flag("--columns", "run,rank", DATA, "Names of the columns in the data, separated by commas; repeatable:", value="NAME=COLUMN", many=True,
+         also={"run": "query=Query,contexts=Context.", "rank": "query=Query,doc=Passage,score=Sim,grade=Label."}),
+    Flag("--doc-id", "run,rank", DATA, "The part of a chunk's id that names its document.", value="REGEX"),
+    Flag("--duplicates", "rank", DATA, "A document twice in one query: an error, or its best place counts.", default="error", choices=("error", "first")),
+    Flag("--missing", "rank", DATA, "A query with gold and no results: counts 0, or is left out.", default="zero", choices=("zero", "skip")),
+    Flag("--on-bad-row", "rank", DATA, "A row that cannot be read: an error, or left out and said.", default="error", choices=("error", "skip")),
+    Flag("--max-line", "rank", DATA, "Megabytes that a line may have: 64 without this and GERMANE_MAX_LINE.", value="MB"),
+    Flag("--filter", "run", DATA, "Cases whose id or tag matches.", name="wanted", value="GLOB"),
+    Flag("--limit", "run", DATA, "The first N cases.", int, value="N", least=1),
+    Flag("--sample", "run", DATA, "N cases drawn at random.", int, value="N", least=1),
+    Flag("--seed", "run,compare,label", DATA, "The seed of all that is random:", int, value="N", default=0,
+         also={"run": "the draw of --sample.", "compare": "the flips of the test.", "label": "the draw of what is labelled."}),
+    Flag("--systems", "compare", DATA, "Systems of one report, or the one to take of each; repeatable.", value="NAME", many=True),
+    Flag("--cluster", "compare", DATA, "The metadata field that names the queries' cluster.", value="FIELD"),
+    Flag("--results", "liverag", DATA, "What was retrieved: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),
+    Flag("--reference", "liverag", DATA, "Gold: TSV, JSON or JSONL with qid and document_ids.", Path, value="FILE", required=True),
+    Flag("--skill", "init", DATA, "Write the skill for coding agents instead: SKILL.md.", bool),
+    Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
+    # who judges, and how
+    Flag("--judge", "run", JUDGE, "Who judges: labels, gold, lexical, openai:gpt-4o-mini, ...; several are a panel and vote.", many=True, setting=(str, list)),
+    Flag("--judge", "grade", JUDGE, "Who judges: labels, lexical, openai:gpt-4o-mini, ..."),
+    Flag("--judge", "ledger export,ledger prune", DATA, "Only answers of this judge."),
+    Flag("--labels", "run", JUDGE, "People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
+    Flag("--repeat", "run", JUDGE, "How often each judge is asked; the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
+    Flag("--vote", "run", JUDGE, "How a panel votes: majority or mean.", default="majority", setting=(str,), in_file=True),
+    Flag("--base-url", "run,grade", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL"),
+    Flag("--header", "run", JUDGE, "A header for the judge's endpoint; repeatable, written down nowhere.", name="headers", value="NAME=VALUE", many=True),
+    Flag("--model-parameter", "run", JUDGE, "A parameter in each request, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True),
+    Flag("--temperature", "run", JUDGE, "The model's temperature; 0.1 without this.", float, value="T", least=0),
+    Flag("--reasoning", "run", JUDGE, "How much the model may reason: off, low, ..., where it takes it.", value="LEVEL"),
+    Flag("--rpm", "run", JUDGE, "Judge requests per minute at most, in all.", float, value="N", least=0.01),
+    Flag("--tpm", "run", JUDGE, "Judge tokens per minute at most, in all.", float, value="N", least=1),
+    Flag("--timeout", "run", JUDGE, "Seconds that one answer may take; 120 without this.", float, value="SECONDS", least=0.1),
+    Flag("-j --jobs", "run", JUDGE, "Judge requests in flight at most, in all.", int, value="N", least=1, setting=(int,)),
+    Flag("--against", "run,grade", JUDGE, "What relevance is judged against: auto, query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
+    Flag("--scale", "run,grade,label", JUDGE, "Grades: graded (0-3) or binary.", setting=(str,), also={"label": "Without it as judged."}),
+    Flag("--rubric", "run", JUDGE, "What the grades mean: trec (UMBRELA) or usefulness.", setting=(str,)),
+    Flag("--reading", "run", JUDGE, "fused: one request asks all that concerns a text; single: one question.", default="fused", setting=(str,), in_file=True),
+    Flag("--batch", "run", JUDGE, "Passages of one query in one request.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
+    Flag("--prompt", "run", JUDGE, "Your own wording of one kind of question; repeatable.", name="prompts", value="KIND=FILE", many=True),
+    Flag("--across-judges", "compare", JUDGE, "Compare what different judges judged; says what is the judge's.", bool),
+    Flag("--who", "label", JUDGE, "Whose labels these are; without it the user's name.", value="NAME"),
+    Flag("--budget", "label", JUDGE, "How many labels; without it all.", int, value="N", least=1),
+    Flag("--design", "label", JUDGE, "passages: some of every query; queries: whole queries.", default="passages"),
+    Flag("--queue", "label", JUDGE, "random or targeted.", default="random"),
+    Flag("--kind", "label", JUDGE, "relevance of passages, support of claims by them, or their sufficiency.", default="relevance"),
+    Flag("--guideline", "label", JUDGE, "What labellers were told: shown by ?, kept as a hash.", Path, value="FILE"),
+    Flag("--all", "audit", JUDGE, "Count labels that were not drawn at random, too.", bool, name="every"),
+    # what is computed
+    Flag("-m --measure --metric", "run,rank,score,compare,power", MEASURES, "Measures, separated by spaces; repeatable.", name="measures", many=True,
+         setting=(list, str),
+         also={"run": "Replaces a file's own.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
+               "score": "Without them only the gates are decided anew.", "compare": "Default: all in common.", "power": "Default: all."}),
+    Flag("-m --measure", "plot", MEASURES, "What is compared and set against costs; without it the first."),
+    Flag("--by", "run,rank,score,compare,report", MEASURES, "Slices: a tag, `tags`, or a field of the metadata.", value="TAG", also={"rank": "With --queries."}),
+    Flag("--primary", "compare", MEASURES, "Measures that the finding rests on (Holm); without it all compared.", value="MEASURE", many=True),
+    Flag("--margin", "compare", CI, "The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable.", value="'MEASURE: LOSS'", many=True),
+    Flag("--detect", "power", MEASURES, "The difference to detect.", float, value="DIFFERENCE", default=0.02),
+    Flag("--correlation", "power", MEASURES, "Of one system alone: how its scores go with those of the next.", float, value="R", default=0.5),
+    Flag("-k", "overlap", MEASURES, "How many first places are compared.", int, value="K", default=10, least=1),
+    Flag("-p", "overlap", MEASURES, "The persistence of rank-biased overlap.", float, value="P", default=0.9),
+    Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
+    Flag("--evaluator", "liverag", MEASURES, "ContextRecall, alone or at the end of a module path.", value="NAME", default="ContextRecall"),
+    Flag("--parity", "liverag", MEASURES, "Compute as the original does, to its last quirk.", choices=("liverag",)),
+    # what is asked, what that costs, and where answers are kept
+    Flag("--dry-run", "run", MONEY, "Count calls, tokens and price; ask neither judge nor target.", bool),
+    Flag("--dry-run", "ledger prune", MONEY, "Only say how many.", bool),
+    Flag("--max-cost", "run", MONEY, "Stop when the judge would cost more; can be continued.", float, value="USD", least=0),
+    Flag("--max-calls", "run", MONEY, "Stop before more questions are put to the judge; can be continued.", int, value="N", least=0),
+    Flag("--price", "run", MONEY, "US dollars for a million tokens of the judge, e.g. 0.15/0.60.", value="IN/OUT"),
+    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT"),
+    Flag("--retry-errors", "run", MONEY, "With --resume: ask again what the judge failed at.", bool),
+    Flag("--ledger", "run,grade,ledger stats,ledger export,ledger import,ledger prune,ledger check", MONEY,
+         "Where answers are kept; without it the usual place.", value="PLACE", setting=(str,)),
+    Flag("--replay", "run,grade", MONEY, "Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.", value="LEDGER"),
+    Flag("--no-cache", "run,grade", MONEY, "Neither read nor write the shared ledger.", bool),
+    Flag("--kind", "ledger export,ledger prune", DATA, "Only this kind of question: relevance, claims, ..."),
+    Flag("--since", "ledger export", DATA, "Only answers from this date on.", value="DATE"),
+    Flag("--prompt", "ledger prune", DATA, "Only this prompt hash (see stats).", value="HASH"),
+    Flag("--before", "ledger prune", DATA, "Only answers from before this date.", value="DATE"),
+    # what is written and printed
+    Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.", Path, value="PATH", many=True),
+    Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True),
+    Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True),
+    Flag("-o --output", "report,plot,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
+         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}),
+    Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
+         also={"audit": "Markdown.", "ledger export": "Without it, stdout."}),
+    Flag("--force", "run,init", OUTPUT, "Overwrite", bool,
+         also={"run": "the report of another evaluation in the folder of -o.", "init": "files that are there."}),
+    Flag("--json", "run,rank,score,compare,power,overlap,report,explain,audit,measures,ledger stats,ledger check", OUTPUT,
+         "Print one JSON document on stdout.", bool),
+    Flag("-q --quiet", "run", OUTPUT, "Print only what failed.", bool),
+    Flag("-q --per-query", "rank", OUTPUT, "Print the value of every query, too.", bool),
+    Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
+    Flag("--kind", "plot", OUTPUT, "cutoffs, ranks, differences, tokens or latency; repeatable. Without it all that there is.", many=True),
+    Flag("--no-text", "report", OUTPUT, "Leave queries, passages, references and reasons out of the .html.", bool),
+    Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
+    Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE"),
+    Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results")),
+    Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),
+    Flag("--output-format", "liverag", OUTPUT, "Format of the two files.", default="tsv", choices=("tsv", "jsonl")),
+    # what is good enough
+    Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'mean(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
+    Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT"),
+    Flag("--baseline", "report,plot", OUTPUT, "Another report:", Path, value="REPORT",
+         also={"report": "shown beside it (.html .md).", "plot": "differences are to that one."}),
+    Flag("--fail-on-regression", "run,score", CI, "With --baseline: exit 1 where a measure is worse for certain.", bool),
+    Flag("--max-unmeasured", "run", CI, "Share of scores that may be missing, 0 to 1.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
+)  # fmt: skip
+
+SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
+"""The flags that germane.toml may set, by the names that they have there."""
+
+
+def flags_of(verb: str) -> list[Flag]:
+    """What one verb takes: arguments in order, and options."""
+    return [flag for flag in FLAGS if verb in flag.verbs.split(",")]

@@ -1,0 +1,132 @@
+"""The one table of flags: what each verb takes, its help, and what is said of a mistake."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+
+from germane.cli.parser import parse
+from germane.cli.verbs import VERBS, function_of
+from germane.evaluation.options import Options
+from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of
+from tests.command import invoke
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_flag_is_used(verb: str) -> None:
+    """A flag is a parameter of the verb's function, of `run` a field of Options; there is no other parameter."""
+    function = function_of(verb)
+    taken = {
+        name for name, one in inspect.signature(function).parameters.items() if one.kind != one.VAR_KEYWORD
+    }
+    given = {flag.parameter for flag in flags_of(verb)}
+    if verb == "run":
+        taken |= {field.name for field in fields(Options)} - {"folder", "outputs"} | {"output"}
+    elif verb == "rank":
+        taken |= set(re.findall(r"chosen\.(\w+)", inspect.getsource(inspect.getmodule(function))))  # type: ignore[arg-type]
+    assert given == taken
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_flag_is_declared_twice(verb: str) -> None:
+    """A verb has each spelling and each parameter once."""
+    flags = flags_of(verb)
+    spellings = Counter(one for flag in flags for one in flag.spellings or [flag.spelling])
+    parameters = Counter(flag.parameter for flag in flags)
+    assert all(count == 1 for count in (*spellings.values(), *parameters.values()))
+
+
+def test_every_entry_belongs_somewhere() -> None:
+    """Its verbs and its group exist."""
+    for flag in FLAGS:
+        assert set(flag.verbs.split(",")) <= VERBS.keys(), flag
+        assert set(flag.also or {}) <= set(flag.verbs.split(",")), flag
+        assert flag.group in GROUPS
+
+
+def test_defaults_are_those_of_the_options() -> None:
+    """What `--help` and germane.toml say of a default holds in Python too."""
+    default = {field.name: field.default for field in fields(Options)}
+    for flag in flags_of("run"):
+        if flag.default is not None:
+            assert default[flag.parameter] == flag.default
+    assert SETTINGS.keys() - {"judge", "measures", "ledger"} <= default.keys()
+
+
+@pytest.mark.parametrize("words", [(), ("ledger",), *((*verb.split(), "--help") for verb in VERBS)])
+def test_help_fits_and_is_whole(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 columns, no summary cut short."""
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = invoke(*words)
+    assert ran.code == (0 if "--help" in words else 2)
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if re.match(r"  \w+ .*\.\.\.$", line)]
+
+
+def test_help_is_in_groups() -> None:
+    """In the order of the table, each flag below its own."""
+    shown = invoke("run", "--help").out
+    heads = re.findall(r"^(\w+):$", shown, re.MULTILINE)
+    assert heads == list(GROUPS)
+    for flag in flags_of("run"):
+        section = shown.partition(f"\n{flag.group}:\n")[2].partition("\n\n")[0]
+        assert re.search(rf"^  (\S+, )*{re.escape(flag.long.strip('[].'))}\b", section, re.MULTILINE), flag
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "a.jsonl", "--fial-under", "mean(RR)>=1"), "there is no flag --fial-under; did you mean --fail-under?"),
+        (("ledger", "stats", "--jsn"), "there is no flag --jsn; did you mean --json?"),
+        (("rank", "--qrles=g", "a.run"), "there is no flag --qrles; did you mean --qrels?"),
+        (("rnu",), "there is no command rnu; did you mean run?"),
+        (("ledger", "prun"), "there is no command prun; did you mean prune?"),
+        (("run", "--lim", "3"), "there is no flag --lim; did you mean --limit?"),
+        (("run", "--zzzz"), "there is no flag --zzzz; see germane run --help"),
+        (("measures", "AP", "RR"), "'RR' is one argument too many"),
+        (("score",), "REPORT is missing"),
+        (("rank", "a.run"), "--qrels is missing"),
+        (("compare",), "REPORT is missing"),
+        (("run", "--seed"), "--seed: expected one argument"),
+        (("run", "--limit", "0"), "--limit: '0' is not possible; write a whole number from 1"),
+        (("run", "--max-unmeasured", "1.5"), "--max-unmeasured: '1.5' is not possible; write a number from 0 to 1"),
+        (("overlap", "a", "b", "-k", "many"), "-k: 'many' is not possible; write a whole number from 1"),
+        (("power", "r", "--detect", "nan"), "--detect: 'nan' is not possible; write a number"),
+        (("rank", "a", "--qrels", "g", "--missing", "one"), "--missing: 'one' is not possible; write zero or skip"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_message(words: tuple[str, ...], message: str) -> None:
+    """What is wrong and what to write, exit code 2, nothing on stdout."""
+    ran = invoke(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_words_come_in_any_order() -> None:
+    """Arguments between flags, values with = or beside a short flag, negative numbers, repeated flags, words after --."""
+    words = [
+        "a.yaml",
+        "-m",
+        "AP",
+        "-j4",
+        "b.yaml",
+        "--max-cost=2.5",
+        "-q",
+        "--metric",
+        "RR",
+        "--seed",
+        "-3",
+        "--",
+        "--odd",
+    ]
+    found = parse("run", "", words)
+    assert found["paths"] == ["a.yaml", "b.yaml", "--odd"]
+    assert found["measures"] == ["AP", "RR"]
+    assert (found["jobs"], found["max_cost"], found["seed"], found["quiet"]) == (4, 2.5, -3, True)
+    assert parse("rank", "", ["-", "--qrels", "g"])["runs"][0].name == "-"

@@ -1,0 +1,171 @@
+"""Each fault of a provider, from the request to the score."""
+
+from pathlib import Path
+from typing import Any
+
+from germane import evaluate
+from germane.judges import LLMJudge, Price, RetryPolicy
+from germane.reports.summary import MeasureSummary
+from tests.server import Act, ModelServer, storm
+
+SAMPLES = [{"id": "a", "query": "how tall is it", "contexts": ["it is 300 m tall", "cats sleep"]}]
+
+
+def precision(server: ModelServer, **options: Any) -> MeasureSummary:
+    judge = LLMJudge("openai:test", base_url=server.url, **options)
+    return evaluate(SAMPLES, "context_precision@5", judge=judge)["context_precision@5"]
+
+
+def test_what_a_perfect_retriever_scores_over_http() -> None:
+    """A constant answer by the kind of question."""
+    with ModelServer(answer={"relevance": {"grade": 3}}) as server:
+        assert precision(server).mean == 1.0
+
+
+def test_a_rule_of_ones_own() -> None:
+    """A rule reads the sections of the request."""
+
+    def rule(kind, sections, schema):
+        return {"grade": 3 if "300 m" in sections["passage"] else 0}
+
+    with ModelServer(answer=rule) as server:
+        assert precision(server).mean == 1.0
+
+
+def test_slow_answers() -> None:
+    """They are waited for."""
+    with ModelServer(latency=0.2) as server:
+        assert precision(server).n == 1
+
+
+def test_a_429_that_says_when_to_come_back() -> None:
+    """It is waited for and costs no attempt."""
+    with ModelServer([Act(status=429, headers={"retry-after": 1})]) as server:
+        assert precision(server).n == 1
+    assert server.count == 3  # the refusal, and an answer for each passage
+
+
+def test_a_429_that_does_not() -> None:
+    """The client backs off."""
+    with ModelServer([Act(status=429)]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_500() -> None:
+    """It is tried again."""
+    with ModelServer([Act(status=500, error="something broke")]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_request_that_is_never_answered() -> None:
+    """It is given up after `read` seconds, and asked again."""
+    with ModelServer([Act(hang=True)]) as server:
+        assert precision(server, retry=RetryPolicy(read=0.5)).n == 1
+    assert server.count == 3
+
+
+def test_a_connection_that_is_reset_half_way() -> None:
+    """It is tried again."""
+    with ModelServer([Act(reset=True)]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_truncated_body() -> None:
+    """It is tried again."""
+    with ModelServer([Act(truncate=True)]) as server:
+        assert precision(server).n == 1
+
+
+def test_an_answer_that_trickles_in() -> None:
+    """It is read to its end."""
+    with ModelServer([Act(drip=0.001)]) as server:
+        assert precision(server).n == 1
+
+
+def test_malformed_json() -> None:
+    """It is asked again with what was wrong."""
+    with ModelServer([Act(text='{"grade": 3, "reas')]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_body_that_is_a_web_page() -> None:
+    """It is no answer, and asked again."""
+    with ModelServer([Act(body="<html>")]) as server:
+        assert precision(server).n == 1
+
+
+def test_an_answer_of_another_schema() -> None:
+    """It is asked again."""
+    with ModelServer([Act(text='{"verdict": "yes"}')]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_grade_out_of_range() -> None:
+    """It is asked again."""
+    with ModelServer([Act(change=lambda answer: {**answer, "grade": 9})]) as server:
+        assert precision(server).n == 1
+
+
+def test_a_refusal() -> None:
+    """No verdict is never "irrelevant"."""
+    with ModelServer([Act(refusal="I cannot judge this.")], answer={"relevance": {"grade": 3}}) as server:
+        score = precision(server)
+    assert (score.n, score.incomplete) == (0, 1)  # no verdict is never "irrelevant"
+
+
+def test_an_answer_cut_at_the_token_limit() -> None:
+    """It is asked again with more room."""
+    with ModelServer([Act(cut=True)]) as server:
+        assert precision(server, max_output_tokens=50).n == 1
+    assert server.count == 3  # asked again, with more room
+
+
+def test_a_dead_endpoint_is_no_zero() -> None:
+    """A failure is no 0."""
+    with ModelServer(lambda asked: Act(status=500) if "300 m" in asked.user else None) as server:
+        score = precision(server, retry=RetryPolicy(backoff=0.01))
+    assert (score.mean, score.incomplete) == (None, 1)
+
+
+def test_a_model_without_json_schema() -> None:
+    """The next mode is tried."""
+    with ModelServer(schema=False) as server:
+        assert precision(server).n == 1
+    assert server.asked[-1].mode == "tool"
+
+
+def test_a_model_without_tools_either() -> None:
+    """The prompt says the shape."""
+    with ModelServer(schema=False, tools=False) as server:
+        assert precision(server).n == 1
+    assert server.asked[-1].mode == "prompt"
+
+
+def test_a_model_without_system_message_or_temperature() -> None:
+    """Both are left out."""
+    with ModelServer(system=False, temperature=False) as server:
+        assert precision(server).n == 1
+    assert "temperature" not in server.asked[-1].json
+
+
+def test_the_price_of_a_run() -> None:
+    """Tokens times price."""
+    with ModelServer(lambda asked: Act(usage={"prompt_tokens": 1000, "completion_tokens": 100})) as server:
+        judge = LLMJudge("openai:test", base_url=server.url, price=Price(input=1.0, output=10.0))
+        report = evaluate(SAMPLES, "context_precision@5", judge=judge)
+    assert report.manifest["judge"]["cost_usd"] == 0.004  # two passages
+
+
+def test_a_provider_that_has_a_bad_day() -> None:
+    """429 above all: nothing is lost."""
+    with ModelServer(storm(throttled=0.3, retry_after=0.1, hanging=0)) as server:
+        assert precision(server).n == 1
+
+
+def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+    """The ledger has it."""
+    with ModelServer() as server:
+        judge = LLMJudge("openai:test", base_url=server.url)
+        for _ in range(2):
+            evaluate(SAMPLES, "context_precision@5", judge=judge, ledger=tmp_path / "ledger.sqlite")
+    assert sorted(asked.sections["passage"] for asked in server.asked) == ["cats sleep", "it is 300 m tall"]
