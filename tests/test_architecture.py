@@ -13,7 +13,8 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 STEPS = (
-    {"types", "errors", "encoding", "numberset", "clean", "version"},
+    {"errors", "encoding", "numberset", "clean", "version"},
+    {"types"},
     {"samples"},
     {"questions"},
     {"tables"},
