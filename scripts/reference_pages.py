@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
@@ -29,19 +30,11 @@ from germane.graders.tool_trajectory import ExpectedCall
 from germane.measures.measure import definitions
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
-from germane.samples.models import (
-    PASSAGE_SPELLINGS,
-    SPELLINGS,
-    CallLine,
-    EvidenceLine,
-    MessageLine,
-    PassageLine,
-    SampleLine,
-    spellings,
-)
+from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.samples.yamltext import YamlModel
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
+from germane.types import Sample
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"
@@ -210,12 +203,25 @@ def sample_schema() -> Schema:
     What it cannot say: ids that must differ, counts that must agree, two spellings of one field, and that a grade
     is within `grade_scale`.
     """
-    schema = SampleLine.model_json_schema()
-    definitions = schema.pop("$defs")
-    for model in (PassageLine, CallLine, EvidenceLine, MessageLine):
-        _with_spellings(definitions[model.__name__], model, f"#/$defs/{model.__name__}")
-    _with_spellings(schema, SampleLine, "#")
-    passage, evidence = definitions["PassageLine"], definitions["EvidenceLine"]
+    _, made = msgspec.json.schema_components([Sample], ref_template="#/$defs/{name}")
+    definitions: Schema = {name: _as_written(one) for name, one in made.items() if name != "ToolCall"}
+    schema, passage, message = definitions.pop("Sample"), definitions["Context"], definitions["Message"]
+    evidence, shapes = definitions["Evidence"], schema["properties"]
+    ids = {"type": "array", "items": _ID}
+    passage["properties"] |= {name: {"type": "integer", "minimum": 0} for name in ("start", "end")}
+    message["properties"]["role"] = {"type": "string", "minLength": 1}
+    message["properties"]["tool_calls"] = _nullable({"type": "array", "items": {"type": "object"}})
+    message["properties"]["toolCalls"] = {"$ref": "#/$defs/Message/properties/tool_calls"}
+    shapes[IDS] = ids
+    shapes["query"]["pattern"] = r"\S"
+    shapes["qrels"]["anyOf"].insert(1, ids)
+    shapes["evidence"]["anyOf"][0]["items"] = _or_text(shapes["evidence"]["anyOf"][0]["items"])
+    for name in ("history", "messages"):
+        shapes[name] = _or_text(shapes[name])
+    _with_spellings(passage, PASSAGE, "#/$defs/Context")
+    _with_spellings(schema, FIELDS, "#")
+    for read_on in (schema, passage, message):
+        del read_on["additionalProperties"]  # other keys become metadata, or are passed over
     there = {"not": _NULL}
     names = [spelling for spelling, name in PASSAGE_SPELLINGS.items() if name in {"text", "id"}]
     passage["anyOf"] = [{"required": [name], "properties": {name: there}} for name in names]
@@ -225,7 +231,6 @@ def sample_schema() -> Schema:
     lists = {spelling: graded for spelling, name in SPELLINGS.items() if name == "contexts"}
     scaled = [{"required": [name], "properties": {name: there}} for name in ("grade_scale", "gradeScale")]
     queries = [spelling for spelling, name in SPELLINGS.items() if name == "query"]
-    del schema["required"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -238,27 +243,48 @@ def sample_schema() -> Schema:
 
 
 _NULL = {"type": "null"}
-_OMITTED = {"title", "default"}
+_ID: Schema = {"type": ["string", "integer"], "minLength": 1}
+_OMITTED = {"title", "default", "required"}
 
 
-def _with_spellings(schema: Schema, model: type[BaseModel], at: str) -> None:
+def _as_written(schema: Any) -> Any:
+    """The schema of a record as people may write it: ids as whole numbers too, a passage as its text."""
+    if isinstance(schema, list):
+        return [_as_written(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.keys() == {"type", "minLength"}:
+        return _ID
+    if schema == {"$ref": "#/$defs/Context"}:
+        return _or_text(schema, least=0)
+    found = {key: _as_written(one) for key, one in schema.items() if key not in _OMITTED}
+    if schema.get("required") and schema["title"] != "Sample":
+        found["required"] = schema["required"]
+    if "title" in schema:
+        found["description"] = schema["description"].partition("\n")[0]
+    return found
+
+
+def _or_text(schema: Schema, least: int = 1) -> Schema:
+    return {"anyOf": [{"type": "string", **({"minLength": least} if least else {})}, schema]}
+
+
+def _nullable(schema: Schema) -> Schema:
+    shapes = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+    return {"anyOf": shapes if _NULL in shapes else [*shapes, _NULL]}
+
+
+def _with_spellings(schema: Schema, fields: Mapping[str, Field], at: str) -> None:
     """Null is the same as absent, and each other spelling of a field refers to it."""
     properties: Schema = {}
-    for spelling, name in spellings(model).items():
+    for spelling, name in spellings(fields).items():
         if spelling != name:
             properties[spelling] = {"$ref": f"{at}/properties/{name}"}
             continue
-        found = {key: value for key, value in schema["properties"][name].items() if key not in _OMITTED}
-        about = {key: found.pop(key) for key in ("description", "examples") if key in found}
-        shapes = found["anyOf"] if found.keys() == {"anyOf"} else [found]
-        needed = name in schema.get("required", ()) and model is not SampleLine
-        if found and not needed and _NULL not in shapes:
-            shapes = [*shapes, _NULL]
-        properties[name] = {**about, **({"anyOf": shapes} if len(shapes) > 1 else found)}
+        meaning, _, example = fields[name]
+        about = {"description": meaning, **({} if example is None else {"examples": [example]})}
+        properties[name] = {**about, **_nullable(schema["properties"][name])}
     schema["properties"] = properties
-    schema.pop("title", None)
-    if schema.get("additionalProperties"):
-        del schema["additionalProperties"]
 
 
 def _filled(*names: str) -> Schema:

@@ -13,7 +13,8 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 STEPS = (
-    {"types", "errors", "flags", "encoding", "numberset", "clean", "version"},
+    {"errors", "flags", "encoding", "numberset", "clean", "version"},
+    {"types"},
     {"samples"},
     {"questions"},
     {"tables"},

@@ -7,12 +7,13 @@ import hashlib
 import json
 from typing import Any, TypeAlias
 
+import msgspec
 import orjson
 
 Json: TypeAlias = Any  # as in types, which this is beneath
 
 
-__all__ = ["canonical", "decode", "digest", "encode", "now"]
+__all__ = ["Json", "canonical", "decode", "digest", "encode", "encode_record", "now"]
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
@@ -21,6 +22,17 @@ def encode(value: Json, *, sort_keys: bool = False) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError:  # half a surrogate pair, which is escaped; a number of more than 64 bits
         return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False).encode()
+
+
+_encode_record = msgspec.json.Encoder().encode
+
+
+def encode_record(record: msgspec.Struct) -> bytes:
+    """A record of `types` as JSON in UTF-8: its fields in their order, without those at their default."""
+    try:
+        return _encode_record(record)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return encode(msgspec.to_builtins(record))
 
 
 def decode(text: str | bytes) -> Json:

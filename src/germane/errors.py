@@ -36,6 +36,7 @@ __all__ = [
     "MissingPart",
     "Place",
     "TargetError",
+    "Wrong",
 ]
 
 READER_LEFT = 141
@@ -81,6 +82,28 @@ class InputError(GermaneError):
         if self.place is None:
             self.place = place
         return self
+
+
+class Wrong(ValueError):
+    """A value that cannot be used: what is wrong, what to write instead, and its path (keys and indices) from the whole."""
+
+    def __init__(self, problem: str, fix: str = "", *path: str | int) -> None:
+        super().__init__(problem, fix, *path)
+        self.problem, self.fix, self.path = problem, fix, path
+
+    def __str__(self) -> str:
+        """`path problem; fix` on one line."""
+        return str(self.error(None))
+
+    def under(self, *steps: str | int) -> Wrong:
+        """The same fault, seen from the container of the value."""
+        self.path = (*steps, *self.path)
+        return self
+
+    def error(self, place: Place | None) -> InputError:
+        """The error that the user reads."""
+        where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
+        return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
 
 class MeasureError(InputError):

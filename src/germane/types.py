@@ -7,26 +7,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import force_setattr, replace
+
+from germane.errors import Wrong
 
 __all__ = [
     "MAX_DEPTH",
+    "NOTHING",
     "Call",
     "Context",
     "Evidence",
     "FrozenDict",
+    "Id",
     "Json",
     "Judgement",
     "Message",
+    "Offset",
     "RankedPassage",
+    "Record",
     "Sample",
     "Score",
     "Status",
     "Step",
     "ToolCall",
     "Usage",
+    "Whole",
     "freeze",
 ]
 
@@ -66,42 +75,56 @@ class FrozenDict(dict[str, Any]):
         return self
 
 
+NOTHING = FrozenDict()
+"""The metadata of what has none."""
 _FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 _NAMES = frozenset({str})
 
 
-def freeze(value: Json) -> Json:
-    """The same JSON value with mappings and lists frozen; raises ValueError on NaN and infinity."""
+def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
+    """The same JSON value with mappings and lists frozen; raises Wrong on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
-    if kind in _FROZEN or isinstance(value, FrozenDict):
+    if kind in _FROZEN:
         return value
-    if kind is list or kind is tuple:
-        return tuple(map(freeze, value))
+    if levels == 0 and isinstance(value, Mapping | list | tuple):
+        raise Wrong(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
         if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
             return FrozenDict(value)
-        return FrozenDict([(str(k), v if type(v) in _FROZEN else freeze(v)) for k, v in value.items()])
+        return FrozenDict([(str(key), freeze(one, levels - 1)) for key, one in value.items()])
     if isinstance(value, list | tuple):
-        return tuple(map(freeze, value))
+        return tuple([freeze(one, levels - 1) for one in value])
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is not a number that can be stored")
+        raise Wrong(
+            f"holds {value}, which is not a number that can be stored", "write null or leave the field out"
+        )
     return value
 
 
-def _set(record: object, **fields: object) -> None:
+def _set(record: msgspec.Struct, **fields: object) -> None:
     for name, value in fields.items():
-        object.__setattr__(record, name, value)
+        force_setattr(record, name, value)
 
 
-def _finite(record: object, *names: str) -> None:
-    for name in names:
-        value = getattr(record, name)
-        if value is not None and not math.isfinite(value):
-            raise ValueError(f"{type(record).__name__}.{name} must be a finite number, not {value}")
+def _check_finite(name: str, value: float | None) -> None:
+    if value is not None and not math.isfinite(value):
+        raise Wrong(f"is {value}", "write a finite number or leave the field out", name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+Id: TypeAlias = Annotated[str, Meta(min_length=1)]
+"""A name that is not empty; in files it may be a whole number."""
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number that a column of a table can hold."""
+Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
+    """What all records are: frozen, equal where their fields are, written in JSON without what is at its default."""
+
+
+class Context(Record, frozen=True, kw_only=True):
     """One retrieved passage. Its rank is its place in its list, from 1.
 
     `text` is "" where an `id` is all that is known; a passage that is empty is a space.
@@ -110,32 +133,33 @@ class Context:
     """
 
     text: str = ""
-    id: str | None = None
+    id: Id | None = None
     score: float | None = None
-    grade: int | None = None
+    grade: Whole | None = None
     relevant: bool | None = None
-    metadata: FrozenDict = field(default_factory=FrozenDict)
+    metadata: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        _finite(self, "score")
+        if self.score is not None:
+            _check_finite("score", self.score)
         if not self.text and self.id is None:
             _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
-            raise ValueError("a context has a grade or relevant, not both: they are two scales")
-        _set(self, metadata=freeze(self.metadata))
+            raise Wrong("has both grade and relevant: they are two scales", "keep one of them")
+        if self.metadata is not NOTHING:
+            _set(self, metadata=freeze(self.metadata) or NOTHING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Record, frozen=True, kw_only=True):
     """One search of the system: what it asked, what came back, how long it took."""
 
     query: str | None = None
-    contexts: tuple[Context, ...] = ()
+    contexts: tuple[Context, ...]
     ms: float | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
-        _finite(self, "ms")
+        _check_finite("ms", self.ms)
         _set(self, contexts=tuple(self.contexts))
 
 
@@ -148,8 +172,7 @@ class RankedPassage(NamedTuple):
     context: Context
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Record, frozen=True, kw_only=True):
     """One use of a tool in a message; `ms` is how long it took, in milliseconds."""
 
     tool: str
@@ -159,14 +182,14 @@ class ToolCall:
     ms: float | None = None
 
     def __post_init__(self) -> None:
+        _check_finite("ms", self.ms)
         _set(self, input=freeze(self.input), output=freeze(self.output))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Record, frozen=True, kw_only=True):
     """One turn of a conversation; `content` is text or a list of parts."""
 
-    role: str
+    role: Annotated[str, Meta(min_length=1)]
     content: Json = None
     tool_calls: tuple[ToolCall, ...] = ()
 
@@ -174,18 +197,23 @@ class Message:
         _set(self, content=freeze(self.content), tool_calls=tuple(self.tool_calls))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Record, frozen=True, kw_only=True):
     """A piece of gold text that survives re-chunking: a quote, or character offsets of a document."""
 
     quote: str | None = None
-    doc: str | None = None
-    start: int | None = None
-    end: int | None = None
+    doc: Id | None = None
+    start: Offset | None = None
+    end: Offset | None = None
+
+    def __post_init__(self) -> None:
+        if not self.quote and None in {self.doc, self.start, self.end}:
+            fix = 'write {"quote": "..."} or {"doc": "d7", "start": 0, "end": 120}'
+            raise Wrong("has neither a quote nor doc, start and end", fix)
+        if self.start is not None and self.end is not None and self.start > self.end:
+            raise Wrong("ends before it starts", "swap start and end")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Record, frozen=True, kw_only=True):
     """One query, what came back for it, and whatever is known: one (case, system, trial).
 
     `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
@@ -197,27 +225,27 @@ class Sample:
     context may have (None = 0 to 3); ValueError on a grade outside it.
     """
 
-    id: str
+    id: Id
     query: str
     system: str = ""
-    trial: int = 0
+    trial: Offset = 0
     contexts: tuple[Context, ...] | None = None
     calls: tuple[Call, ...] | None = None
     reference: str | None = None
     criterion: str | None = None
     response: str | None = None
-    qrels: FrozenDict | None = None
-    gold: tuple[tuple[str, ...], ...] | None = None
+    qrels: Mapping[Id, Whole] | None = None
+    gold: tuple[tuple[Id, ...], ...] | None = None
     evidence: tuple[Evidence, ...] | None = None
     answerable: bool | None = None
-    forbidden: tuple[str, ...] = ()
+    forbidden: tuple[Id, ...] = ()
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
     error: str | None = None
     tags: tuple[str, ...] = ()
     cluster: str | None = None
-    grade_scale: tuple[int, int] | None = None
-    metadata: FrozenDict = field(default_factory=FrozenDict)
+    grade_scale: tuple[Whole, Whole] | None = None
+    metadata: Mapping[str, Any] = NOTHING
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -230,16 +258,25 @@ class Sample:
                 _set(self, **{name: tuple(value)})
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
-        for name in ("qrels", "metadata"):
-            if (value := getattr(self, name)) is not None and type(value) is not FrozenDict:
-                _set(self, **{name: freeze(value)})
+        if self.metadata is not NOTHING:
+            _set(self, metadata=freeze(self.metadata) or NOTHING)
+        if self.qrels is not None:
+            _set(self, qrels=freeze(self.qrels))
         low, high = self.grade_scale or _GRADES
-        for listed in (self.contexts, *(call.contexts for call in self.calls or ())):
-            for context in listed or ():
+        if low >= high:
+            raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
+        for path, contexts in self._lists():
+            for rank, context in enumerate(contexts):
                 if context.grade is not None and not low <= context.grade <= high:
-                    raise ValueError(
-                        f"a grade of sample {self.id!r} is {context.grade}, outside {low} to {high}"
-                    )
+                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                    raise Wrong(f"is the number {context.grade}", fix, *path, rank, "grade")
+
+    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
+        """Every ranking in it, with its path."""
+        if self.contexts:
+            yield ("contexts",), self.contexts
+        for number, call in enumerate(self.calls or ()):
+            yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
@@ -264,10 +301,13 @@ class Sample:
 
 _LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags", "grade_scale")
 _GRADES = (0, 3)
+_GRADE = (
+    'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '
+    'what is outside 0 to 3 needs another scale: "grade_scale": [0, 4]'
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Record, frozen=True, kw_only=True):
     """What one request cost: requests sent (retries too), tokens, US dollars (None = price unknown)."""
 
     requests: int = 0
@@ -276,8 +316,7 @@ class Usage:
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:  # noqa: PLW1641 - the dataclass makes its hash
+class Judgement(Record, frozen=True, kw_only=True):
     """One answered question, or the error that stands in its place.
 
     `key` names the question and the judge (the ledger's key), `item` what was judged: a digest without judge,
@@ -297,35 +336,20 @@ class Judgement:  # noqa: PLW1641 - the dataclass makes its hash
     error: str | None = None
     parent: str | None = None
     request: str | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     ms: float | None = None
     at: str | None = None
-    provenance: FrozenDict = field(default_factory=FrozenDict)
+    provenance: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        if self.ms is not None:
-            _finite(self, "ms")
+        _check_finite("ms", self.ms)
         if type(self.answer) not in _FROZEN:
-            object.__setattr__(self, "answer", freeze(self.answer))
+            _set(self, answer=freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
-            object.__setattr__(self, "provenance", freeze(self.provenance))
-
-    @property
-    def payload(self) -> Json:
-        """The answer for whoever reads it once and changes nothing."""
-        return self.answer
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Judgement):
-            return NotImplemented
-        return self is other or _of_judgement(self) == _of_judgement(other)
+            _set(self, provenance=freeze(self.provenance))
 
 
-_of_judgement = attrgetter(*(one.name for one in fields(Judgement)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Record, frozen=True, kw_only=True):
     """One value of one measure for one sample, or why there is none.
 
     `measure` is the name it is reported under, `type` the measure's canonical name. `value` is None unless
@@ -348,7 +372,7 @@ class Score:
         return self.sample, self.system, self.trial
 
     def __post_init__(self) -> None:
-        _finite(self, "value")
+        _check_finite("value", self.value)
         if (self.value is None) is (self.status == "ok"):
             raise ValueError(f"a score has a value exactly when it is ok: {self.value!r}, {self.status!r}")
         if self.status != "ok" and not self.why:

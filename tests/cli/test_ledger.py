@@ -7,10 +7,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from germane.ledger.store import SQLiteLedger
 from germane.types import Judgement, Usage

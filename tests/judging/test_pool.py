@@ -4,10 +4,10 @@ import asyncio
 import random
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, LocalJudge, Reply, as_judge

@@ -5,10 +5,10 @@ import os
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from germane.errors import LedgerError
 from germane.ledger.store import FORMAT, SQLiteLedger, find_ledger

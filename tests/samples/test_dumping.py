@@ -1,10 +1,10 @@
 """Samples to JSON lines and back: nothing is lost."""
 
 import json
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError, Place
 from germane.samples import Notices, read_samples, samples_from
+from germane.samples.reading import faults_in
 from germane.types import Context, Sample
 
 GOOD = '{"id": "q1", "query": "why?"}'
@@ -60,8 +61,15 @@ def test_an_empty_file_is_an_error(tmp_path, text):
 @pytest.mark.parametrize(
     ("line", "column", "problem"),
     [
-        ('{"query": "a", "query": "b"}', 16, "'query' is there twice"),
-        ('{"query": "a", "metadata": {"x": 1, "y": {"x": 1}, "x": 2}}', 52, "'x' is there twice"),
+        ('{"query": "a", "qrels": {"d": 1, "d": 2}}', 34, "'d' is there twice"),
+        ('{"query": "a", "gold_ids": {"d" : 1,"e}": 1,"d":2}}', 45, "'d' is there twice"),
+        ('{"query": "a", "qr\\u0065ls": {"d": 1, "d": 2}}', 39, "'d' is there twice"),
+        (
+            '{"query": "a", "metadata": {"qrels": {"a": 1}}, "qrels": {"b": 1, "b": 2}}',
+            67,
+            "'b' is there twice",
+        ),
+        ('{"query": "a", "qrels": {"d\\"": 1, "d\\"": 2}}', 36, "is there twice"),
         ('{"query": "a", "score": NaN}', 25, "NaN"),
         ('{"query": "a", "score": [1, -Infinity]}', 29, "NaN"),
         ('{"query": "a", "contexts": [{"text": "t", "score": 1e999}]}', 52, "contexts[0].score is inf"),
@@ -153,9 +161,10 @@ def test_a_syntax_error_is_where_the_junk_was_put(tmp_path_factory, value, ascii
 
 @given(JSON, st.text(max_size=8))
 def test_a_key_that_is_there_twice_is_found_wherever_it_is(tmp_path_factory, value, key):
-    """The second of two equal keys is the one that is shown."""
+    """`validate` finds every key that is there twice; the second one is shown."""
     start = f'{{"query": "q", "x": [{json.dumps(value)}, {{{json.dumps(key)}: {json.dumps(value)}, '
-    error = fault(tmp_path_factory.mktemp("t"), f"{start}{json.dumps(key)}: 1}}]}}")
+    text = f"{start}{json.dumps(key)}: 1}}]}}"
+    (error,) = faults_in(write(tmp_path_factory.mktemp("t"), text))
     assert "there twice" in str(error)
     assert at(error) == (1, len(start) + 1)
 

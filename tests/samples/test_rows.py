@@ -6,7 +6,7 @@ import pytest
 
 from germane.errors import InputError
 from germane.samples import Notices, parse_columns, samples_from
-from germane.samples.models import SampleLine
+from germane.samples.fields import FIELDS
 from germane.samples.rows import sample_to_json
 from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, ToolCall, freeze
 
@@ -131,7 +131,7 @@ def test_an_id_beside_a_context_must_be_its_id():
 
 def test_every_field_of_a_sample_can_be_written():
     """The table of fields is the fields of Sample, and one that gives contexts their ids."""
-    assert set(SampleLine.model_fields) == {*Sample.__dataclass_fields__, "retrieved_context_ids"}
+    assert set(FIELDS) == {*Sample.__struct_fields__, "retrieved_context_ids"}
 
 
 def test_what_is_written_reads_back_equal():

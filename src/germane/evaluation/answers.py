@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+from msgspec import structs
+
 from germane.errors import InputError, TargetError
 from germane.measures.scoring import Grader
 from germane.samples.contexts import find_contexts
@@ -151,8 +153,8 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
     try:
         found = await target.answer(asked)
     except TargetError as failure:
-        return replace(sample, error=f"target {target.name}: {failure}")
-    return replace(found, id=sample.id, system=sample.system, trial=sample.trial)
+        return structs.replace(sample, error=f"target {target.name}: {failure}")
+    return structs.replace(found, id=sample.id, system=sample.system, trial=sample.trial)
 
 
 def _name(sample: Sample) -> str:
@@ -182,8 +184,10 @@ def prepared(
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:
             found = find_contexts(sample, contexts_from=planned.contexts_from)
-            sample = replace(sample, contexts=found.contexts, calls=found.calls)
+            sample = structs.replace(sample, contexts=found.contexts, calls=found.calls)
             notes.update([found.note] if found.note else [])
         if planned.target and sample.contexts is None and sample.calls is None:
-            sample = replace(sample, error=f"no contexts found in the answer of target {planned.target}")
+            sample = structs.replace(
+                sample, error=f"no contexts found in the answer of target {planned.target}"
+            )
     return replace(planned, sample=document_ids(sample))

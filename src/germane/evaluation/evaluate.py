@@ -11,8 +11,6 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from germane.errors import InputError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
 from germane.evaluation.unit import (
-    PlainMeasures,
-    PlainUnit,
     Unit,
     evaluated,
     judged,
@@ -23,7 +21,7 @@ from germane.graders.grader import CaseGrader
 from germane.graders.specs import scored
 from germane.judges.judge import Judge, Judges
 from germane.judging.pool import Pool
-from germane.judging.recorded import Recorded, RecordedRows
+from germane.judging.recorded import Recorded
 from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, SQLiteLedger
@@ -37,7 +35,6 @@ from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of
 from germane.samples.evalfile import Case
 from germane.samples.reading import SampleSource, rows_of, samples_from
-from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.labels import LabelBook
 from germane.tables.part import Part
@@ -263,18 +260,14 @@ def _score_again(
     people = list(source.people())
     book = LabelBook(people)
     settings = Settings(**(manifest.get("settings") or {}), labels=book or None)
-    plain = None
-    if isinstance(source, ReportFolder):
-        plain = PlainMeasures.of(graders, settings, RecordedRows(answers, settings.asked))
-    rows = source.rows() if plain is not None and isinstance(source, ReportFolder) else source.samples
-    jobs = (row if isinstance(row, PlainRow) else Job(sample=row, graders=graders) for row in rows)
-    run_coroutine(_fill(target, plan(jobs, settings, plain=plain), answers))
+    jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
+    run_coroutine(_fill(target, plan(jobs, settings), answers))
     target.add_labels(people)
     if isinstance(target, ReportFolder):
         target.flush()
 
 
-async def _fill(tables: Tables, units: Iterable[Unit | PlainUnit], answers: Recorded) -> None:
+async def _fill(tables: Tables, units: Iterable[Unit], answers: Recorded) -> None:
     async for part in evaluated(units, answers):
         tables.add(part)
 

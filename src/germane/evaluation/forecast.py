@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from germane.evaluation.choice import needs_judge
 from germane.evaluation.options import Expected
 from germane.judges.judge import Judge, members_of
@@ -334,8 +336,8 @@ def _with_assumed(job: Job) -> Job:
         texts = (
             f"{sample.id} {sample.system} {sample.trial} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1)
         )
-        sample = replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
-    sample = replace(sample, response=sample.response or _TYPICAL, error=None)
+        sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
+    sample = structs.replace(sample, response=sample.response or _TYPICAL, error=None)
     return replace(job, sample=sample, case=None if job.case is None else replace(job.case, sample=sample))
 
 

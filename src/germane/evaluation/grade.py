@@ -6,10 +6,11 @@ The document is what such a runner sends its scripts (either generation), or one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from msgspec import structs
 from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, Place
@@ -26,8 +27,8 @@ from germane.reports.explain import results_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
+from germane.samples.fields import SPELLINGS
 from germane.samples.files import Warn, fold, whole
-from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model
 from germane.types import Json, Message, Sample, Score, freeze
@@ -103,7 +104,7 @@ def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) 
     if sample.contexts is not None or sample.calls is not None:
         return sample
     found = find_contexts(sample, contexts_from=options.contexts_from)
-    return replace(sample, contexts=found.contexts, calls=found.calls)
+    return structs.replace(sample, contexts=found.contexts, calls=found.calls)
 
 
 def _read(row: Mapping[str, Json]) -> Sample:
@@ -214,7 +215,7 @@ def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
     wanted = document.get("expected_messages") or document.get("expected_output")
     asked = document.get("input_messages") or document.get("input")
     return Case(
-        sample=replace(sample, metadata=freeze(known)),
+        sample=structs.replace(sample, metadata=freeze(known)),
         question=sample.query,
         expected_outcome=_text(document.get("expected_outcome")) or _text(document.get("criteria")),
         reference_answer=_text(document.get("reference_answer")),

@@ -11,19 +11,17 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
+
+from msgspec import structs
 
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import IN_FILES, Options, read_config
-from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
-from germane.judges.labels import LabelsJudge
-from germane.judging.labelled import LabelledRows
 from germane.judging.spending import check_price
 from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
@@ -35,8 +33,7 @@ from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
-from germane.samples.reading import data_files, read_rows
-from germane.samples.rows import PlainRow
+from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
 T = TypeVar("T")
@@ -73,11 +70,7 @@ class Suite:
 
         InputError where `--filter` leaves none.
         """
-        return cast("Iterator[PlannedCase]", self.cases_or_rows(plain=False))
-
-    def cases_or_rows(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
-        """The cases as `cases` has them; with `plain`, those of data whose rows have a plain shape as these rows."""
-        chosen: Iterable[PlannedCase | PlainRow] = self.matching(plain=plain)
+        chosen: Iterable[PlannedCase] = self.matching()
         if self.options.sample is not None:
             chosen = _drawn(chosen, self.options.sample, self.options.seed)
         some = False
@@ -87,13 +80,13 @@ class Suite:
         if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
 
-    def matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+    def matching(self) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
         for path in self.paths:
-            for planned in self._of(path, plain=plain):
-                sample = planned if isinstance(planned, PlainRow) else planned.sample
+            for planned in self._of(path):
+                sample = planned.sample
                 if self.options.wanted is not None and not _matches(sample, self.options.wanted):
                     continue
                 # within one file the reader has checked it
@@ -110,7 +103,7 @@ class Suite:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
         return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
-    def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+    def _of(self, path: Path) -> Iterator[PlannedCase]:
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -119,11 +112,9 @@ class Suite:
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
             yield from self._planned(case.sample, graders, file, path, case)
         for data in file.data if file else (path,):
-            yield from self._data(data, file, path, plain=plain)
+            yield from self._data(data, file, path)
 
-    def _data(
-        self, data: Path, file: EvalFile | None, path: Path, *, plain: bool
-    ) -> Iterator[PlannedCase | PlainRow]:
+    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
             fix = (
@@ -133,16 +124,13 @@ class Suite:
             )
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
-        samples: Iterable[Sample | PlainRow] = self.stdin
+        samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
-            samples = read_rows(data, columns=columns, warn=self.warn, plain=plain)
-        if str(data) == "-" and not plain:  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(cast("Iterable[Sample]", samples))
+            samples = read_samples(data, columns=columns, warn=self.warn)
+        if str(data) == "-":  # it is read twice: to be checked, and to be judged
+            samples = self.stdin = self.stdin or list(samples)
         for sample in samples:
-            if isinstance(sample, PlainRow):
-                yield sample
-            else:
-                yield from self._planned(sample, graders, file, path)
+            yield from self._planned(sample, graders, file, path)
 
     def _planned(
         self,
@@ -165,7 +153,7 @@ class Suite:
             number = trial if trials > 1 else sample.trial
             known = (system, number) == (sample.system, sample.trial)
             yield PlannedCase(
-                sample=sample if known else replace(sample, system=system, trial=number),
+                sample=sample if known else structs.replace(sample, system=system, trial=number),
                 graders=graders,
                 case=case,
                 target=target,
@@ -286,7 +274,7 @@ def _no_case(wanted: str | None) -> InputError:
     return InputError(f"--filter {wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
 
 
-def _matches(sample: Sample | PlainRow, pattern: str) -> bool:
+def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
@@ -369,7 +357,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_plainly(part).matching(plain=False), None) is None:
+        if options.wanted is not None and next(_plainly(part).matching(), None) is None:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
@@ -503,16 +491,6 @@ class Plan:
             sample = self._labels.on(sample)
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
-
-    @cached_property
-    def plain(self) -> PlainMeasures | None:
-        """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
-        if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
-            return None
-        answers = None
-        if type(self.judge) is LabelsJudge and self.settings.scale == "graded":
-            answers = LabelledRows(self.judge, self.settings.asked)
-        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""

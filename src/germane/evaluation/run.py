@@ -40,7 +40,6 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
-from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
@@ -153,8 +152,7 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        recall = self.plan.plain is None
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, recall=recall)
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -194,7 +192,7 @@ class _Run:
             on_progress=self.watch.judging,
         )
         todo = self._jobs(notes) if jobs is None else jobs
-        units = plan(todo, self.plan.settings, plain=self.plan.plain)
+        units = plan(todo, self.plan.settings)
         router.lend(pool)
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
@@ -222,14 +220,10 @@ class _Run:
         self.counts[planned.source] += 1
         return self.plan.job(planned, notes)
 
-    def _jobs(self, notes: Counter[str]) -> Iterator[Job | PlainRow]:
+    def _jobs(self, notes: Counter[str]) -> Iterator[Job]:
         """Everything that needs no live answer, as it is read."""
-        for one in self.plan.suite.cases_or_rows(plain=self.plan.plain is not None):
-            if isinstance(one, PlainRow):
-                self.counts[self.plan.suite.paths[0]] += 1
-                yield one
-            else:
-                yield self._job(one, notes)
+        for planned in self.plan.suite.cases():
+            yield self._job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()

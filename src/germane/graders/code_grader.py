@@ -13,11 +13,11 @@ from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
 from germane.samples.files import fold, nearest
-from germane.samples.validation import Number
 from germane.samples.yamltext import (
     JsonMapping,
     Keys,
     Node,
+    Number,
     Texts,
     WholeNumber,
     for_model,

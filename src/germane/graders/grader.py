@@ -19,10 +19,10 @@ from germane.errors import InputError
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
-from germane.samples import validation
+from germane.samples import yamltext
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong, say, wrong_in
-from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain
+from germane.samples.validation import Wrong, say
+from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
 from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
@@ -33,7 +33,7 @@ SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
-Number = Annotated[validation.Number, Field(ge=0.0), plain]
+Number = Annotated[yamltext.Number, Field(ge=0.0), plain]
 
 
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
+from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
 from germane.graders.grader import CaseGrader, GraderResult, together
@@ -87,7 +88,9 @@ class MeasureGrader(CaseGrader):
         """The case's sample, with the contexts that this grader names."""
         if self.contexts is None:
             return case.sample
-        return replace(case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None)
+        return structs.replace(
+            case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None
+        )
 
     def _explained(self, outcome: Outcome, results: list[Any]) -> Explanation:
         if not results:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from germane.errors import InputError, Place
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
-from germane.samples.files import JsonFault, decode
+from germane.samples.files import JsonFault, parse_strict_json
 from germane.samples.validation import Wrong, say
 
 __all__ = [
@@ -187,7 +187,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
     """What a cell says: a list, or a list of the one id that it is."""
-    for read in (decode, ast.literal_eval) if text else ():
+    for read in (parse_strict_json, ast.literal_eval) if text else ():
         try:
             found = read(text)
         except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):

@@ -24,8 +24,8 @@ from germane.integrations.liverag import (
 )
 from germane.samples.files import (
     JsonFault,
-    decode,
     locate,
+    parse_strict_json,
     place_in,
     read_lines,
     read_text,
@@ -132,7 +132,7 @@ def _json(path: Path) -> _Placed:
 
 def _decoded(path: Path, text: str, line: int) -> Json:
     try:
-        return decode(text)
+        return parse_strict_json(text)
     except JsonFault as fault:
         several = "extra data" in fault.problem or text.strip() in {"[", "{"}
         fix = "name a file of one document .json, of one object per line .jsonl" if several else ""

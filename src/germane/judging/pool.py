@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, Reply, StopToken

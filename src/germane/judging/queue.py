@@ -7,8 +7,10 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import structs
 
 from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, JudgeError
@@ -40,7 +42,9 @@ class Pending:
             why = f"what the judge {self.judge.name} said cannot be read: {type(error).__name__}: {error}"
             return self.answer(Reply(error=why, usage=reply.usage))
         if not answer.usable and reply.error is None:
-            return Answer(replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
+            return Answer(
+                structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value
+            )
         return answer._replace(children=children)
 
     def _window(self, window: AnyQuestion, reply: Reply) -> Judgement:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from germane.encoding import decode
-from germane.judging.labelled import AnsweredRows, AskedRow
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Relevance
-from germane.tables.judgements import AskedCounts, count_asked, load_judgement
-from germane.tables.part import JudgementLines
-from germane.tables.stored import ITEM, KEY, Places, StoredJudgements, row_in
+from germane.tables.judgements import load_judgement
+from germane.tables.stored import ITEM, Places, StoredJudgements, row_in
 from germane.types import Judgement
 
-__all__ = ["Recorded", "RecordedRows"]
+__all__ = ["Recorded"]
 
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
@@ -121,7 +117,6 @@ class StoredAnswers:
 _REST = slice(82, None)
 """What follows the key and the item in a line: the same for many passages with one label."""
 _REMEMBERED = 10_000
-HIGHEST = 3
 
 
 def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
@@ -130,82 +125,3 @@ def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
         known.clear()
     if line[40:50] == b'","item":"' and line[82:84] == b'",':
         known[line[_REST]] = value
-
-
-class _Read(NamedTuple):
-    """A verdict of a plain kind, 0 to 3 or True or False, and a judgement that is counted as this one is."""
-
-    label: int
-    example: Judgement
-
-
-class RecordedRows:
-    """Verdicts on the passages of plain rows, with the lines that they stand in, from the judgements of a report folder.
-
-    Args:
-        answers: The judgements.
-        asked: How relevance is asked: scale and rubric.
-    """
-
-    def __init__(self, answers: Recorded, asked: Mapping[str, Any]) -> None:
-        self._answers, self._asked = answers, asked
-        self._prompt = Relevance(query="?", passage="?", **asked).prompt
-        self._plain = self._put({})
-        self._read: dict[bytes, _Read] = {}
-        self._examples: dict[object, Judgement] = {}
-        self.prompts: dict[str, str] = {}
-        """The hashes of the prompts that the verdicts were asked for with, by name."""
-
-    def count(self, questions: int) -> None:
-        """So many questions had an answer."""
-        self._answers.found += questions
-
-    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
-        """The verdicts on the passages of these rows; None where one is missing, failed or is anything but a grade."""
-        stored = self._answers.stored
-        assert stored is not None
-        names: list[_Name] = []
-        for items, _, beside in asked:
-            put = self._put(beside) if beside else self._plain
-            names += [(item, *put) for item in items]
-        lines = stored.lines(names)
-        found = [one for line in lines or () if (one := self._reading(line)) is not None]
-        if lines is None or len(found) < len(lines):
-            return None
-        for example in self._examples.values():
-            if example.prompt:
-                self.prompts[self._prompt] = example.prompt
-        keys = [line[KEY].decode() for line in lines]
-        rows = JudgementLines([one.example for one in found], keys, lines)
-        labels = iter([one.label for one in found])
-        each: list[Sequence[int]] = [tuple(islice(labels, len(row.items))) for row in asked]
-        return AnsweredRows(each, rows) if all(len(set(map(type, row))) < 2 for row in each) else None
-
-    def _put(self, beside: Mapping[str, Any]) -> tuple[str | None, ...]:
-        question = Relevance(query="?", passage="?", **self._asked, **beside)
-        return tuple(map(question.settings().get, _SETTINGS))
-
-    def _reading(self, line: bytes) -> _Read | None:
-        if (found := self._read.get(line[_REST])) is None:
-            judgement = load_judgement(decode(line))
-            label = _label_in(judgement)
-            if label is None:
-                return None
-            counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
-            found = _Read(label, self._examples.setdefault(counted, judgement))
-            _remember(self._read, line, found)
-        return found
-
-
-def _label_in(judgement: Judgement) -> int | None:
-    """The grade in a judgement, or its yes or no; None where it is anything else."""
-    answer = judgement.answer
-    if judgement.error is not None or not isinstance(answer, dict):
-        return None
-    name = "relevant" if "relevant" in answer else "grade"
-    label, binary = answer.get(name), judgement.provenance.get("scale") == "binary"
-    if not answer.keys() <= {name, "reasoning"} or not isinstance(answer.get("reasoning", ""), str):
-        return None
-    if type(label) is bool and name == "relevant":
-        return label
-    return label if type(label) is int and 0 <= label <= HIGHEST and name == "grade" and not binary else None

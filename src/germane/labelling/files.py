@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from germane.clean import cell
 from germane.encoding import decode, encode, now
 from germane.errors import InputError, Place
@@ -119,8 +121,8 @@ class LabelFile:
             if label is None:
                 return context
             if label.scale == "binary":
-                return replace(context, grade=None, relevant=bool(label.answer))
-            return replace(context, grade=int(label.answer), relevant=None)
+                return structs.replace(context, grade=None, relevant=bool(label.answer))
+            return structs.replace(context, grade=int(label.answer), relevant=None)
 
         return sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
 

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +20,6 @@ from typing import Any, Protocol, Self
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
-from germane.tables.judgements import StoredJudgement
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
 FORMAT = 4
@@ -65,26 +63,24 @@ def to_row(judgement: Judgement) -> Row:
     return *_names(judgement), answer, provenance, judgement.request, *counts, judgement.ms, judgement.at
 
 
-_SETTERS = [
-    getattr(StoredJudgement, "written" if field.name == "answer" else field.name).__set__
-    for field in fields(Judgement)
-]
-
-
 def from_row(row: Row) -> Judgement:
-    """The judgement in the values of COLUMNS, at a fifth of the constructor's price; ValueError where its JSON is none.
-
-    The constructor looks at each value; these were checked when they were stored. Its answer is frozen when it is asked for.
-    """
+    """The judgement in the values of COLUMNS; ValueError where its JSON is none."""
     *texts, answer, provenance, request, requests, read, wrote, cost, ms, at = row  # as COLUMNS has them
     key, item, kind, judge, prompt, parent = texts
-    usage = _usage(requests, read, wrote, cost)
-    values = (key, item, kind, judge, prompt, (answer, decode(answer)), None, parent, request, usage, ms, at,
-              _provenance(provenance))  # fmt: skip
-    made = object.__new__(StoredJudgement)
-    for put, value in zip(_SETTERS, values, strict=True):
-        put(made, value)
-    return made
+    return Judgement(
+        key=key,
+        item=item,
+        kind=kind,
+        judge=judge,
+        prompt=prompt,
+        answer=decode(answer),
+        parent=parent,
+        request=request,
+        usage=_usage(requests, read, wrote, cost),
+        ms=ms,
+        at=at,
+        provenance=_provenance(provenance),
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from germane.questions.relevance import Relevance, Scale
 from germane.questions.text import blank
 from germane.tables.labels import LabelBook, answer_on, passage_of, relevance_item
 from germane.types import Context, Sample
-
-if TYPE_CHECKING:
-    from germane.samples.rows import PlainRow
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -73,7 +70,7 @@ def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
     return tuple(context.text for context in contexts)
 
 
-def given(sample: Sample | PlainRow, name: str) -> str | None:
+def given(sample: Sample, name: str) -> str | None:
     """The query, reference, response or criterion of a sample; None where it is not there or says nothing."""
     text: str | None = getattr(sample, name, None)
     return None if text is None or blank(text) else text
@@ -123,7 +120,7 @@ class Settings:
         """On which scale and by which wording relevance is graded."""
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
-    def beside(self, sample: Sample | PlainRow) -> dict[str, str]:
+    def beside(self, sample: Sample) -> dict[str, str]:
         """The reference, response or criterion of a sample that relevance is judged against beside the query."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})

@@ -24,8 +24,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from germane.encoding import Json
 from germane.errors import AnswerError
-from germane.types import Json
 
 
 class Miscounted(AnswerError):

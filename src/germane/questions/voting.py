@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from germane.encoding import Json
 from germane.errors import InputError
-from germane.types import Json
 
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError, MissingPart, Place
-from germane.samples.files import JsonFault, decode, line_limit, opened, shown_name
+from germane.samples.files import JsonFault, line_limit, opened, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import GOLD, RUN, Format, Kind, frame_roles, read_as_rank, roles_of, table_columns
 
@@ -476,7 +476,7 @@ def _json_frames(path: str | Path, kind: Kind, block: int) -> Iterator[Any]:
 
 def _keys_of(line: bytes) -> list[str]:
     try:
-        first = decode(_text(line))
+        first = parse_strict_json(_text(line))
     except JsonFault as fault:
         raise NotPlain(str(fault)) from None
     return list(first) if isinstance(first, dict) else []

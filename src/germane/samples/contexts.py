@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from germane.errors import InputError
-from germane.samples.files import JsonFault, decode
-from germane.samples.models import read_contexts
+from germane.samples.fields import read_contexts
+from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
 ContextsFrom = Literal["auto", "text"]
@@ -79,7 +81,7 @@ def _json(text: str) -> Json:
     if not stripped.startswith(("{", "[")):
         return _BROKEN
     try:
-        return decode(stripped)
+        return parse_strict_json(stripped)
     except JsonFault:
         return _BROKEN
 

@@ -9,23 +9,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
+from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
     Notices,
     Warn,
-    decode,
     fold,
     nearest,
+    parse_strict_json,
     read_lines,
     read_text,
     without_scheme,
 )
 from germane.samples.messages import content_text, input_files, messages_at, repository_root
-from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
 from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import (
@@ -310,7 +311,7 @@ class Case:
     guideline_files: tuple[str, ...] = ()
     input_files: tuple[str, ...] = ()
     conversation_id: str | None = None
-    metadata: FrozenDict = field(default_factory=FrozenDict)
+    metadata: Mapping[str, Any] = field(default_factory=FrozenDict)
 
 
 def _gate(value: Any) -> tuple[str, Place]:
@@ -540,7 +541,7 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
 
 def _json(path: Path, number: int, line: str) -> Json:
     try:
-        return decode(line.strip())
+        return parse_strict_json(line.strip())
     except JsonFault as fault:
         raise fault.error(path, line, number) from None
 
@@ -650,7 +651,7 @@ def _case(
         faults += reader.faults_of(row, number, node.at)
         sample = reader.read({"id": row["id"], "query": "-"}, number, node.at)
     if history and not sample.history:
-        sample = replace(sample, history=history)
+        sample = structs.replace(sample, history=history)
     guidelines, files = input_files(asked)
     named = (*(() if alone else file.input_files), *entry.input_files)
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))

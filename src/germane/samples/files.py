@@ -16,11 +16,13 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeAlias
+
+import msgspec
 
 from germane.errors import InputError, Place
 from germane.types import MAX_DEPTH, Json, Step
@@ -377,7 +379,7 @@ _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).
 _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
-def decode(text: str, *, infinite: bool = False) -> Json:
+def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
     """The value of a JSON text; JsonFault where it is none. Lone surrogates become U+FFFD.
 
     `infinite` allows NaN and Infinity, for scores.
@@ -395,6 +397,27 @@ def decode(text: str, *, infinite: bool = False) -> Json:
         longest = max(_TOKEN.finditer(text), key=lambda one: len(one[0]) * one[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
     return whole(value) if "\\" in text and "\\u" in text else value
+
+
+_decode_quickly = msgspec.json.Decoder().decode
+
+
+def parse_json_line(line: bytes) -> Json:
+    """The value of a line of JSON, five times as fast as `parse_strict_json` has it, which alone sees keys that come twice.
+
+    ValueError where it is no JSON that can be used, or may be none: the other then says what is wrong with it.
+    """
+    try:
+        return _decode_quickly(line)
+    except RecursionError:
+        raise ValueError from None
+
+
+def each_key_once(line: bytes, key: str, value: Mapping[str, Json]) -> bool:
+    """Whether it is sure that no key comes twice in a mapping of numbers, which stands under a key in a line of JSON."""
+    name = b'"%b"' % key.encode()
+    written = line.partition(name)[2].partition(b"}")[0]
+    return line.count(name) == 1 and b"\\" not in written and written.count(b'"') == 2 * len(value)
 
 
 def whole(value: Json) -> Json:
@@ -456,7 +479,7 @@ def locate(text: str, path: Sequence[Step]) -> int | None:
 def structure(text: str) -> Json:
     """A list or an object written as JSON, else as Python writes it; None where it is neither."""
     try:
-        return decode(text.strip())
+        return parse_strict_json(text.strip())
     except JsonFault:
         try:
             value = ast.literal_eval(text.strip())

@@ -7,11 +7,8 @@ import itertools
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from germane.errors import InputError
-from germane.samples.models import read_messages
-from germane.samples.validation import wrong_in
+from germane.errors import InputError, Wrong
+from germane.samples.fields import read_messages
 from germane.samples.yamltext import Node
 from germane.types import Json, Message
 
@@ -38,8 +35,7 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
             message["content"] = [_part(part, folder, node) for part in message["content"]]
     try:
         return read_messages(value)
-    except ValidationError as error:
-        wrong = wrong_in(error, value)
+    except Wrong as wrong:
         raise wrong.error(node.at(wrong.path)) from None
 
 

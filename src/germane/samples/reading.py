@@ -8,18 +8,21 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
+from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
     Notices,
     Warn,
-    decode,
     decoded,
+    each_key_once,
     locate,
     opened,
+    parse_json_line,
+    parse_strict_json,
     place_in,
     read_lines,
     read_text,
@@ -29,8 +32,7 @@ from germane.samples.files import (
     whole,
 )
 from germane.samples.frames import LIST, parquet_batches, records
-from germane.samples.models import SPELLINGS
-from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
+from germane.samples.rows import Columns, RowReader, Where
 from germane.samples.trec import read_qrels
 from germane.samples.validation import Wrong, report
 from germane.types import Json, Sample, Step
@@ -55,19 +57,6 @@ def read_samples(
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
-    found = read_rows(path, columns=columns, warn=warn, prefix=prefix, plain=False)
-    return cast("Iterator[Sample]", found)
-
-
-def read_rows(
-    path: str | Path,
-    *,
-    columns: Columns | None = None,
-    warn: Warn | None = None,
-    prefix: str = "",
-    plain: bool = True,
-) -> Iterator[Sample | PlainRow]:
-    """The samples of a file as `read_samples` has them; those of plain shape in JSON Lines as rows where that is asked."""
     path = Path(path)
     if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
         return samples_from(_beir_rows(path), warn=warn)
@@ -75,11 +64,7 @@ def read_rows(
         return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
     rows = _row_reader(columns, warn, prefix)
-    if reader is _read_jsonl:
-        found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
-    else:
-        found = reader(path, rows.field_of)
-    return _samples(found, rows, Place(shown_name(path)), unit)
+    return _samples(reader(path, rows.field_of), rows, Place(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -101,7 +86,7 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
         reader, _ = _format(path)
         rows = _row_reader(columns, None)
         lines = reader is _read_jsonl
-        found = _read_jsonl(path, rows.field_of, faults=faults) if lines else reader(path, rows.field_of)
+        found = _read_jsonl(path, rows.field_of, faults) if lines else reader(path, rows.field_of)
         for number, row, where in found:
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
@@ -173,8 +158,7 @@ def samples_from(
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
     shown = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
     numbered = ((n, row, functools.partial(_at, Place("samples", n))) for n, row in enumerate(shown, 1))
-    found = _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
-    return cast("Iterator[Sample]", found)
+    return _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
 
 
 def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") -> RowReader:
@@ -196,11 +180,11 @@ def _at(place: Place, _: Sequence[Step]) -> Place:
     return place
 
 
-def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample | PlainRow]:
+def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
     """The rows, read, each identity once."""
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for number, row, where in rows:
-        sample = row if isinstance(row, Sample | PlainRow) else reader.read(row, number, where)
+        sample = row if isinstance(row, Sample) else reader.read(row, number, where)
         if seen.add(identity := hash((sample.id, sample.system, sample.trial))):
             numbers.append(number)
         else:
@@ -216,36 +200,47 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     reader.warn_of_absent(file)
 
 
-def _read_jsonl(
-    path: Path, _: FieldOf, *, plain: bool = False, faults: list[InputError] | None = None
-) -> Iterator[Row]:
-    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are.
+def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None = None) -> Iterator[Row]:
+    """JSON Lines: one object per line; blank lines are passed over.
 
-    With `faults` what is no JSON is added to these, and the lines after it are read.
+    With `faults` every key is looked at, what is no JSON is added to these, and the lines after it are read.
     """
     with opened(path) as file:
-        for number, raw in enumerate(file, 1):
-            if plain and (found := plain_row(raw, number)) is not None:
-                yield number, found, functools.partial(_line_place, path, number, "")
-                continue
-            line = decoded(raw, shown_name(path), number)
+        for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
             try:
-                row = decode(line.rstrip("\r\n"))
-            except JsonFault as fault:
-                fix = ""
-                if number == 1 and line.strip() in {"[", "{"}:
-                    fix = (
-                        "this looks like one JSON document: name the file .json, or write one object per line"
-                    )
-                report(fault.error(path, line, number, fix), faults)
-                continue
+                row = parse_json_line(line)
+                sure = faults is None and _each_document_once(line, row, field_of)
+            except ValueError:
+                sure = False
+            if not sure:
+                text = decoded(line, shown_name(path), number)
+                try:
+                    row = parse_strict_json(text.rstrip("\r\n"))
+                except JsonFault as fault:
+                    report(fault.error(path, text, number, _document_fix(number, text)), faults)
+                    continue
             yield number, row, functools.partial(_line_place, path, number, line)
 
 
-def _line_place(path: Path, number: int, line: str, steps: Sequence[Step]) -> Place:
-    return place_in(path, line, locate(line, steps) if steps else None, number)
+def _each_document_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
+    """Whether it is sure that no document comes twice in the gold of a row."""
+    if not isinstance(row, dict):
+        return True
+    maps = [key for key, value in row.items() if type(value) is dict and field_of(key) == "qrels"]
+    return all(each_key_once(line, key, row[key]) for key in maps)
+
+
+def _document_fix(number: int, text: str) -> str:
+    if number == 1 and text.strip() in {"[", "{"}:
+        return "this looks like one JSON document: name the file .json, or write one object per line"
+    return ""
+
+
+def _line_place(path: Path, number: int, line: bytes, steps: Sequence[Step]) -> Place:
+    text = line.decode()
+    return place_in(path, text, locate(text, steps) if steps else None, number)
 
 
 _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results")
@@ -258,7 +253,7 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
     if not text.strip():
         return
     try:
-        document = decode(text)
+        document = parse_strict_json(text)
     except JsonFault as fault:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
@@ -354,7 +349,7 @@ def _cell(cell: str, field: str | None) -> Json:
     if field in _SINGLE:
         return [cell.strip()] if field != "contexts" else [cell]
     try:
-        return decode(cell.strip().lower() if field == "answerable" else cell.strip())
+        return parse_strict_json(cell.strip().lower() if field == "answerable" else cell.strip())
     except JsonFault as fault:
         raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
 

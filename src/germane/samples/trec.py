@@ -26,12 +26,12 @@ from germane.errors import InputError, Place
 from germane.samples.files import (
     BadRows,
     JsonFault,
-    decode,
     decoded,
     fold,
     numbered_lines,
     on_disk,
     opened,
+    parse_strict_json,
     place_in,
     shown_name,
     structure,
@@ -519,7 +519,7 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
     """The JSON value of a text; infinite scores are allowed, other than in samples."""
     written = decoded(text, name, line)
     try:
-        return decode(written, infinite=True)
+        return parse_strict_json(written, infinite=True)
     except JsonFault as fault:
         place = place_in(name, written, fault.offset, line)
         raise InputError(fault.problem, fix=fault.fix or kind.json, place=place) from None

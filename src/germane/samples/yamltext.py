@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -29,10 +30,11 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, Wrong
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import Number, Whole, Wrong, all_faults, say
+from germane.samples.validation import say
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -339,6 +341,82 @@ def for_model(node: Node) -> Any:
     scalar = Scalar(node.text)
     scalar.node = node
     return scalar
+
+
+_WRITE = {
+    "string_type": "write a text",
+    "string_too_short": "write a text that is not empty",
+    "bool": "write true or false",
+    "tuple": "write a list",
+    "list": "write a list",
+    "dict": 'write an object: {{"name": value}}',
+    "model": 'write an object: {{"name": value}}',
+    "int": "write a whole number",
+    "float": "write a number",
+    "finite_number": "write a finite number or leave the field out",
+    "greater_than_equal": "write a number from {ge:g}",
+    "whole_from": "write a whole number from {ge}",
+    "greater_than": "write a number above {gt:g}",
+    "less_than_equal": "write a number up to {le:g}",
+    "literal_error": "write {expected}",
+    "too_short": "write at least {min_length}",
+    "too_long": "write at most {max_length}",
+}
+
+
+def wrong_in(error: ValidationError, value: Json) -> Wrong:
+    """The first fault that pydantic found in a value, with the part of its path that is really there."""
+    loc, wrong = all_faults(error)[0]
+    path: list[Step] = []
+    at: Any = value
+    for step in loc:
+        is_index = isinstance(at, list | tuple) and isinstance(step, int) and step < len(at)
+        if is_index or (isinstance(at, dict) and step in at):
+            path.append(step)
+            at = at[step]
+    return wrong.under(*path)
+
+
+def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Wrong]]:
+    """Every fault that pydantic found: where, by its own names, and the fault in our words; the inmost where one holds another."""
+    found = list(map(_in_words, error.errors(include_url=False)))
+    above = {loc[:depth] for loc, _ in found for depth in range(len(loc))}
+    return [(loc, wrong) for loc, wrong in found if loc not in above]
+
+
+def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:
+    loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
+    if isinstance(cause := context.get("error"), Wrong):
+        return loc, cause
+    if kind == "missing":
+        return loc, Wrong(f"has no {loc[-1]}", f'write "{loc[-1]}"')
+    if kind == "extra_forbidden":
+        return loc, Wrong("is not a known field here", "remove it or correct its name")
+    if "expected" in context:
+        context = {**context, "expected": str(context["expected"]).replace("'", "")}
+    if kind == "greater_than_equal" and isinstance(context.get("ge"), int):
+        kind = "whole_from"
+    template = _WRITE.get(kind) or _WRITE.get(kind.partition("_")[0])
+    fix = fault["msg"] if template is None else template.format_map(context)
+    return loc, Wrong(f"is {say(fault['input'])}", fix)
+
+
+def _storable(value: int) -> int:
+    """The number; Wrong where no column of a table holds it."""
+    if value.bit_length() > 63:
+        raise Wrong(f"is {value}, more than 64 bits hold", "write a smaller number")
+    return value
+
+
+def no_word(value: Json) -> Json:
+    """Numbers in quotes and booleans are refused, which pydantic would read; numbers of numpy pass."""
+    if isinstance(value, str | bytes | bool):
+        raise Wrong(f"is {say(value)}", "write a number")
+    return value
+
+
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
+Whole = Annotated[int, BeforeValidator(no_word), AfterValidator(_storable)]
 
 
 def plain_value(value: Any) -> Json:

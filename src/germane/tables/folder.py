@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property, partial
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self, TypeAlias
+from typing import IO, Self, TypeAlias
 
 import numpy as np
 
-from germane.encoding import decode, encode
+from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
@@ -35,9 +35,6 @@ from germane.tables.stored import (
     rows_of,
 )
 from germane.types import Json, Judgement, Sample, Step
-
-if TYPE_CHECKING:
-    from germane.samples.rows import PlainRow
 
 SCHEMA_VERSION = 2
 """The version of the report folder's files."""
@@ -345,19 +342,6 @@ class ReportFolder:
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
         return self._read_samples(None)
-
-    def rows(self) -> Iterator[Sample | PlainRow]:
-        """The samples, in input order; those of plain shape as rows."""
-        from germane.samples.rows import RowReader, plain_row
-
-        reader, path = RowReader(), self._path("samples")
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if (plain := plain_row(line, number, own=True)) is not None:
-                    yield plain
-                else:
-                    place = Place(str(path), number)
-                    yield reader.read(_without_graders(decode(line)), number, partial(_at, place))
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import orjson
 
 from germane.encoding import encode
-from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+from germane.types import Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 
-_WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "provenance")
-_ANSWER = _WRITTEN.index("answer")
-_before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
+_WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
+_fields_of = attrgetter(*_WRITTEN)
 _FIXED = frozenset(_WRITTEN) - {"usage"}
 _NOTHING = Usage()
 _COUNTED = (
@@ -35,29 +33,6 @@ _COUNTED = (
     "left_out",
     "against",
 )
-
-
-class StoredJudgement(Judgement):
-    """A judgement out of a ledger: its answer stays as it is written until somebody asks for it."""
-
-    __slots__ = ("written",)
-
-    written: tuple[str, Json]
-    """The answer in JSON, and what that says."""
-
-    @property
-    def answer(self) -> Json:
-        """The answer, frozen."""
-        return freeze(self.written[1])
-
-    @answer.setter
-    def answer(self, answer: Json) -> None:
-        object.__setattr__(self, "written", (encode(answer).decode(), answer))
-
-    @property
-    def payload(self) -> Json:
-        """The answer for whoever reads it once and changes nothing."""
-        return self.written[1]
 
 
 class JudgementTable:
@@ -145,12 +120,12 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> AskedCounts:
 class _Made(NamedTuple):
     """What is made of a provenance, which many judgements of a ledger share: how it is counted and written."""
 
-    provenance: FrozenDict
+    provenance: Mapping[str, Any]
     ways: tuple[tuple[str, str], ...]
     tail: bytes
 
 
-def _made(how: FrozenDict) -> _Made:
+def _made(how: Mapping[str, Any]) -> _Made:
     made = _MADE.get(id(how))
     if made is None or made.provenance is not how:
         if len(_MADE) >= _REMEMBERED:
@@ -164,7 +139,7 @@ _MADE: dict[int, _Made] = {}
 _REMEMBERED = 1000
 
 
-def _ways(how: FrozenDict) -> Iterator[tuple[str, str]]:
+def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "votes" in how or "failed" in how:
         yield "panel", ""
     for field in _COUNTED if how else ():
@@ -202,7 +177,7 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can pass over a line that it does not want.
     """
-    shown = _own_fields(judgement, judgement.answer)
+    shown = _own_fields(judgement)
     for name, value in judgement.provenance.items():
         if value is not None:
             shown.setdefault(name, value)
@@ -211,21 +186,16 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
-    answer = judgement.payload
-    if isinstance(judgement, StoredJudgement) and answer and "\n" not in judgement.written[0]:
-        answer = orjson.Fragment(judgement.written[0])
-    shown = _own_fields(judgement, answer)
+    shown = _own_fields(judgement)
     if shown.keys().isdisjoint(judgement.provenance):
         with suppress(orjson.JSONEncodeError):  # half a surrogate pair
             return orjson.dumps(shown)[:-1] + _made(judgement.provenance).tail + b"\n"
     return encode(dump_judgement(judgement)) + b"\n"
 
 
-def _own_fields(judgement: Judgement, answer: Any) -> dict[str, Any]:
-    values = *_before(judgement), answer, *_after(judgement)
-    shown = {
-        name: value for name, value in zip(_WRITTEN, values, strict=True) if value is not None and value != ""
-    }
+def _own_fields(judgement: Judgement) -> dict[str, Any]:
+    values = zip(_WRITTEN, _fields_of(judgement), strict=True)
+    shown = {name: value for name, value in values if value is not None and value != ""}
     used = shown["usage"]
     if used == _NOTHING:
         del shown["usage"]

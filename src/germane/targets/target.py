@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from germane.errors import InputError, Place, TargetError
 from germane.samples.evalfile import Case

@@ -1,0 +1,419 @@
+"""How people write a sample: the other names of its fields, and the other shapes of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from germane.errors import Wrong
+from germane.samples.validation import say
+from germane.types import Context, Json, Message, Record, Step
+
+T = TypeVar("T")
+EMPTY = " "
+"""A passage whose text is known and empty; "" stands for one whose text is not known, only its id."""
+IDS = "retrieved_context_ids"
+
+
+class Field(NamedTuple):
+    """What a field means, the other names that it may have (each also in camelCase), and an example of its value."""
+
+    meaning: str
+    names: tuple[str, ...] = ()
+    example: Json = None
+
+
+FIELDS = {
+    "id": Field("names the case; without one, the number of its line", ("qid", "query_id", "case_id", "_id")),
+    "query": Field(
+        "what was asked", ("question", "topic", "user_input", "input"), "the question that was asked"
+    ),
+    "system": Field("which retrieval system answered"),
+    "trial": Field("which repetition, from 0"),
+    "contexts": Field(
+        "what was retrieved, best first; [] = nothing, absent = not known",
+        ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
+        ["...", {"id": "d7", "text": "..."}],
+    ),
+    IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"]),
+    "calls": Field(
+        "the searches of an agent, one ranking each", example=[{"query": "...", "contexts": ["..."]}]
+    ),
+    "reference": Field(
+        "the answer that is known to be right",
+        ("ground_truth", "expected_output", "expected", "reference_answer"),
+    ),
+    "criterion": Field(
+        "what a good answer does; never a reference answer", ("criteria", "expected_outcome", "outcome")
+    ),
+    "response": Field("what the system answered", ("actual_output", "answer", "candidate_answer", "output")),
+    "qrels": Field(
+        "gold documents and their grades; 0 or less = not relevant",
+        ("reference_context_ids", "document_ids", "gold_ids"),
+        {"d7": 2, "d9": 0},
+    ),
+    "gold": Field(
+        "groups of ids: every group must be hit, any id of it will do", example=[["d1", "d7"], ["d3"]]
+    ),
+    "evidence": Field("pieces of gold text; they survive re-chunking", example=[{"quote": "..."}]),
+    "answerable": Field("false: nothing in the corpus answers it"),
+    "forbidden": Field("documents that must not come back", example=["d9"]),
+    "history": Field("what was said before", example=[{"role": "user", "content": "..."}]),
+    "messages": Field("what the system said, with its tool calls", ("output_messages",)),
+    "error": Field("why the system gave no usable answer"),
+    "tags": Field("words to filter and group by", example=["tax", "2024"]),
+    "cluster": Field("names the cases that belong together in statistics; without one, the id"),
+    "grade_scale": Field("the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4]),
+    "metadata": Field("anything else that is known of it"),
+}
+"""The fields of a sample, as every reader knows them."""
+PASSAGE = {
+    "text": Field("the passage", ("content", "page_content")),
+    "id": Field("the id of its document", ("doc_id", "document_id")),
+    "score": Field("the retriever's own score"),
+    "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
+    "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
+    "metadata": Field("anything else that is known of it"),
+    "start": Field("where it starts in its document, in characters"),
+    "end": Field("where it ends in its document, in characters"),
+}
+"""The fields of a passage; `start` and `end` become metadata."""
+
+
+def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
+    """Each accepted name -> the field that it means, a field's own name before the others."""
+    return {
+        spelling: name
+        for name, field in fields.items()
+        for one in (name, *field.names)
+        for spelling in (one, re.sub(r"_([a-z])", lambda match: match[1].upper(), one))
+    }
+
+
+SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
+_LISTS = (list, tuple)
+
+
+def _whole(value: Json) -> Json:
+    """A whole number, whoever made it (2.0, a number of NumPy); anything else as it is, for the record to refuse."""
+    if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    number = float(value)
+    return int(number) if number.is_integer() else value
+
+
+def _number(value: Json) -> Json:
+    if type(value) in {int, float, bool} or not isinstance(value, Real):
+        return value
+    return float(value)
+
+
+def _id(value: Json) -> str:
+    whole = _whole(value)
+    if type(whole) is int or (isinstance(value, str) and value):
+        return str(whole)
+    raise Wrong(f"is {say(value)}", "write a string that is not empty, or a whole number")
+
+
+def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    """A list whose values are read so; what is no list stays as it is, for the record to refuse."""
+
+    def read_all(values: Json) -> Json:
+        if not isinstance(values, _LISTS):
+            return values
+        made: list[Json] = []
+        for value in values:
+            try:
+                made.append(read(value))
+            except Wrong as wrong:
+                raise wrong.under(len(made)) from None
+        return made
+
+    return read_all
+
+
+_ids, _wholes = _each(_id), _each(_whole)
+
+
+def _question(value: Json) -> Json:
+    if isinstance(value, str) and not value.strip():
+        raise Wrong("is empty", "write the question that was asked")
+    return value
+
+
+def _qrels(value: Json) -> Json:
+    """A list of ids is grade 1 for each."""
+    if isinstance(value, _LISTS):
+        return dict.fromkeys(_ids(value), 1)
+    return {key: _whole(grade) for key, grade in value.items()} if isinstance(value, dict) else value
+
+
+def _metadata(value: Json) -> Json:
+    return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
+_OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
+    "text": (frozenset({str}), lambda value: value),
+    "id": (frozenset({str}), _id),
+    "score": (frozenset({float, int}), _number),
+    "grade": (frozenset({int}), _whole),
+    "relevant": (frozenset({bool}), lambda value: value),
+    "metadata": (frozenset(), _metadata),
+    "start": (frozenset(), _whole),
+    "end": (frozenset(), _whole),
+}
+"""The types of a passage's values that need no other look, and how others are read."""
+_Plan = tuple[tuple[Any, str | None, frozenset[type]], ...]
+_plans: dict[tuple[Any, ...], _Plan] = {}
+_PLANS = 1000
+_EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
+
+
+def _plan(keys: tuple[Any, ...]) -> _Plan:
+    """What each key of a passage means; the second key of a field is looked at more closely."""
+    if len(_plans) >= _PLANS:
+        _plans.clear()
+    names = [PASSAGE_SPELLINGS.get(key) for key in keys]
+    nothing: frozenset[type] = frozenset()
+    _plans[keys] = tuple(
+        (key, name, nothing if name is None or name in names[:at] else _OF_PASSAGE[name][0])
+        for at, (key, name) in enumerate(zip(keys, names, strict=True))
+    )
+    return _plans[keys]
+
+
+def passage(value: Json) -> Json:
+    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
+    if not isinstance(value, dict):
+        if isinstance(value, Context):
+            return value
+        if isinstance(value, str):
+            return {"text": str(value) or EMPTY}
+        raise Wrong(f"is {say(value)}", _EXAMPLE)
+    keys = tuple(value)
+    made: dict[str, Json] = {}
+    more: dict[str, Json] = {}
+    for key, name, kinds in _plans.get(keys) or _plan(keys):
+        given = value[key]
+        if type(given) in kinds:
+            made[name] = given  # type: ignore[index]  # what has no name has no kinds
+        elif given is not None:
+            _add(key, name, given, made, more)
+    if "text" in made:
+        made["text"] = made["text"] or EMPTY
+    elif "id" not in made:
+        raise Wrong("has neither text nor id", _EXAMPLE)
+    if more:
+        made["metadata"] = {**made.get("metadata", {}), **more}
+    return made
+
+
+def _add(key: str, name: str | None, given: Json, made: dict[str, Json], more: dict[str, Json]) -> None:
+    """Add the value of a key that is no field's, or needs a closer look."""
+    if name is None:
+        more[str(key)] = given
+    elif name in made or name in more:
+        if str(given) != str(made[name] if name in made else more[name]):
+            problem = f"says something else than the other {name} of this context"
+            raise Wrong(problem, f"keep one {name}", key)
+    elif name in {"start", "end"}:
+        more[name] = _whole(given)
+        if type(more[name]) is not int or more[name] < 0:
+            raise Wrong(f"is {say(given)}", "write a whole number from 0", key)
+    else:
+        try:
+            made[name] = _OF_PASSAGE[name][1](given)
+        except Wrong as wrong:
+            raise wrong.under(key) from None
+
+
+passages = _each(passage)
+
+
+def _call(value: Json) -> Json:
+    if not isinstance(value, dict) or "contexts" not in value:
+        return value
+    try:
+        contexts = passages(value["contexts"])
+    except Wrong as wrong:
+        raise wrong.under("contexts") from None
+    return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
+
+
+def _evidence(value: Json) -> Json:
+    if isinstance(value, str):
+        return {"quote": value}
+    if not isinstance(value, dict):
+        return value
+    reads = {"doc": _id, "start": _whole, "end": _whole}
+    try:
+        return {
+            key: reads[key](one) if one is not None and key in reads else one for key, one in value.items()
+        }
+    except Wrong as wrong:
+        raise wrong.under("doc") from None
+
+
+def _tool_call(value: Json) -> Json:
+    """One use of a tool, in our own shape or as chat APIs write it."""
+    fix = 'write {"tool": "search", "input": {...}, "output": {...}}'
+    if not isinstance(value, dict):
+        if hasattr(value, "tool"):  # a record already
+            return value
+        raise Wrong(f"is {say(value)}", fix)
+    function = value["function"] if isinstance(value.get("function"), dict) else {}
+    tool = value.get("tool") or value.get("name") or function.get("name")
+    if not isinstance(tool, str):
+        raise Wrong("does not name its tool", fix)
+    number = value.get("id")
+    times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
+    took = next((time for time in times if time is not None), None)
+    if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
+        raise Wrong(f"took {say(took)}", "write its duration in milliseconds: 120")
+    return {
+        "tool": tool,
+        "input": value.get("input", value.get("args", function.get("arguments"))),
+        "output": value.get("output"),
+        "id": None if number is None else str(number),
+        "ms": took,
+    }
+
+
+def _message(value: Json) -> Json:
+    """One turn of a conversation; keys that have no meaning here are passed over."""
+    if not isinstance(value, dict):
+        return value
+    calls = value.get("tool_calls", value.get("toolCalls")) or ()
+    try:
+        known = {"content": value.get("content"), "tool_calls": _each(_tool_call)(calls)}
+    except Wrong as wrong:
+        raise wrong.under("tool_calls" if "tool_calls" in value else "toolCalls") from None
+    return {"role": value["role"], **known} if "role" in value else known
+
+
+def _conversation(value: Json) -> Json:
+    """A bare string is one message of the user."""
+    return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
+
+
+READ: dict[str, Callable[[Json], Json]] = {
+    "id": _id,
+    "query": _question,
+    "trial": _whole,
+    "contexts": passages,
+    IDS: _ids,
+    "calls": _each(_call),
+    "qrels": _qrels,
+    "gold": _each(_ids),
+    "evidence": _each(_evidence),
+    "forbidden": _ids,
+    "history": _conversation,
+    "messages": _conversation,
+    "grade_scale": _wholes,
+    "metadata": _metadata,
+}
+"""How the value of a field is brought into its record's shape, where it may have another one."""
+
+
+def converted(values: Json, kind: Any) -> Any:
+    """A record, or several, of values under the names of its fields; Wrong where a value cannot be what it should."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise explained(error, values) from None
+
+
+def read_contexts(values: Json) -> tuple[Context, ...]:
+    """A ranked list of passages, best first. Raises Wrong."""
+    found: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
+    return found
+
+
+def read_messages(values: Json) -> tuple[Message, ...]:
+    """The messages of a conversation. Raises Wrong."""
+    found: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
+    return found
+
+
+_AT = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
+_EXPECTED = re.compile(r"Expected `(\w+)[^`]*`(?: (?:of length )?(>=|<=)? ?(-?\d+))?")
+_BITS = {str(-(2**63)), str(2**63 - 1)}
+_FIXES = {
+    "str": "write a text",
+    "bool": "write true or false",
+    "int": "write a whole number",
+    "float": "write a number",
+    "array": "write a list",
+    "object": 'write an object: {"name": value}',
+}
+
+
+def explained(error: msgspec.ValidationError, values: Json) -> Wrong:
+    """What the check of a record found in these values, in our words and with its path."""
+    at = _AT.search(str(error))
+    path, value = _followed(at[1] if at else "", values)
+    if isinstance(error.__cause__, Wrong):
+        return error.__cause__.under(*path)
+    message = str(error)[: at.start()] if at else str(error)
+    if at and "`key`" in at[0]:
+        return Wrong("has a key that is empty or no text", "write the id of a document", *path)
+    if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
+        return Wrong(f"has no {match[1]}", f'write "{match[1]}"', *path)
+    if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
+        return Wrong("is not a known field here", "remove it or correct its name", *path, match[1])
+    match = _EXPECTED.match(message)
+    if match is None or match[3] in _BITS:  # the number is out of range
+        return Wrong(f"is {say(value)}, more than 64 bits hold", "write a smaller number", *path)
+    return Wrong(f"is {say(value)}", _limited(*match.groups()), *path)
+
+
+def _limited(kind: str, sign: str | None, limit: str | None) -> str:
+    """What to write, of a type and its limit."""
+    fix = _FIXES.get(kind, f"write {kind}")
+    if kind == "str" and sign:
+        return f"{fix} that is not empty"
+    if kind == "array" and limit:
+        return f"{fix} of {limit}"
+    return f"{fix} from {limit}" if kind == "int" and sign else fix
+
+
+def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
+    """The path and the value that an error of msgspec means, which leaves out the keys of mappings."""
+    path: list[Step] = []
+    for name, number, _ in _STEP.findall(steps):
+        step: Step = name or (int(number) if number else _bad_key(values))
+        path.append(step)
+        values = getattr(values, name) if isinstance(values, Record) else values[step]
+    return path, values
+
+
+def _bad_key(grades: Mapping[str, Json]) -> str:
+    """The first document whose grade is none: of all mappings only gold has values of a type."""
+    return next(key for key, grade in grades.items() if not _storable(grade))
+
+
+def _storable(grade: Json) -> bool:
+    return type(grade) is int and grade.bit_length() < 64
+
+
+def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:
+    """The part of a path by our names that is really there in a row, by the row's own names."""
+    for step in path:
+        if isinstance(row, list | tuple) and isinstance(step, int) and step < len(row):
+            found: Step | None = step
+        elif isinstance(row, Mapping):
+            names = (key for key in row if row[key] is not None and PASSAGE_SPELLINGS.get(key) == step)
+            found = step if step in row else next(names, None)
+        else:
+            found = None
+        if found is None:
+            return
+        yield found
+        row = row[found]
