@@ -11,19 +11,15 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import IN_FILES, Options, read_config
-from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
-from germane.judges.labels import LabelsJudge
-from germane.judging.labelled import LabelledRows
 from germane.judging.spending import check_price
 from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
@@ -35,8 +31,7 @@ from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
-from germane.samples.reading import data_files, read_rows
-from germane.samples.rows import PlainRow
+from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
 T = TypeVar("T")
@@ -73,11 +68,7 @@ class Suite:
 
         InputError where `--filter` leaves none.
         """
-        return cast("Iterator[PlannedCase]", self.cases_or_rows(plain=False))
-
-    def cases_or_rows(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
-        """The cases as `cases` has them; with `plain`, those of data whose rows have a plain shape as these rows."""
-        chosen: Iterable[PlannedCase | PlainRow] = self.matching(plain=plain)
+        chosen: Iterable[PlannedCase] = self.matching()
         if self.options.sample is not None:
             chosen = _drawn(chosen, self.options.sample, self.options.seed)
         some = False
@@ -87,13 +78,13 @@ class Suite:
         if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
 
-    def matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+    def matching(self) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
         for path in self.paths:
-            for planned in self._of(path, plain=plain):
-                sample = planned if isinstance(planned, PlainRow) else planned.sample
+            for planned in self._of(path):
+                sample = planned.sample
                 if self.options.wanted is not None and not _matches(sample, self.options.wanted):
                     continue
                 # within one file the reader has checked it
@@ -110,7 +101,7 @@ class Suite:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
         return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
-    def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+    def _of(self, path: Path) -> Iterator[PlannedCase]:
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -119,11 +110,9 @@ class Suite:
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
             yield from self._planned(case.sample, graders, file, path, case)
         for data in file.data if file else (path,):
-            yield from self._data(data, file, path, plain=plain)
+            yield from self._data(data, file, path)
 
-    def _data(
-        self, data: Path, file: EvalFile | None, path: Path, *, plain: bool
-    ) -> Iterator[PlannedCase | PlainRow]:
+    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
             fix = (
@@ -133,16 +122,13 @@ class Suite:
             )
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
-        samples: Iterable[Sample | PlainRow] = self.stdin
+        samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
-            samples = read_rows(data, columns=columns, warn=self.warn, plain=plain)
-        if str(data) == "-" and not plain:  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(cast("Iterable[Sample]", samples))
+            samples = read_samples(data, columns=columns, warn=self.warn)
+        if str(data) == "-":  # it is read twice: to be checked, and to be judged
+            samples = self.stdin = self.stdin or list(samples)
         for sample in samples:
-            if isinstance(sample, PlainRow):
-                yield sample
-            else:
-                yield from self._planned(sample, graders, file, path)
+            yield from self._planned(sample, graders, file, path)
 
     def _planned(
         self,
@@ -207,13 +193,6 @@ class Suite:
     def all_graders(self) -> tuple[Grader, ...]:
         """Every grader that any case has."""
         return self.graders_of_files(map(self.files.get, self.paths))
-
-    def graders_of_all(self) -> tuple[Grader, ...]:
-        """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
-        file = self.files.get(self.paths[0])
-        if len(self.paths) > 1 or self.asks_targets or (file is not None and file.cases):
-            return ()
-        return self.graders(file)
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -286,7 +265,7 @@ def _no_case(wanted: str | None) -> InputError:
     return InputError(f"--filter {wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
 
 
-def _matches(sample: Sample | PlainRow, pattern: str) -> bool:
+def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
@@ -369,7 +348,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_plainly(part).matching(plain=False), None) is None:
+        if options.wanted is not None and next(_plainly(part).matching(), None) is None:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
@@ -486,7 +465,9 @@ class Plan:
             self._refuse_outputs()
         given = self.options.given()
         self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
-        settings = Settings.of(self.options.against, self.options.scale, self.options.rubric)
+        options = self.options
+        read = self._judge_words()[0] if options.repeat in {None, 1} else ""
+        settings = Settings.of(options.against, options.scale, options.rubric).with_judge(read)
         self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
@@ -503,16 +484,6 @@ class Plan:
             sample = self._labels.on(sample)
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
-
-    @cached_property
-    def plain(self) -> PlainMeasures | None:
-        """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
-        if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
-            return None
-        answers = None
-        if type(self.judge) is LabelsJudge and self.settings.scale == "graded":
-            answers = LabelledRows(self.judge, self.settings.asked)
-        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""
@@ -556,16 +527,20 @@ class Plan:
                 gate.check_named(sorted(_names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)
 
-    def _judge(self) -> Judge | None:
-        """The judge that is named first, where the graders need one."""
-        flag, in_file, url = self._flags.judge, None, self._flags.base_url
-        if flag is None:
+    def _judge_words(self) -> tuple[str, bool, str | None]:
+        """The judge that is named first, whether it is trusted with a key, and what is written in a file."""
+        in_file, url = None, self._flags.base_url
+        if self._flags.judge is None:
             # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key
             in_file = self.options.judge or self.suite.setting("judge")
             if in_file and url is None and self.options.base_url:
                 in_file = at_url(in_file, self.options.base_url)
-        needed = needs_judge(self.suite.all_graders())
-        words, trusted = judge_words(flag, in_file)
+        return *judge_words(self._flags.judge, in_file), in_file
+
+    def _judge(self) -> Judge | None:
+        """The judge that is named first, where the graders need one."""
+        flag, url = self._flags.judge, self._flags.base_url
+        needed, (words, trusted, in_file) = needs_judge(self.suite.all_graders()), self._judge_words()
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")

@@ -24,12 +24,12 @@ from germane.errors import (
     MissingKey,
 )
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
-from germane.evaluation.choice import Router
+from germane.evaluation.choice import Router, with_labels
+from germane.evaluation.evaluation import Evaluation
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
-from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
@@ -40,7 +40,6 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
-from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
@@ -153,8 +152,7 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        recall = self.plan.plain is None
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, recall=recall)
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -193,14 +191,15 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
-        todo = self._jobs(notes) if jobs is None else jobs
-        units = plan(todo, self.plan.settings, plain=self.plan.plain)
+        todo: Iterable[Job] = (
+            (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        )
+        todo = with_labels(todo, self.plan.judge)
         router.lend(pool)
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    async for part in evaluated(units, pool):
-                        session.folder.add(part)
+                    await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
         finally:
             self.missing = pool.missing
             session.folder.flush()
@@ -221,15 +220,6 @@ class _Run:
         """A case, ready to be judged, counted to its file."""
         self.counts[planned.source] += 1
         return self.plan.job(planned, notes)
-
-    def _jobs(self, notes: Counter[str]) -> Iterator[Job | PlainRow]:
-        """Everything that needs no live answer, as it is read."""
-        for one in self.plan.suite.cases_or_rows(plain=self.plan.plain is not None):
-            if isinstance(one, PlainRow):
-                self.counts[self.plan.suite.paths[0]] += 1
-                yield one
-            else:
-                yield self._job(one, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()

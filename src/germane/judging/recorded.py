@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from germane.encoding import decode
-from germane.judging.labelled import AnsweredRows, AskedRow
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Relevance
-from germane.tables.judgements import AskedCounts, count_asked, load_judgement
-from germane.tables.part import JudgementLines
-from germane.tables.stored import ITEM, KEY, Places, StoredJudgements, row_in
+from germane.questions.relevance import Passages, example_of
+from germane.tables.judgements import load_judgement
+from germane.tables.stored import ITEM, Places, StoredJudgements, row_in
 from germane.types import Judgement
-
-__all__ = ["Recorded", "RecordedRows"]
 
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
@@ -43,37 +38,46 @@ class Recorded:
 
     def __init__(self, judgements: Iterable[Judgement], judge: str | None = None) -> None:
         self.found = self.unknown = 0
-        self.stored: StoredAnswers | None = None
+        self._stored: StoredAnswers | None = None
         self._known: dict[_Name, Judgement] = {}
         if isinstance(judgements, StoredJudgements):
-            self.stored = StoredAnswers(judgements, judge)
+            self._stored = StoredAnswers(judgements, judge)
             return
         for one in judgements:
             if one.parent is None and judge in {None, one.judge}:
                 self._known.setdefault((one.item, *map(one.provenance.get, _SETTINGS)), one)
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer] | None]:
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
         """The recorded answer to everything: nobody else is asked."""
         return [await self.judge(questions) for questions in asked]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """The recorded answer to each question."""
-        return list(map(answered, questions, self.look_up(questions)))
+        return [answered(example_of(questions, n), one) for n, one in enumerate(self.look_up(questions))]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
-        return [self._one(question) for question in questions]
+        names = _names(questions)
+        found = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
+        missing = found.count(None)
+        self.unknown += missing
+        self.found += len(found) - missing
+        return [
+            _lacking(example_of(questions, n).kind, names[n][0]) if one is None else one
+            for n, one in enumerate(found)
+        ]
 
-    def _one(self, question: AnyQuestion) -> Judgement:
-        name = (question.item, *map(question.settings().get, _SETTINGS))
-        judgement = self._known.get(name) if self.stored is None else self.stored.get(name)
-        if judgement is None:
-            self.unknown += 1
-            return Judgement(
-                key="", item=question.item, kind=question.kind, judge="", error="no stored judgement"
-            )
-        self.found += 1
-        return judgement
+
+def _names(questions: Sequence[AnyQuestion]) -> list[_Name]:
+    """The item of each question with its settings."""
+    if isinstance(questions, Passages):
+        put = tuple(map(questions.example.settings().get, _SETTINGS))
+        return [(item, *put) for item in questions.items]
+    return [(one.item, *map(one.settings().get, _SETTINGS)) for one in questions]
+
+
+def _lacking(kind: str, item: str | None) -> Judgement:
+    return Judgement(key="", item=item or "", kind=kind, judge="", error="no stored judgement")
 
 
 class StoredAnswers:
@@ -105,23 +109,19 @@ class StoredAnswers:
         counts = row.get("parent") is None and judge in {None, row.get("judge")}
         return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
 
-    def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
-        """The lines of judgements; None where one is missing."""
+    def find(self, names: Iterable[_Name]) -> list[Judgement | None]:
+        """The judgement of each name, None where there is none."""
         offsets = self._places.find(names)  # of several with one name the first counts
-        if -1 in offsets:
-            return None
-        return [self._file.readline() for offset in offsets if self._file.seek(offset) >= 0]
+        return [None if offset < 0 else self._at(offset) for offset in offsets]
 
-    def get(self, name: _Name) -> Judgement | None:
-        """A judgement; None where there is none."""
-        found = self.lines([name])
-        return None if found is None else load_judgement(decode(found[0]))
+    def _at(self, offset: int) -> Judgement:
+        self._file.seek(offset)
+        return load_judgement(decode(self._file.readline()))
 
 
 _REST = slice(82, None)
 """What follows the key and the item in a line: the same for many passages with one label."""
 _REMEMBERED = 10_000
-HIGHEST = 3
 
 
 def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
@@ -130,82 +130,3 @@ def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
         known.clear()
     if line[40:50] == b'","item":"' and line[82:84] == b'",':
         known[line[_REST]] = value
-
-
-class _Read(NamedTuple):
-    """A verdict of a plain kind, 0 to 3 or True or False, and a judgement that is counted as this one is."""
-
-    label: int
-    example: Judgement
-
-
-class RecordedRows:
-    """Verdicts on the passages of plain rows, with the lines that they stand in, from the judgements of a report folder.
-
-    Args:
-        answers: The judgements.
-        asked: How relevance is asked: scale and rubric.
-    """
-
-    def __init__(self, answers: Recorded, asked: Mapping[str, Any]) -> None:
-        self._answers, self._asked = answers, asked
-        self._prompt = Relevance(query="?", passage="?", **asked).prompt
-        self._plain = self._put({})
-        self._read: dict[bytes, _Read] = {}
-        self._examples: dict[object, Judgement] = {}
-        self.prompts: dict[str, str] = {}
-        """The hashes of the prompts that the verdicts were asked for with, by name."""
-
-    def count(self, questions: int) -> None:
-        """So many questions had an answer."""
-        self._answers.found += questions
-
-    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
-        """The verdicts on the passages of these rows; None where one is missing, failed or is anything but a grade."""
-        stored = self._answers.stored
-        assert stored is not None
-        names: list[_Name] = []
-        for items, _, beside in asked:
-            put = self._put(beside) if beside else self._plain
-            names += [(item, *put) for item in items]
-        lines = stored.lines(names)
-        found = [one for line in lines or () if (one := self._reading(line)) is not None]
-        if lines is None or len(found) < len(lines):
-            return None
-        for example in self._examples.values():
-            if example.prompt:
-                self.prompts[self._prompt] = example.prompt
-        keys = [line[KEY].decode() for line in lines]
-        rows = JudgementLines([one.example for one in found], keys, lines)
-        labels = iter([one.label for one in found])
-        each: list[Sequence[int]] = [tuple(islice(labels, len(row.items))) for row in asked]
-        return AnsweredRows(each, rows) if all(len(set(map(type, row))) < 2 for row in each) else None
-
-    def _put(self, beside: Mapping[str, Any]) -> tuple[str | None, ...]:
-        question = Relevance(query="?", passage="?", **self._asked, **beside)
-        return tuple(map(question.settings().get, _SETTINGS))
-
-    def _reading(self, line: bytes) -> _Read | None:
-        if (found := self._read.get(line[_REST])) is None:
-            judgement = load_judgement(decode(line))
-            label = _label_in(judgement)
-            if label is None:
-                return None
-            counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
-            found = _Read(label, self._examples.setdefault(counted, judgement))
-            _remember(self._read, line, found)
-        return found
-
-
-def _label_in(judgement: Judgement) -> int | None:
-    """The grade in a judgement, or its yes or no; None where it is anything else."""
-    answer = judgement.answer
-    if judgement.error is not None or not isinstance(answer, dict):
-        return None
-    name = "relevant" if "relevant" in answer else "grade"
-    label, binary = answer.get(name), judgement.provenance.get("scale") == "binary"
-    if not answer.keys() <= {name, "reasoning"} or not isinstance(answer.get("reasoning", ""), str):
-        return None
-    if type(label) is bool and name == "relevant":
-        return label
-    return label if type(label) is int and 0 <= label <= HIGHEST and name == "grade" and not binary else None

@@ -9,7 +9,7 @@ from functools import cached_property
 from germane.encoding import now
 from germane.errors import InputError
 from germane.labelling.queue import DrawnTask, LabelQueue
-from germane.measures.labels import HELPS
+from germane.questions.relevance import HELPS
 from germane.tables.labels import Label
 from germane.types import Json
 
