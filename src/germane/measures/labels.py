@@ -430,19 +430,9 @@ class PlaceLabels:
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     def verdicts_of(self, sample: int) -> list[int]:
-        """The number of the verdict that each place of a sample rests on: places of one passage share it; -1 = it has none."""
+        """The number of the question that each place of a sample is about; -1 = nobody is asked."""
         places = self.places_of(sample)
-        if self._verdict:
-            return self._verdict[places]
-        if not self.settings.judged_by or self.choice.source == "human":
-            return [-1] * (places.stop - places.start)
-        shown: dict[tuple[Any, ...], int] = {}
-        qrels = self.samples[sample].qrels
-        return [
-            shown.setdefault((query, c.text, c.grade, c.relevant, None if qrels is None or c.id is None else qrels.get(c.id, 0)), len(shown))
-            for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]
-            for c in contexts
-        ]  # fmt: skip
+        return self._verdict[places] if self._verdict else [-1] * (places.stop - places.start)
 
     def by_people(self, place: int) -> bool:
         """Whether the label of a place is a person's, of those that people or a judge gave."""
@@ -485,13 +475,19 @@ class PlaceLabels:
 
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
-        numbers, verdicts, places = [], self.verdicts_of(sample), self.places_of(sample)
-        lonely = 1 + max(verdicts, default=0)
-        for position, (place, verdict) in enumerate(
-            zip(range(places.start, places.stop), verdicts, strict=True)
-        ):
+        numbers, places, shown = [], self.places_of(sample), dict[tuple[Any, ...], int]()
+        qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
+        contexts = [(query, context) for query, some in lists for context in some]
+        for place, (query, context) in enumerate(contexts, places.start):
+            # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
+            same: tuple[Any, ...] = (place,)
+            if self.choice.source != "gold" and (place in self.failed or self.choice.source == "judge"):
+                gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
+                asked = self.samples[sample].query if self.choice.against == "need" else query
+                same = (asked, context.text, context.grade, context.relevant, gold)
+            number = shown.setdefault(same, len(shown))
             missing = place in self.failed or (holes and not self.labelled[place])
-            numbers.append(-1 if not missing else verdict if verdict >= 0 else lonely + position)
+            numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
 
     # Someone looks
