@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,7 +14,7 @@ import orjson
 Json: TypeAlias = Any  # as in types, which this is beneath
 
 
-__all__ = ["Json", "canonical", "decode", "digest", "encode", "encode_record", "now"]
+__all__ = ["Json", "canonical", "decode", "digest", "encode", "encode_record", "now", "relevance_items"]
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
@@ -51,6 +52,27 @@ def canonical(value: Json) -> bytes:
 def digest(value: Json) -> str:
     """The first 128 bits of the SHA-256 of a JSON value, in hex."""
     return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
+
+
+def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """The items of the questions whether passages are relevant, each to the query before it.
+
+    An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
+    """
+    turns = [list(turn) for turn in history]
+    begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % encode(turns))
+    found = []
+    for query, passage in cells:
+        try:
+            end = orjson.dumps(passage) + b',"query":%b}' % orjson.dumps(query)
+        except orjson.JSONEncodeError:  # spelt otherwise as a whole
+            whole = {"kind": "relevance", "query": query, "passage": passage, "history": turns}
+            found.append(digest(whole))
+            continue
+        one = begun.copy()
+        one.update(end)
+        found.append(one.hexdigest()[:32])
+    return found
 
 
 def now(to: str = "seconds") -> str:

@@ -320,9 +320,7 @@ def test_above_twenty_thousand_queries_the_normal_approximation_is_named() -> No
     rng = np.random.default_rng(0)
     n = 20_001
     keys = [[(f"q{number}", system, 0) for number in range(n)] for system in "ab"]
-    tables = [
-        ScoreTable.of_values(one, {"RR": rng.random(n)}, counted=np.ones(n, bool), why="") for one in keys
-    ]
+    tables = [ScoreTable.of_columns(one, [("RR", "RR")], [rng.random(n)], {}) for one in keys]
     found = compare(Built.build(Part(scores=tables[0].extend(tables[1])), {}))
     assert found["RR"].test == "sign-flip, normal approximation"
     assert "test     sign-flip, normal approximation" in str(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.evaluation.unit import run_coroutine
+from germane.evaluation.evaluation import run_coroutine
 from tests.server import ModelServer
 
 NOTEBOOK = """

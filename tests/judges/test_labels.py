@@ -4,15 +4,19 @@ from typing import Any
 
 import pytest
 
+from germane import evaluate
 from germane.judges.judge import LocalJudge
 from germane.judges.labels import GoldJudge, LabelsJudge
-from germane.questions import Claims, Grade, Relevance, Support, key_of
+from germane.questions import Claims, Grade, Relevance, Support
 from germane.types import Context
 
+QUESTION = Relevance(query="q", passage="a passage")
 
-def ask(*, scale: Any = "graded", gold: int | None = None, **context: Any) -> Relevance:
-    shown = Context(text="a passage", **context)
-    return Relevance(query="q", passage="a passage", scale=scale, context=shown, gold=gold)
+
+def knowing(judge: LabelsJudge, qrels: dict[str, int] | None = None, **context: Any) -> LabelsJudge:
+    """The judge, which has seen the passage with that label."""
+    judge.learn("q", [Context(text="a passage", **context)], (), qrels)
+    return judge
 
 
 @pytest.mark.parametrize(
@@ -26,36 +30,42 @@ def ask(*, scale: Any = "graded", gold: int | None = None, **context: Any) -> Re
 )
 def test_a_label_is_answered_on_its_own_scale(label, grade):
     """A grade stays a grade, a yes or no stays a yes or no."""
-    question = ask(**label)
-    assert question.read(LabelsJudge().reply(question).payload) == grade
+    assert QUESTION.read(knowing(LabelsJudge(), **label).reply(QUESTION).payload) == grade
 
 
 @pytest.mark.parametrize(("grade", "relevant"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 def test_a_grade_answers_a_yes_or_no_question(grade, relevant):
     """Where only yes or no is asked, a person's grade of 2 or more is a yes and the reasoning names it."""
-    question = ask(scale="binary", grade=grade)
-    answer = question.read(LabelsJudge().reply(question).payload)
+    question = Relevance(query="q", passage="a passage", scale="binary")
+    answer = question.read(knowing(LabelsJudge(), grade=grade).reply(question).payload)
     assert (answer.grade, answer.scale) == (relevant, "binary")
     assert f"{grade} of 3" in answer.reasoning
 
 
 def test_an_unlabelled_context_is_an_error_and_not_irrelevant():
     """Nobody said anything: the score is incomplete, not lower."""
-    reply = LabelsJudge().reply(ask())
+    reply = knowing(LabelsJudge()).reply(QUESTION)
     assert (reply.payload, reply.error) == (None, "no label")
 
 
-def test_label_rows_are_found_by_the_item():
-    """Whatever the question was put with; the label on the context stands where there is no row."""
-    question = ask(scale="binary", grade=0)
-    assert LabelsJudge({question.item: 3}).reply(question).payload["relevant"] is True
-    assert LabelsJudge({ask(scale="graded").item: True}).reply(ask()).payload["relevant"] is True
-    assert LabelsJudge({"another": 3}).reply(question).payload["relevant"] is False
+def test_labels_are_found_by_the_item():
+    """Whatever the question was put with; labels that are given stand before those on contexts, the first before others."""
+    binary = Relevance(query="q", passage="a passage", scale="binary", reference="r")
+    given = LabelsJudge({QUESTION.item: 3})
+    assert given.reply(binary).payload["relevant"] is True
+    assert knowing(given, grade=0).reply(QUESTION).payload["grade"] == 3
+    assert (
+        knowing(knowing(LabelsJudge({"another": 3}), grade=1), grade=2).reply(QUESTION).payload["grade"] == 1
+    )
 
 
-def test_a_question_without_its_context_has_no_label():
-    """A question made by hand may lack the context that the label hangs on."""
-    assert LabelsJudge().reply(Relevance(query="q", passage="p")).error == "no label"
+def test_labels_that_a_judge_is_given_are_read_as_people_gave_them():
+    """They stand in the place of those on the contexts, and are labels of the report."""
+    sample = {"query": "q", "contexts": [{"text": "a passage", "grade": 0}, {"text": "b", "grade": 0}]}
+    report = evaluate([sample], "P(labels=judge)@2", judge=LabelsJudge({QUESTION.item: True}))
+    assert report["P(labels=judge)@2"].mean == 0.5
+    assert [label.answer for label in report.labels()] == [True, 0]
+    assert list(report.judgements()) == []
 
 
 @pytest.mark.parametrize("judge", [LabelsJudge(), GoldJudge()])
@@ -70,26 +80,27 @@ def test_labels_answer_only_relevance(judge: LocalJudge, question):
 @pytest.mark.parametrize(("gold", "relevant"), [(-1, False), (0, False), (1, True), (2, True), (7, True)])
 def test_gold_counts_from_grade_one_and_names_the_grade(gold, relevant):
     """Gold grades are on the collection's own scale: yes or no is what they all can say."""
-    question = ask(gold=gold, id="d1")
-    reply = GoldJudge().reply(question)
+    reply = knowing(GoldJudge(), {"d1": gold}, id="d1").reply(QUESTION)
     assert reply.payload == {"relevant": relevant, "reasoning": f"gold grade {gold}"}
-    assert question.read(reply.payload).scale == "binary"
+    assert QUESTION.read(reply.payload).scale == "binary"
 
 
 def test_a_passage_that_cannot_be_looked_up_is_an_error_that_says_why():
     """Without a document id or without qrels there is nothing to read."""
-    judge = GoldJudge()
-    assert judge.reply(ask()).error == "no gold label: the passage has no document id"
-    assert judge.reply(ask(id="d1")).error == "no gold label: the sample has no qrels"
+    for sample, why in (({"contexts": ["a"], "qrels": {"a": 1}}, "the passage has no document id"),
+                        ({"doc_ids": ["a"]}, "the sample has no qrels")):  # fmt: skip
+        (score,) = evaluate([{"query": "q", **sample}], "context_precision", judge="gold").scores()
+        assert score.status == "error"
+        assert f"no gold label: {why}" in str(score.why)
 
 
 @pytest.mark.parametrize(
-    ("judge", "one", "other"),
+    ("kind", "one", "other"),
     [
-        (LabelsJudge(), ask(grade=1), ask(grade=2)),
-        (GoldJudge(), ask(gold=0, id="d"), ask(gold=1, id="d")),
+        (LabelsJudge, {"grade": 1}, {"grade": 2}),
+        (GoldJudge, {"qrels": {"d": 0}, "id": "d"}, {"qrels": {"d": 1}, "id": "d"}),
     ],
 )
-def test_another_label_is_another_answer(judge: LocalJudge, one, other):
+def test_another_label_is_another_answer(kind, one, other):
     """What these judges read is the label, so the label is part of the key."""
-    assert key_of(one, judge.identity, "") != key_of(other, judge.identity, "")
+    assert knowing(kind(), **one).key(QUESTION) != knowing(kind(), **other).key(QUESTION)

@@ -29,7 +29,7 @@ from germane.questions import (
 from germane.questions.asking import Answer, answered
 from germane.reports.report import panel_notes
 from germane.tables.judgements import AskedCounts, count_asked
-from germane.types import Context, Json, Judgement, freeze
+from germane.types import Json, Judgement, freeze
 
 QUESTION = Relevance(query="q", passage="p")
 
@@ -311,13 +311,20 @@ def test_samples_of_one_judge_are_different_questions(tmp_path: Path) -> None:
 
 def test_people_and_models_on_one_panel() -> None:
     """A person's yes or no makes the grades of the others a yes or no; labels are part of the panel's key."""
-    panel = [LabelsJudge(), *graded(3, 1)]
-    yes, no = (
-        Relevance(query="q", passage="p", context=Context(text="p", relevant=one)) for one in (True, False)
-    )
-    assert ask(panel, yes).answer == {"relevant": True, "reasoning": "says m0"}
-    assert ask(panel, no).answer["relevant"] is False
-    assert ask(panel, yes).key != ask(panel, no).key
+    yes, no = ([LabelsJudge({QUESTION.item: one}), *graded(3, 1)] for one in (True, False))
+    assert ask(yes).answer == {"relevant": True, "reasoning": "says m0"}
+    assert ask(no).answer["relevant"] is False
+    assert ask(yes).key != ask(no).key
+
+
+@pytest.mark.parametrize("judges", [["labels", "lexical"], ["gold", "lexical"]])
+def test_a_panel_reads_the_labels_of_its_samples(judges) -> None:
+    """A member's labels are those of the passages that the panel is asked about."""
+    contexts = [{"id": f"d{n}", "text": f"text {n}", "grade": 3 * (n % 2)} for n in range(4)]
+    samples = [{"query": "q", "contexts": contexts, "qrels": {"d1": 1, "d3": 2, "d0": 0}}]
+    report = evaluate(samples, "P(labels=judge)@4", judge=judges)
+    members = [one for one in report.judgements() if one.judge == judges[0]]
+    assert [bool(one.answer.get("grade", one.answer.get("relevant"))) for one in members] == [False, True] * 2
 
 
 def test_who_cannot_sit_on_a_panel() -> None:

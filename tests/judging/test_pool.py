@@ -445,7 +445,8 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
         async with Pool(lambda _: Windowed(), ledger) as pool:
             (live,) = await pool.judge([relevance(1)])
         async with Pool(lambda _: Windowed(), ledger) as pool:
-            ((stored,),) = [some or () for some in await pool.known([[relevance(1)]])]
+            ((stored,),) = await pool.known([[relevance(1)]])
+            assert stored is not None
         return live, stored
 
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from germane.errors import AnswerError
+from germane.judges import FakeJudge
 from germane.questions import (
     CitationSupport,
     Claims,
@@ -29,7 +30,7 @@ from germane.questions import (
 )
 from germane.questions.prompts import Prompts
 from germane.questions.reading import readings, word
-from germane.types import Context
+from germane.questions.relevance import Passages
 
 KINDS: list[Question[Any]] = [
     Relevance(query="q", passage="p"),
@@ -161,11 +162,25 @@ def test_of_an_unknown_text_nothing_is_known():
     assert str(Relevance(query="q", passage="").unasked()) == "the context has no text"
 
 
-def test_what_only_labels_know_is_in_no_models_key():
-    """A grade on the context changes nothing for a judge that reads text."""
-    plain, graded = (Relevance(query="q", passage="p", context=Context(text="p", grade=g)) for g in (None, 3))
-    assert key_of(plain, {"judge": "x"}, "") == key_of(graded, {"judge": "x"}, "")
-    assert key_of(plain, {"reads": "labels"}, "") != key_of(graded, {"reads": "labels"}, "")
+def test_a_label_is_in_no_models_key():
+    """A label changes nothing for a judge that reads text."""
+    question = Relevance(query="q", passage="p")
+    plain, graded = (key_of(question, {"judge": "x"}, "", label) for label in (None, 3))
+    assert plain == graded
+    plain, graded = (key_of(question, {"reads": "labels"}, "", label) for label in (None, 3))
+    assert plain != graded
+
+
+@pytest.mark.parametrize("history", [(), (("user", "été ☃"),)])
+@pytest.mark.parametrize("text", ["a passage", "été\u00a0", "\ud83d", ""])
+def test_passages_are_keyed_as_their_questions(text, history):
+    """Without a question being made: the same items, and the same keys to any judge."""
+    cells = [("q", text), ("another", "passage")]
+    for alike in ({}, {"reference": "r", "scale": "binary"}, {"rubric": "usefulness"}):
+        passages = Passages(cells, history, **alike)
+        assert passages.items == [question.item for question in passages]
+        judge = FakeJudge()
+        assert judge.keys(passages) == [judge.key(question) for question in passages]
 
 
 STATEMENTS, ENTITIES, CITATIONS, NUGGETS, IMPORTANCE = KINDS[2], KINDS[4], *KINDS[8:11]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.unit import judged, run_coroutine
+from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure
 from germane.measures.labels import Settings
-from germane.measures.scoring import Grader, Job
+from germane.measures.scoring import Grader
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
+from germane.tables import Part
 from germane.types import Context, Sample
 
 
@@ -50,10 +51,9 @@ def test_required():
 
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
-        settings = Settings()
         async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
-            part = await judged((Job(sample=sample, graders=(grader,)) for sample in samples), settings, pool)
-        return Report.build(part, manifest_of(settings, None, Spent()))
+            part = await Evaluation(samples, (grader,), pool, Part()).run()
+        return Report.build(part, manifest_of(Settings(), None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0
     report = run_coroutine(run(SAMPLES))

@@ -17,7 +17,7 @@ from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, label_rows
+from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, add_labels
 from germane.tables.folder import ReportFolder
 from germane.types import Context, FrozenDict, Judgement, Sample, Score
 
@@ -25,6 +25,13 @@ CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
 SAMPLES = [Sample(id=f"q{n}", query=f"q {n}", contexts=CONTEXTS) for n in range(2)]
 LEXICAL = {"judge": {"source": "lexical", "stand_in": "lexical stands in for a model"}}
 MODEL = {"judge": {"source": "openai:m"}}
+
+
+def labels_of(samples: list[Sample]) -> LabelTable:
+    table = LabelTable()
+    for sample in samples:
+        add_labels(table, sample)
+    return table
 
 
 def relevance(number: int, **how: Any) -> Judgement:
@@ -79,7 +86,7 @@ def test_the_tables_join(library: str) -> None:
                 [ItemRow("i1", "relevance", "q0", call=1, rank=2), ItemRow("i2", "claims", "q1")]
             ),
             judgements=JudgementTable([relevance(1, mode="schema", votes=({"a": 1},)), relevance(2)]),
-            labels=LabelTable(row for sample in SAMPLES for row in label_rows(sample)),
+            labels=labels_of(SAMPLES),
             scores=ScoreTable(Score(sample=s.id, measure="RR", type="RR", value=0.5) for s in SAMPLES),
         ),
         {},
@@ -230,7 +237,7 @@ def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
     """With the share of places that people labelled."""
     measure = "P(labels=best)@1"
     part = part_of(measure, [relevance(n) for n in range(3)], 1.0, 0.5, 0.0)
-    part.labels.extend(row for sample in SAMPLES[:1] for row in list(label_rows(sample))[:1])
+    part.labels.extend(list(labels_of(SAMPLES[:1]))[:1])
     report = Report.build(part, MODEL)
     assert "mixed: 25% human, not a corrected estimate" in str(report)
     assert report[measure].as_json()["basis"]["mixed"] == 0.25

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.tables import ItemRow, ItemTable, item_rows
+from germane.tables import AskedItem, ItemRow, ItemTable, add_items
 from germane.types import Call, Context, Sample
 
 
@@ -33,6 +33,12 @@ def relevance(query: str, passage: str) -> Asked:
     return Asked("relevance", {"query": query, "passage": passage})
 
 
+def item_rows(sample: Sample, asked: list[Asked]) -> list[ItemRow]:
+    table = ItemTable()
+    add_items(table, sample, map(AskedItem.of, asked))
+    return list(table)
+
+
 def contexts(*texts: str) -> tuple[Context, ...]:
     return tuple(Context(text=text) for text in texts)
 
@@ -41,7 +47,7 @@ def test_a_passage_has_a_row_for_each_place() -> None:
     """Duplicates share an item; a question asked twice has no second row."""
     sample = Sample(id="q1", query="q", system="bm25", trial=2, contexts=contexts("a", "b", "a"))
     question = relevance("q", "a")
-    rows = list(item_rows(sample, [question, question]))
+    rows = item_rows(sample, [question, question])
     assert rows == [
         ItemRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=1),
         ItemRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=3),

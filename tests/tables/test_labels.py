@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from germane.tables import Label, LabelBook, LabelTable, label_rows
+from germane.tables import Label, LabelBook, LabelTable, add_labels
 from germane.tables.labels import dump_label, load_label, relevance_item
 from germane.types import Call, Context, FrozenDict, Sample
 
@@ -49,6 +50,12 @@ def test_items_without_labels_have_none() -> None:
     """A book of labels is looked up by item."""
     book = LabelBook([label(1)])
     assert ("i" in book, "j" in book, book.get("j"), len(book)) == (True, False, None, 1)
+
+
+def label_rows(sample: Sample, history: Sequence[tuple[str, str]] = ()) -> list[Label]:
+    table = LabelTable()
+    add_labels(table, sample, history)
+    return list(table)
 
 
 def test_grades_in_the_data_are_labels() -> None:

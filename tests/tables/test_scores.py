@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError
 from germane.tables import ScoreTable
-from germane.tables.scores import Ids
+from germane.tables.scores import Ids, Noted
 from germane.types import Score
 
 texts = st.text(max_size=4)
@@ -102,10 +102,10 @@ def test_a_line_that_is_no_score_is_named() -> None:
 
 def test_a_table_of_computed_values() -> None:
     """One value per sample and measure; a sample that does not count is skipped."""
-    values = {"RR": np.array([1.0, 0.5]), "AP": np.array([0.25, 0.0])}
-    table = ScoreTable.of_values(
-        [("q1", "", 0), ("q2", "", 0)], values, counted=np.array([True, False]), why="no results"
-    )
+    values = [np.array([1.0, np.nan]), np.array([0.25, np.nan])]
+    noted: dict[int, Noted] = dict.fromkeys((2, 3), ("skipped", "no results", None))
+    keys = [("q1", "", 0), ("q2", "", 0)]
+    table = ScoreTable.of_columns(keys, [("RR", "RR"), ("AP", "AP")], values, noted)
     assert [(s.sample, s.measure, s.value, s.status, s.why) for s in table] == [
         ("q1", "RR", 1.0, "ok", None),
         ("q1", "AP", 0.25, "ok", None),
@@ -116,11 +116,11 @@ def test_a_table_of_computed_values() -> None:
 
 def test_samples_can_be_given_as_one_text() -> None:
     """Their ids one after another; other samples may follow."""
-    values = {"RR": np.array([1.0, 0.5, 0.25])}
+    measures, values = [("RR", "RR")], [np.array([1.0, 0.5, 0.25])]
     ids = ["q1", "", "fräge"]
     ends = np.cumsum([len(name.encode()) for name in ids])
-    table = ScoreTable.of_values(Ids("".join(ids).encode(), ends, "s"), values)
-    same = ScoreTable.of_values([(name, "s", 0) for name in ids], values)
+    table = ScoreTable.of_columns(Ids("".join(ids).encode(), ends, "s"), measures, values, {})
+    same = ScoreTable.of_columns([(name, "s", 0) for name in ids], measures, values, {})
     assert list(table.lines()) == list(same.lines())
     more = ScoreTable([Score(sample="q0", measure="RR", type="RR", value=0.0)])
     assert [score.sample for score in more.extend(table)] == ["q0", *ids]

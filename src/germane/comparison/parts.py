@@ -10,9 +10,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from germane.clean import shorten
+from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import replay
-from germane.judging.recorded import Recorded
-from germane.measures.labels import distinct_contexts
+from germane.judging.queue import judgement_of
+from germane.measures.labels import distinct_contexts, rankings, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
@@ -84,8 +85,10 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
         if case in a.samples
         for sample in trials
     ]
-    look_up = _shared_verdicts(a.report.judgements(), recorded(b.report))
-    block = Block(jobs=jobs, settings=settings_of(b.report))
+    look_up, settings = _shared_verdicts(a, b), settings_of(b.report)
+    if settings.judged_by != settings_of(a.report).judged_by:
+        settings = settings.with_judge("")
+    block = Block(jobs=jobs, settings=settings)
     outcomes = block.outcomes([replay(program, look_up)[0] for program in block.programs])
     numbers = a.scores.numbers
     case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
@@ -98,20 +101,34 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
     return scores, refused
 
 
-def _shared_verdicts(
-    a: Iterable[Judgement], b: Recorded
-) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]:
+def _shared_verdicts(a: Side, b: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]:
     """Looks up B's answers, with A's in their place wherever A holds one to the same item."""
     known: dict[tuple[str, str], Judgement] = {}
-    for one in a:
+    for one in a.report.judgements():
         if one.parent is None and one.error is None:
             known.setdefault((one.kind, one.item), one)
+    labels, own = _labels_of(a), _labels_of(b) or recorded(b.report).look_up
 
     def look_up(questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        own = b.look_up(questions)
-        return [known.get((q.kind, q.item), mine) for q, mine in zip(questions, own, strict=True)]
+        first = labels(questions) if labels else [known.get((q.kind, q.item)) for q in questions]
+        return [
+            mine if one is None or one.error is not None else one
+            for one, mine in zip(first, own(questions), strict=True)
+        ]
 
     return look_up
+
+
+def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]] | None:
+    """Looks up the labels of a system that was judged by labels; None where a judge was asked."""
+    read = settings_of(side.report).judged_by
+    if not read:
+        return None
+    reader = GoldJudge() if read == "gold" else LabelsJudge()
+    for sample in (sample for trials in side.samples.values() for sample in trials):
+        for _, contexts in rankings(sample):
+            reader.learn(sample.query, contexts, turns(sample), sample.qrels)
+    return lambda questions: [judgement_of("", one, reader, reader.reply(one)) for one in questions]
 
 
 def _refusal(pair: Pair, name: str) -> str:

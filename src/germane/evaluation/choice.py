@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
-from germane.judges.judge import Judge
+from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger.store import find_ledger, place_from
-from germane.measures.scoring import Grader
+from germane.measures.labels import rankings, turns
+from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
 from germane.questions.script import Script
 from germane.types import Json
 
 if TYPE_CHECKING:
+    from germane.judges.labels import LabelsJudge
     from germane.judges.loopback import AskJudge
     from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
@@ -54,9 +58,38 @@ class Router:
         return self.judge
 
 
+def judged_by(judge: Judge | None) -> str:
+    """Return "labels" or "gold" where these are read in the place of a judge's verdicts; "" where a judge is asked."""
+    return judge.name if judge is not None and type(judge).__name__ in {"LabelsJudge", "GoldJudge"} else ""
+
+
 def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
     return any((grader.by or grader.measure).asks for grader in graders)
+
+
+def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
+    """The jobs, whose labels a judge who reads labels gets to know as far as it is asked; and with those that it brings."""
+    if judge is None or "reads" not in judge.identity:
+        return jobs
+    from germane.judges.labels import LabelsJudge
+
+    members = (getattr(one, "judge", one) for one in members_of(judge))
+    readers = [one for one in members if isinstance(one, LabelsJudge)]
+    return (_taught(job, readers, alone=bool(judged_by(judge))) for job in jobs)
+
+
+def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
+    sample, history = job.sample, turns(job.sample)
+    for reader in readers:
+        if reader.given:
+            sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
+        if not alone or any(
+            grader.by is not None or grader.measure.definition.asks for grader in job.graders
+        ):
+            for _, contexts in rankings(sample):
+                reader.learn(sample.query, contexts, history, sample.qrels)
+    return job if sample is job.sample else replace(job, sample=sample)
 
 
 def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:

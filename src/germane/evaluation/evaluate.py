@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from germane.errors import InputError
-from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.unit import (
-    Unit,
-    evaluated,
-    judged,
-    plan,
-    run_coroutine,
-)
+from germane.evaluation.choice import NAME_A_JUDGE, Router, judged_by, needs_judge, with_labels
+from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.graders.grader import CaseGrader
 from germane.graders.specs import scored
 from germane.judges.judge import Judge, Judges
@@ -120,7 +114,7 @@ async def aevaluate(
 
         who = judge_from(judge)
     check_price(who, max_cost)
-    settings = Settings.of(against, scale, rubric)
+    settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
     jobs = (
         Job(sample=sample, graders=graders, case=Case(sample=sample))
@@ -165,7 +159,7 @@ async def report_on(
     router, budget = Router(judge), budget or Budget()
     async with Pool(router, ledger, budget=budget, replay=replay) as pool:
         router.lend(pool)
-        tables = await judged(jobs, settings, pool)
+        tables = await Evaluation(with_labels(jobs, judge), (), pool, Part(), settings).run()
     over = budget.exceeded
     if pool.missing and ledger is not None and not over:
         over = missing_in_words(ledger, replay, pool.missing, tables.items)
@@ -258,18 +252,11 @@ def _score_again(
 ) -> None:
     """Score the samples of one report by its judgements into the tables of another."""
     people = list(source.people())
-    book = LabelBook(people)
-    settings = Settings(**(manifest.get("settings") or {}), labels=book or None)
-    jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
-    run_coroutine(_fill(target, plan(jobs, settings), answers))
+    settings = Settings.stored(manifest, LabelBook(people) or None)
+    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
     target.add_labels(people)
     if isinstance(target, ReportFolder):
         target.flush()
-
-
-async def _fill(tables: Tables, units: Iterable[Unit], answers: Recorded) -> None:
-    async for part in evaluated(units, answers):
-        tables.add(part)
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:

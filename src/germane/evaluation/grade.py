@@ -14,9 +14,9 @@ from msgspec import structs
 from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, Place
-from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
+from germane.evaluation.choice import NAME_A_JUDGE, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
-from germane.evaluation.unit import run_coroutine
+from germane.evaluation.evaluation import run_coroutine
 from germane.judges.judge import Judge
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
@@ -262,6 +262,7 @@ def _graded(
     """The `result` of the report on one job, or why there is none."""
     if needs_judge(job.graders) and judge is None:
         raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
+    settings = settings.with_judge(judged_by(judge))
     try:
         report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
     except JudgeError as failure:

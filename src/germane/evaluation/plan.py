@@ -196,13 +196,6 @@ class Suite:
         """Every grader that any case has."""
         return self.graders_of_files(map(self.files.get, self.paths))
 
-    def graders_of_all(self) -> tuple[Grader, ...]:
-        """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
-        file = self.files.get(self.paths[0])
-        if len(self.paths) > 1 or self.asks_targets or (file is not None and file.cases):
-            return ()
-        return self.graders(file)
-
     @property
     def gates(self) -> tuple[Gate, ...]:
         """The gates that the files declare."""
@@ -474,7 +467,9 @@ class Plan:
             self._refuse_outputs()
         given = self.options.given()
         self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
-        settings = Settings.of(self.options.against, self.options.scale, self.options.rubric)
+        options = self.options
+        read = self._judge_words()[0] if options.repeat in {None, 1} else ""
+        settings = Settings.of(options.against, options.scale, options.rubric).with_judge(read)
         self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
@@ -534,16 +529,20 @@ class Plan:
                 gate.check_named(sorted(_names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)
 
-    def _judge(self) -> Judge | None:
-        """The judge that is named first, where the graders need one."""
-        flag, in_file, url = self._flags.judge, None, self._flags.base_url
-        if flag is None:
+    def _judge_words(self) -> tuple[str, bool, str | None]:
+        """The judge that is named first, whether it is trusted with a key, and what is written in a file."""
+        in_file, url = None, self._flags.base_url
+        if self._flags.judge is None:
             # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key
             in_file = self.options.judge or self.suite.setting("judge")
             if in_file and url is None and self.options.base_url:
                 in_file = at_url(in_file, self.options.base_url)
-        needed = needs_judge(self.suite.all_graders())
-        words, trusted = judge_words(flag, in_file)
+        return *judge_words(self._flags.judge, in_file), in_file
+
+    def _judge(self) -> Judge | None:
+        """The judge that is named first, where the graders need one."""
+        flag, url = self._flags.judge, self._flags.base_url
+        needed, (words, trusted, in_file) = needs_judge(self.suite.all_graders()), self._judge_words()
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")

@@ -35,7 +35,7 @@ from germane.samples.bulk import READ_IN_BULK, Gold, Hits, NotPlain, read_hits
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.trec import GOLD, Format, Qrels, Results, Run, format_of, gold_file, read_qrels, read_run
 from germane.tables.part import Part, merge
-from germane.tables.scores import Ids, SampleKey, ScoreTable
+from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Sample
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
@@ -215,9 +215,12 @@ def _scored(
         raise _apart(name, hits.ignored, hits.queries)
     lengths = np.maximum(hits.lengths, 0)
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-    computed = {str(measure): values(measure, table) for measure in wanted}
-    counted = (hits.lengths >= 0) | (missing == "zero")
-    scores = ScoreTable.of_values(samples, computed, counted=counted, why=_ABSENT)
+    counted, noted = (hits.lengths >= 0) | (missing == "zero"), dict[int, Noted]()
+    computed = [np.where(counted, values(measure, table), np.nan) for measure in wanted]
+    for row in np.flatnonzero(~counted).tolist():
+        rows = range(row * len(wanted), (row + 1) * len(wanted))
+        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+    scores = ScoreTable.of_columns(samples, [(str(one), str(one)) for one in wanted], computed, noted)
     nothing = relevant_known(table, rel=1) == 0
     return Part(scores=scores, notes=Counter([*hits.notes, *_remarks(name, hits, nothing, missing)]))
 

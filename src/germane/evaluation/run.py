@@ -24,12 +24,12 @@ from germane.errors import (
     MissingKey,
 )
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
-from germane.evaluation.choice import Router
+from germane.evaluation.choice import Router, with_labels
+from germane.evaluation.evaluation import Evaluation
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
-from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
@@ -191,14 +191,15 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
-        todo = self._jobs(notes) if jobs is None else jobs
-        units = plan(todo, self.plan.settings)
+        todo: Iterable[Job] = (
+            (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        )
+        todo = with_labels(todo, self.plan.judge)
         router.lend(pool)
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    async for part in evaluated(units, pool):
-                        session.folder.add(part)
+                    await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
         finally:
             self.missing = pool.missing
             session.folder.flush()
@@ -219,11 +220,6 @@ class _Run:
         """A case, ready to be judged, counted to its file."""
         self.counts[planned.source] += 1
         return self.plan.job(planned, notes)
-
-    def _jobs(self, notes: Counter[str]) -> Iterator[Job]:
-        """Everything that needs no live answer, as it is read."""
-        for planned in self.plan.suite.cases():
-            yield self._job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()

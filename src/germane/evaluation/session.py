@@ -74,7 +74,6 @@ class Session:
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
-        recall: Whether what was answered before is needed: labels are read again.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -88,7 +87,6 @@ class Session:
         stored: dict[str, Json],
         *,
         retry_errors: bool = False,
-        recall: bool = True,
     ) -> None:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self.created: str = stored.get("created") or now()
@@ -105,7 +103,7 @@ class Session:
             if not stored:
                 self.folder.forget_killed()
             again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
-            self.known = answers_so_far(self.folder if recall else None, stored, errors=not again)
+            self.known = answers_so_far(self.folder, stored, errors=not again)
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_for_replay(options.replay) if options.replay else SQLiteLedger(place)

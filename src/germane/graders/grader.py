@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
@@ -273,7 +273,7 @@ def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
     """Run programs side by side: what all of them ask next is asked at once. Their results, in order."""
     running = list(programs)
     results: dict[int, R] = {}
-    asking: dict[int, tuple[Any, ...]] = {}
+    asking: dict[int, Sequence[Any]] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(running)))
     while len(results) < len(running):
         for number, answer in answers.items():

@@ -82,7 +82,7 @@ class MeasureGrader(CaseGrader):
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
         results = yield from together(block.programs)
         outcome = block.outcomes(results)[0][self.label]
-        return self.result(sample, outcome, self._explained(outcome, results))
+        return self.result(sample, outcome, self._explained(outcome, block, results))
 
     def sample(self, case: Case) -> Sample:
         """The case's sample, with the contexts that this grader names."""
@@ -92,11 +92,11 @@ class MeasureGrader(CaseGrader):
             case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None
         )
 
-    def _explained(self, outcome: Outcome, results: list[Any]) -> Explanation:
+    def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
+        if (lists := block.rankings(0, self.measure)) is not None:
+            return explain_ranked(self.measure, replace(outcome, why=None), lists)
         if not results:
             return Explanation(outcome=outcome, reasoning=outcome.why or "")
-        if self.measure.definition.family == "ranked":
-            return explain_ranked(self.measure, replace(outcome, why=None), results[0])
         return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from germane.errors import AnswerError, InputError
-from germane.questions.question import AnyQuestion, ending, key_of, key_under
+from germane.questions.question import AnyQuestion, ending, key_of, keys_under
+from germane.questions.relevance import Passages
 from germane.types import FrozenDict, Json, Usage
 
 
@@ -68,13 +69,27 @@ class Judge:
 
     def key(self, question: AnyQuestion) -> str:
         """What the ledger stores the answer to this question under: see `questions.key_of`."""
-        prompt = self.prompt_hash(question)
         if "reads" in self.identity:  # the label stands behind the item, and is another each time
-            return key_of(question, self.identity, prompt)
+            return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
+        return keys_under(question, [question.item], self._ending(question))[0]
+
+    def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
+        """The key of each question; of passages that are asked about alike without making the questions."""
+        own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
+        if own or not isinstance(questions, Passages):
+            return list(map(self.key, questions))
+        return keys_under(questions.example, questions.items, self._ending(questions.example))
+
+    def label_of(self, _question: AnyQuestion) -> Json:
+        """The label that a judge who reads labels finds for this question; None = none."""
+        return None
+
+    def _ending(self, question: AnyQuestion) -> bytes:
+        prompt = self.prompt_hash(question)
         end = self._endings.get(prompt)
         if end is None:
             end = self._endings[prompt] = ending(self.identity, prompt)
-        return key_under(question, end)
+        return end
 
     @cached_property
     def _endings(self) -> dict[str, bytes]:

@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, TypeAlias
 
+from germane.encoding import relevance_items
 from germane.judges.judge import LocalJudge, Reply
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.types import FrozenDict, Json
+from germane.types import Context, FrozenDict, Json
+
+Turns: TypeAlias = Sequence[tuple[str, str]]
+"""What was said before a query, as (role, text)."""
 
 
 class LabelsJudge(LocalJudge):
     """Answers relevance with people's labels; nothing else.
 
-    A label stands in `labels` under the item that was judged, else on the context of the question. A context without a label is an error, not "irrelevant": the sample's score is then incomplete. A yes or
-    no stays a yes or no (the binary scale); a grade becomes one where the question asks for no more.
+    A label stands under the item that was judged. An item without one is an error, not "irrelevant": the sample's score
+    is then incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one where the question asks for
+    no more.
+
+    Alone, such a judge is not asked: its labels are read where they stand. It answers as a member of a panel, and measures
+    that ask for single passages.
 
     Args:
-        labels: By item: a grade, or True or False.
+        labels: By item: a grade, or True or False; they stand before those on the contexts.
     """
 
     name = "labels"
     identity = FrozenDict(judge="labels", reads="labels")
 
     source: ClassVar[str] = "people's labels"
+    lacking: ClassVar[str] = "no label"
 
     def __init__(self, labels: Mapping[str, Json] | None = None) -> None:
-        self._labels = labels or {}
+        self.given = dict(labels or {})
+        self._labels = dict(self.given)
+
+    def labelled(self, query: str, history: Turns, context: Context) -> Context:
+        """The context with the label that this judge was given for it, where it was."""
+        (item,) = relevance_items([(query, context.text)], history)
+        label = self.given.get(item)
+        if label is None:
+            return context
+        yes = isinstance(label, bool)
+        return replace(context, grade=None if yes else label, relevant=label if yes else None)
+
+    def learn(
+        self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
+    ) -> None:
+        """Take the labels of these passages of a query; the first label of an item stays."""
+        labels = [self._label(context, qrels) for context in contexts]
+        items = relevance_items([(query, context.text) for context in contexts], history)
+        for item, label, context in zip(items, labels, contexts, strict=True):
+            if label is not None and context.text:
+                self._labels.setdefault(item, label)
+
+    def _label(self, context: Context, _qrels: Mapping[str, int] | None) -> Json:
+        return context.relevant if context.grade is None else context.grade
+
+    def label_of(self, question: AnyQuestion) -> Json:
+        """The label of the question's item; None where it has none."""
+        return self._labels.get(question.item)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """The label on the context, or an error where there is none."""
+        """The label of the item, or an error where there is none."""
         if not isinstance(question, Relevance):
             return Reply(
                 error=f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
             )
-        return self.read(question)
+        label = self.label_of(question)
+        return Reply(error=self.lacking) if label is None else self.read(question, label)
 
-    def read(self, question: Relevance) -> Reply:
-        """The label as an answer on the scale of the question, or "no label"."""
-        label = self._labels.get(question.item) if self._labels else None
-        label = question.label("labels") if label is None else label
-        if label is None:
-            return Reply(error="no label")
+    def read(self, question: Relevance, label: Json) -> Reply:
+        """The label as an answer on the scale of the question."""
         if isinstance(label, bool):
             return Reply(payload={"relevant": label, "reasoning": ""})
         if question.scale == "binary":
@@ -55,7 +89,7 @@ class GoldJudge(LabelsJudge):
     """Answers relevance with the qrels: a document of grade 1 or more is relevant.
 
     Gold grades are on the collection's own scale, so the answer is yes or no and the grade is named in the
-    reasoning. A document that the qrels do not list reaches the judge as grade 0, as trec_eval has it; a
+    reasoning. A document that the qrels do not list has grade 0, as trec_eval has it; a
     passage that cannot be looked up at all (no document id, or a sample without qrels) is an error.
     """
 
@@ -63,12 +97,11 @@ class GoldJudge(LabelsJudge):
     identity = FrozenDict(judge="gold", reads="gold")
 
     source: ClassVar[str] = "gold labels"
+    lacking: ClassVar[str] = "no gold label: the passage has no document id, or the sample no qrels"
 
-    def read(self, question: Relevance) -> Reply:
-        """Yes or no with the gold grade, or why there is none."""
-        grade = question.label("gold")
-        if grade is None:
-            unnamed = question.context is not None and question.context.id is None
-            lacking = "the passage has no document id" if unnamed else "the sample has no qrels"
-            return Reply(error=f"no gold label: {lacking}")
-        return Reply(payload={"relevant": grade >= 1, "reasoning": f"gold grade {grade}"})
+    def _label(self, context: Context, qrels: Mapping[str, int] | None) -> Json:
+        return None if qrels is None or context.id is None else qrels.get(context.id, 0)
+
+    def read(self, _question: Relevance, label: Json) -> Reply:
+        """Yes or no with the gold grade."""
+        return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

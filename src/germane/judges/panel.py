@@ -109,6 +109,11 @@ class PanelJudge(Judge):
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
+    def label_of(self, question: AnyQuestion) -> Json:
+        """The label that its member who reads labels finds."""
+        labels = (member.label_of(question) for member in self.members if "reads" in member.identity)
+        return next(labels, None)
+
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """A panel answers nothing itself: the pool asks its members."""
         raise JudgeError("a panel is asked through germane's pool, which asks its members")

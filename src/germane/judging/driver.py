@@ -12,15 +12,15 @@ from germane.types import Judgement
 
 R = TypeVar("R")
 
-Trace = list[tuple[AnyQuestion, Answer]]
-"""Each question of one program with its answer, in the order of asking."""
+Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
+"""What one program asked at once, with the answers, in the order of asking."""
 
 
 class Answerer(Protocol):
     """Whoever answers questions: the pool, a store of old answers, a counter."""
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
-        """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
+        """For each of several lists of questions: the answers for which nobody need be asked, None in the place of others."""
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer per question, in order."""
@@ -29,28 +29,44 @@ class Answerer(Protocol):
 class Running(Generic[R]):
     """A program under way, run up to its first questions: what it asks now, what it has asked, and at last its result."""
 
-    __slots__ = ("_program", "finished", "questions", "result", "trace")
+    __slots__ = ("_program", "_recalled", "finished", "questions", "result", "trace")
 
     def __init__(self, program: Program[R]) -> None:
         self._program, self.trace = program, Trace()
         self.questions: Sequence[AnyQuestion] | None = None
+        self._recalled: Sequence[Answer | None] = ()
         self.result: R
         self.finished = False
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
         """Up to the next questions or the end, with these answers to the questions before."""
-        values = None if self.questions is None else tuple([answer.value for answer in answers])
-        self.trace += zip(self.questions or (), answers, strict=True)
+        values = None
+        if self.questions is not None:
+            values = tuple([answer.value for answer in answers])
+            self.trace.append((self.questions, answers))
+        self._recalled = ()
         try:
             self.questions = self._program.send(values)  # type: ignore[arg-type]
         except StopIteration as end:
             self.result, self.finished = end.value, True
 
+    def recall(self, answers: Sequence[Answer | None]) -> bool:
+        """Take the answers that are known; whether these are all, and the program has gone on."""
+        if None in answers:
+            self._recalled = answers
+            return False
+        self.go_on(answers)  # type: ignore[arg-type]
+        return True
+
     async def finish(self, answerer: Answerer) -> None:
         """Go on to the end, as fast as its answers come."""
         while not self.finished:
-            self.go_on(await answerer.judge(self.questions or ()))
+            questions = self.questions or ()
+            recalled = self._recalled or [None] * len(questions)
+            missing = [number for number, one in enumerate(recalled) if one is None]
+            new = iter(await answerer.judge([questions[number] for number in missing]))
+            self.go_on([next(new) if one is None else one for one in recalled])
 
 
 async def recall(programs: Iterable[Running[R]], answerer: Answerer) -> None:
@@ -58,10 +74,8 @@ async def recall(programs: Iterable[Running[R]], answerer: Answerer) -> None:
     going = [one for one in programs if not one.finished]
     while going:
         known = await answerer.known([one.questions or () for one in going])
-        moved = [(one, answers) for one, answers in zip(going, known, strict=True) if answers is not None]
-        for one, answers in moved:
-            one.go_on(answers)
-        going = [one for one, _ in moved if not one.finished]
+        moved = [one for one, answers in zip(going, known, strict=True) if one.recall(answers)]
+        going = [one for one in moved if not one.finished]
 
 
 async def finish(programs: Iterable[Running[R]], answerer: Answerer) -> None:
@@ -84,4 +98,9 @@ def replay(
     while not running.finished:
         questions = running.questions or ()
         running.go_on(list(map(answered, questions, look_up(questions))))
-    return running.result, [(question, answer.value) for question, answer in running.trace]
+    exchange = [
+        (question, one.value)
+        for asked, answers in running.trace
+        for question, one in zip(asked, answers, strict=True)
+    ]
+    return running.result, exchange

@@ -24,6 +24,7 @@ from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Passages, example_of
 from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement
 
@@ -151,33 +152,43 @@ class Pool:
 
     # Answers that are known
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
-        """For each list of questions: their answers where all are known, else None: these must be asked."""
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
+        """For each list of questions: the answers that are known; None in the place of those that must be asked for."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
-        route = self._route
-        keyed = [[((judge := route(one)).key(one), one, judge) for one in some] for some in asked]
-        found = self._find([(key, judge) for some in keyed for key, _, judge in some])
-        answers = [self._all_known(some, found) for some in keyed]
-        count = sum([len(some) for some in answers if some is not None])
+        keyed = [self._keyed(questions) for questions in asked]
+        found = self._find(pair for pairs in keyed for pair in pairs)
+        answers = [self._known(*both, found) for both in zip(asked, keyed, strict=True)]
+        count = sum([len(some) - some.count(None) for some in answers])
         self.expected += count
         self.answered += count
         self._on_progress(self)
         return answers
 
-    def _all_known(
-        self, asked: Sequence[tuple[str, AnyQuestion, Judge]], found: Mapping[str, Judgement]
-    ) -> list[Answer] | None:
-        answers: list[Answer] = []
-        for key, question, _ in asked:
-            judgement = found.get(key)
-            if judgement is None or not (answer := self._read(question, judgement)).holds:
-                return None
-            answers.append(answer)
-        for (key, question, judge), answer in zip(asked, answers, strict=True):
-            self._receipts.known(key, judge, question, answer)
-        return answers or None
+    def _keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
+        """The key of each question, and its judge."""
+        if isinstance(questions, Passages):
+            judge = self._route(questions.example)
+            return [(key, judge) for key in judge.keys(questions)]
+        return [((judge := self._route(one)).key(one), judge) for one in questions]
+
+    def _known(
+        self,
+        questions: Sequence[AnyQuestion],
+        keyed: Sequence[tuple[str, Judge]],
+        found: Mapping[str, Judgement],
+    ) -> list[Answer | None]:
+        answers: list[Answer | None] = []
+        for number, (key, judge) in enumerate(keyed):
+            answer = None
+            if (judgement := found.get(key)) is not None:
+                question = example_of(questions, number)
+                answer = self._read(question, judgement)
+                if answer.holds:
+                    self._receipts.known(key, judge, question, answer)
+            answers.append(answer if answer is not None and answer.holds else None)
+        return answers
 
     def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
         """What is known under these keys, of this evaluation's own or in the ledger."""

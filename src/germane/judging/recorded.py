@@ -10,11 +10,10 @@ from typing import Any
 from germane.encoding import decode
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Passages, example_of
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import ITEM, Places, StoredJudgements, row_in
 from germane.types import Judgement
-
-__all__ = ["Recorded"]
 
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
@@ -39,37 +38,46 @@ class Recorded:
 
     def __init__(self, judgements: Iterable[Judgement], judge: str | None = None) -> None:
         self.found = self.unknown = 0
-        self.stored: StoredAnswers | None = None
+        self._stored: StoredAnswers | None = None
         self._known: dict[_Name, Judgement] = {}
         if isinstance(judgements, StoredJudgements):
-            self.stored = StoredAnswers(judgements, judge)
+            self._stored = StoredAnswers(judgements, judge)
             return
         for one in judgements:
             if one.parent is None and judge in {None, one.judge}:
                 self._known.setdefault((one.item, *map(one.provenance.get, _SETTINGS)), one)
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer] | None]:
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
         """The recorded answer to everything: nobody else is asked."""
         return [await self.judge(questions) for questions in asked]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """The recorded answer to each question."""
-        return list(map(answered, questions, self.look_up(questions)))
+        return [answered(example_of(questions, n), one) for n, one in enumerate(self.look_up(questions))]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
-        return [self._one(question) for question in questions]
+        names = _names(questions)
+        found = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
+        missing = found.count(None)
+        self.unknown += missing
+        self.found += len(found) - missing
+        return [
+            _lacking(example_of(questions, n).kind, names[n][0]) if one is None else one
+            for n, one in enumerate(found)
+        ]
 
-    def _one(self, question: AnyQuestion) -> Judgement:
-        name = (question.item, *map(question.settings().get, _SETTINGS))
-        judgement = self._known.get(name) if self.stored is None else self.stored.get(name)
-        if judgement is None:
-            self.unknown += 1
-            return Judgement(
-                key="", item=question.item, kind=question.kind, judge="", error="no stored judgement"
-            )
-        self.found += 1
-        return judgement
+
+def _names(questions: Sequence[AnyQuestion]) -> list[_Name]:
+    """The item of each question with its settings."""
+    if isinstance(questions, Passages):
+        put = tuple(map(questions.example.settings().get, _SETTINGS))
+        return [(item, *put) for item in questions.items]
+    return [(one.item, *map(one.settings().get, _SETTINGS)) for one in questions]
+
+
+def _lacking(kind: str, item: str | None) -> Judgement:
+    return Judgement(key="", item=item or "", kind=kind, judge="", error="no stored judgement")
 
 
 class StoredAnswers:
@@ -101,17 +109,14 @@ class StoredAnswers:
         counts = row.get("parent") is None and judge in {None, row.get("judge")}
         return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
 
-    def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
-        """The lines of judgements; None where one is missing."""
+    def find(self, names: Iterable[_Name]) -> list[Judgement | None]:
+        """The judgement of each name, None where there is none."""
         offsets = self._places.find(names)  # of several with one name the first counts
-        if -1 in offsets:
-            return None
-        return [self._file.readline() for offset in offsets if self._file.seek(offset) >= 0]
+        return [None if offset < 0 else self._at(offset) for offset in offsets]
 
-    def get(self, name: _Name) -> Judgement | None:
-        """A judgement; None where there is none."""
-        found = self.lines([name])
-        return None if found is None else load_judgement(decode(found[0]))
+    def _at(self, offset: int) -> Judgement:
+        self._file.seek(offset)
+        return load_judgement(decode(self._file.readline()))
 
 
 _REST = slice(82, None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from germane.clean import markdown_table, shorten
 from germane.labelling.setmeans import set_means
-from germane.measures.labels import HELPS
+from germane.questions.relevance import HELPS
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.statistics.agreement import (

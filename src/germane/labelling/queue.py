@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError
-from germane.measures.labels import HELPS, turns
+from germane.measures.labels import turns
 from germane.measures.measure import Measure
-from germane.questions.relevance import Relevance
+from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import JudgedThing, things_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of

@@ -9,7 +9,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.measures.labels import HELPS
+from germane.questions.relevance import HELPS
 from germane.reports.correct import design_of, largest_draw
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes

@@ -171,22 +171,35 @@ class RankedLabels:
         `known[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
         what the places are worth where that is not their grade.
         """
-        pointers = pointers_of(map(len, labels))
         level = _flat(labels)
         gain = level if gains is None else _flat(gains)
-        judged = ~np.isnan(level)
+        all_known = None if known is None else (np.array([*map(len, known)], dtype=np.int64), _flat(known))
+        return cls.of_columns(pointers_of(map(len, labels)), level, gain, known=all_known, rel=rel)
+
+    @classmethod
+    def of_columns(
+        cls,
+        pointers: Ints,
+        level: Floats,
+        gain: Floats,
+        *,
+        known: tuple[Ints, Floats] | None = None,
+        rel: int = 1,
+    ) -> RankedLabels:
+        """A table from columns of places, nan = unjudged; `known` are how many grades are known for each row, and these."""
+        judged, rows = ~np.isnan(level), len(pointers) - 1
         if known is None:
-            row = np.repeat(np.arange(len(labels)), np.diff(pointers))[judged]
+            row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
             ideal_level, ideal = level[judged], gain[judged]
         else:
-            row = np.repeat(np.arange(len(known)), [*map(len, known)])
-            ideal_level = ideal = _flat(known)
+            row, ideal = np.repeat(np.arange(rows), known[0]), known[1]
+            ideal_level = ideal
         return cls(
             pointers=pointers,
             gain=np.where(judged, np.maximum(gain, 0.0), 0.0),
             level=np.where(judged, level, 0.0),
             judged=judged,
-            ideal_pointers=pointers_of(np.bincount(row, minlength=len(labels))),
+            ideal_pointers=pointers_of(np.bincount(row, minlength=rows)),
             ideal=best_first(np.maximum(ideal, 0.0), row),
             ideal_level=best_first(ideal_level, row),
             rel=rel,

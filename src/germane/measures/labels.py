@@ -1,28 +1,29 @@
-"""Labels: what a source - gold ids, a judge, people - says of the places of a sample's rankings.
+"""Labels: what a source - gold ids, a judge, people - says of the places of the rankings of a block of samples.
 
-From a sample to its rankings, from rankings to labels (asking the judge where the source is the judge, and nobody
-elsewhere), from the labels of many samples to one `RankedLabels`.
+`gather` makes one `PlaceLabels` of a block: columns with a value for every place of every ranking. Gold and people's labels
+are there at once; of a judge it says which passages are asked about (`cells`), and takes the answers (`take`).
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from germane.encoding import relevance_items
 from germane.errors import InputError
-from germane.measures.kernel import Ints, RankedLabels
+from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import LabelChoice
-from germane.questions.asking import Missing, Program, Unanswered, ask_all
-from germane.questions.relevance import Relevance, Scale
+from germane.questions.asking import Missing, Program, Unanswered
+from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank
-from germane.tables.labels import LabelBook, answer_on, passage_of, relevance_item
-from germane.types import Context, Sample
+from germane.tables.labels import LabelBook, passage_of
+from germane.types import Context, FrozenDict, Json, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -94,13 +95,15 @@ class Settings:
 
     `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
     response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
-    `labels` are people's labels beside those on the contexts themselves; where both speak, `labels` holds.
+    `labels` are people's labels beside those on the contexts themselves; where both speak, `labels` holds. `judged_by`
+    names the labels that are read in the place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
     """
 
     against: str = "auto"
     scale: Scale = "graded"
     rubric: str = "trec"
     labels: LabelBook | None = None
+    judged_by: Literal["", "labels", "gold"] = ""
 
     def __post_init__(self) -> None:
         known = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
@@ -115,6 +118,16 @@ class Settings:
         """The settings that flags or a file name; None = the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
+    @classmethod
+    def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
+        """The settings in the manifest of a report; `labels` as above."""
+        made = cls(**(manifest.get("settings") or {}), labels=labels)
+        return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
+
+    def with_judge(self, name: str) -> Settings:
+        """The settings of an evaluation by the judge of that name."""
+        return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
+
     @property
     def asked(self) -> dict[str, str]:
         """On which scale and by which wording relevance is graded."""
@@ -124,10 +137,6 @@ class Settings:
         """The reference, response or criterion of a sample that relevance is judged against beside the query."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})
-
-
-HELPS = 2
-"""The grade, of 0 to 3, from which a context counts as relevant."""
 
 
 class PlaceLabel(NamedTuple):
@@ -155,137 +164,378 @@ class LabelledPlace(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """One call's places, best first; `query` is what this call searched for.
-
-    `known`: of gold, the grades of all documents that are judged for the query. `repeated` contexts gave up their place.
-    `mixed`: the sample's labels were on two scales, and what they are worth is a yes or no.
-    """
+    """One call's places, best first, made of the columns when someone looks; `query` is what this call searched for."""
 
     query: str
     places: tuple[LabelledPlace, ...]
-    known: tuple[int, ...] | None = None
-    repeated: int = 0
-    mixed: bool = False
 
 
-def _label(answer: float, scale: str, source: str, reasoning: str = "") -> PlaceLabel:
-    if scale == "binary":
-        return PlaceLabel(float(answer), math.inf if answer else 0.0, reasoning, source, scale)
-    return PlaceLabel(max(answer, 0), answer, reasoning, source, scale)
+_GRADED, _BINARY = 0, 1
+"""The numbers of the scales that every table has."""
 
 
-def people_on(sample: Sample, settings: Settings) -> Callable[[Context], PlaceLabel | None]:
-    """What people say of a context of this sample: the label that counts for its item, else the one on the context."""
-    book, history = settings.labels, turns(sample)
+class PlaceLabels:
+    """What one source says of every place of the rankings of a block of samples.
 
-    def label(context: Context) -> PlaceLabel | None:
-        if book and (counts := book.get(relevance_item(sample.query, passage_of(context), history))):
-            return _label(counts.answer, counts.scale, "human")
-        answer = answer_on(context, sample)
-        return answer and _label(*answer, "human")
+    ======== ======== ============================================================================
+    rows     samples+1  where the rankings of each sample start
+    pointers rankings+1 where the places of each ranking start
+    level    places   what is held against a threshold: the grade, inf / 0 for yes / no; nan = no label
+    gain     places   what the place is worth to nDCG
+    scale    places   the number of the label's scale in `scales`
+    verdict  places   which of its sample's `cells` the place shows; -1 = it is not asked about
+    mixed    samples  whether labels on two scales count as yes or no
+    ======== ======== ============================================================================
 
-    return label
+    Attributes:
+        failed: Why a place has no label where it should have one: the judge failed, or there was nothing to read.
+        cells: Of each sample the passages that are asked about, each with the query that it is asked for.
+        repeated: How many contexts gave up their place to the same document higher up.
+    """
 
+    def __init__(self, choice: LabelChoice, settings: Settings) -> None:
+        self.samples, self.choice, self.settings = list[Sample](), choice, settings
+        self.scales = ["graded", "binary"]
+        self.failed: dict[int, str] = {}
+        self.cells: list[Sequence[tuple[str, str]]] = []
+        self.repeated = 0
+        self._lists: list[tuple[str, Sequence[Context]]] = []
+        self._counts: list[int] = []
+        self._level: list[float | None] = []
+        self._scale: list[int] = []
+        self._verdict: list[int] = []
+        self._reasons: dict[int, str] = {}
+        self._answers: dict[int, Sequence[Any]] = {}
 
-@functools.lru_cache
-def _gold_label(grade: int | None) -> PlaceLabel | None:
-    return None if grade is None else _label(grade, "graded", "gold", f"gold grade {grade}")
+    # Making the columns
 
+    def add(self, sample: Sample, depth: int | None) -> None:
+        """Add the rankings of one more sample, of a judge's and people's labels the first `depth` places of each."""
+        source, start = self.choice.source, len(self._level)
+        lists = list(rankings(sample, final=self.choice.final))
+        if source == "gold":
+            lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
+        elif depth is not None:
+            lists = [(query, contexts[:depth]) for query, contexts in lists]
+        if source in {"human", "best"}:
+            self._add_people(sample, lists)
+        elif source == "judge":
+            count = sum([len(contexts) for _, contexts in lists])
+            self._level += [None] * count
+            self._scale += [_GRADED] * count
+        if source in {"judge", "best"}:
+            places = [(query, context) for query, contexts in lists for context in contexts]
+            (self._read if self.settings.judged_by else self._add_cells)(sample, places, start)
+        self._lists += lists
+        self._counts.append(len(lists))
+        self.samples.append(sample)
 
-def _gold_ranking(query: str, contexts: Sequence[Context], qrels: Mapping[str, int]) -> Ranking:
-    """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
-    seen: set[str] = set()
-    places = []
-    for context in contexts:
-        if context.id is None:
-            places.append(LabelledPlace(context, None))
-        elif context.id not in seen:
-            seen.add(context.id)
-            places.append(LabelledPlace(context, _gold_label(qrels.get(context.id))))
-    return Ranking(query, tuple(places), tuple(qrels.values()), repeated=len(contexts) - len(places))
+    def _add_gold(self, sample: Sample, contexts: tuple[Context, ...]) -> tuple[Context, ...]:
+        """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
+        ids, qrels = [context.id for context in contexts], sample.qrels or FrozenDict()
+        if len({*ids}) < len(ids):
+            first: dict[str | None, int] = {}
+            for place, name in enumerate(ids):
+                first.setdefault(name, place)
+            contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
+            self.repeated += len(ids) - len(contexts)
+            ids = [context.id for context in contexts]
+        self._level += [None if name is None else qrels.get(name) for name in ids]
+        return contexts
+
+    def _add_people(self, sample: Sample, lists: Sequence[tuple[str, Sequence[Context]]]) -> None:
+        """People's labels: the one that counts for the item, else the one on the context."""
+        book, scale = self.settings.labels, self._scale_of(sample)
+        for _, contexts in lists:
+            grades = [context.grade for context in contexts]
+            if not book and None not in grades:
+                self._level += grades
+                self._scale += [scale] * len(grades)
+                continue
+            passages = ((sample.query, passage_of(context)) for context in contexts)
+            items = relevance_items(passages, turns(sample)) if book else grades
+            for context, item in zip(contexts, items, strict=True):
+                if book and (counts := book.get(str(item))):
+                    self._put(counts.answer, self._number_of(counts.scale))
+                elif context.grade is None:
+                    self._put(context.relevant, _BINARY)
+                else:
+                    self._put(context.grade, scale)
+
+    def _scale_of(self, sample: Sample) -> int:
+        low, high = sample.grade_scale or (0, 3)
+        return _GRADED if (low, high) == (0, 3) else self._number_of(f"{low}-{high}")
+
+    def _number_of(self, scale: str) -> int:
+        if scale not in self.scales:
+            self.scales.append(scale)
+        return self.scales.index(scale)
+
+    def _put(self, answer: float | None, scale: int, place: int | None = None) -> None:
+        """A label at a place, by default the next one."""
+        level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
+        if place is None:
+            self._level.append(level)
+            self._scale.append(scale)
+        else:
+            self._level[place], self._scale[place] = level, scale
+
+    def _read(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
+        """Labels in the place of a judge's verdicts, on the scale that a judge would be asked on; none is a failure."""
+        need = self.choice.against == "need"
+        shown = [(sample.query if need else query, context.text) for query, context in places]
+        levels = self._level[start:]
+        self.cells.append(
+            tuple(dict.fromkeys(cell for cell, level in zip(shown, levels, strict=True) if level is None))
+        )
+        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
+        for place, (query, context) in enumerate(places, start):
+            if self._level[place] is not None:
+                continue
+            label = context.relevant if context.grade is None else context.grade
+            if not need and query != sample.query:
+                self.failed[place] = "no label"
+            elif gold and (sample.qrels is None or context.id is None):
+                lacking = (
+                    "the passage has no document id" if context.id is None else "the sample has no qrels"
+                )
+                self.failed[place] = f"no gold label: {lacking}"
+            elif gold:
+                assert sample.qrels is not None
+                grade = sample.qrels.get(context.id or "", 0)
+                self._reasons[place] = f"gold grade {grade}"
+                self._put(grade >= 1, _BINARY, place)
+            elif label is None:
+                self.failed[place] = "no label"
+            elif context.grade is None:
+                self._put(label, _BINARY, place)
+            elif not graded:
+                self._reasons[place] = f"a person's grade is {label} of 3"
+                self._put(label >= HELPS, _BINARY, place)
+            elif 0 <= label <= HIGHEST:
+                self._level[place] = label
+            else:
+                self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+
+    def _add_cells(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
+        """The passages that a judge is asked about; of `best` those that nobody labelled."""
+        cells, need = dict[tuple[str, str], int](), self.choice.against == "need"
+        for place, (query, context) in enumerate(places, start):
+            cell = (sample.query if need else query), context.text
+            self._verdict.append(-1 if self._level[place] is not None else cells.setdefault(cell, len(cells)))
+        self.cells.append(tuple(cells))
+
+    def asks(self, sample: int) -> bool:
+        """Whether a judge is asked about any passage of a sample."""
+        return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
+
+    def questions(self, sample: int) -> Passages:
+        """What is asked about a sample's cells."""
+        one, shown = self.samples[sample], self.settings.asked
+        if self.choice.against == "need":
+            return Passages(self.cells[sample], turns(one), **shown, **self.settings.beside(one))
+        return Passages(self.cells[sample], (), **shown)
+
+    def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
+        """The answers to a sample's cells; a cell that has none, but why, fails its places."""
+        self._answers[sample] = answers
+        start, end = self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]]
+        for place in range(start, end):
+            if (cell := self._verdict[place]) < 0:
+                continue
+            answer = answers[cell]
+            if isinstance(answer, Unanswered):
+                self.failed[place] = answer.why
+            else:
+                self._put(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, place)
+
+    # The columns
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """Where the rankings of each sample start."""
+        found: list[int] = pointers_of(self._counts).tolist()
+        return found
+
+    @cached_property
+    def pointers(self) -> list[int]:
+        """Where the places of each ranking start."""
+        found: list[int] = pointers_of([len(contexts) for _, contexts in self._lists]).tolist()
+        return found
+
+    @cached_property
+    def level(self) -> Floats:
+        """What is held against a threshold; nan where there is no label."""
+        return np.array(self._level, dtype=np.float64)
+
+    @cached_property
+    def scale(self) -> Ints:
+        """The number of each label's scale."""
+        return np.array(self._scale or [_GRADED] * len(self._level), dtype=np.int64)
+
+    @cached_property
+    def sample(self) -> Ints:
+        """The number of the sample of each place."""
+        starts = np.array(self.pointers)[self.rows]
+        return np.repeat(np.arange(len(self.samples)), np.diff(starts))
+
+    @cached_property
+    def labelled(self) -> Bools:
+        """Whether the place has a label."""
+        return ~np.isnan(self.level)
+
+    @cached_property
+    def mixed(self) -> Bools:
+        """Of each sample, whether a yes stands beside grades: then every label is worth 1 or 0.
+
+        A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
+        hold on both scales, so what is relevant stays as it is.
+        """
+        yes, count = self.labelled & (self.scale == _BINARY), len(self.samples)
+        if not yes.any():
+            return np.zeros(count, dtype=np.bool_)
+        graded = self.labelled & ~yes
+        found: Bools = (np.bincount(self.sample[yes], minlength=count) > 0) & (
+            np.bincount(self.sample[graded], minlength=count) > 0
+        )
+        return found
+
+    @cached_property
+    def gain(self) -> Floats:
+        """What each place is worth to nDCG; nan where there is no label."""
+        gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
+        if self.mixed.any():
+            worth = (self.level >= HELPS).astype(np.float64)
+            gain = np.where(self.mixed[self.sample] & self.labelled, worth, gain)
+        return gain
+
+    @cached_property
+    def table(self) -> RankedLabels:
+        """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
+        pointers = np.array(self.pointers, dtype=np.int64)
+        if self.choice.source != "gold":
+            return RankedLabels.of_columns(pointers, self.level, self.gain, rel=HELPS)
+        counts = np.repeat(
+            np.array([len(sample.qrels or ()) for sample in self.samples], dtype=np.int64), self._counts
+        )
+        known = [
+            [*sample.qrels.values()] * times if sample.qrels else ()
+            for sample, times in zip(self.samples, self._counts, strict=True)
+        ]
+        grades = np.array([*chain.from_iterable(known)], dtype=np.float64)
+        return RankedLabels.of_columns(pointers, self.level, self.level, known=(counts, grades))
+
+    def places_of(self, sample: int) -> slice:
+        """The places of a sample."""
+        return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
+
+    def verdicts_of(self, sample: int) -> list[int]:
+        """The number of the question that each place of a sample is about; -1 = nobody is asked."""
+        places = self.places_of(sample)
+        return self._verdict[places] if self._verdict else [-1] * (places.stop - places.start)
+
+    def by_people(self, place: int) -> bool:
+        """Whether the label of a place is a person's, of those that people or a judge gave."""
+        asked = self._verdict[place] if self._verdict else 0 if place in self._reasons else -1
+        return self.choice.source in {"human", "best"} and asked < 0 and bool(self.labelled[place])
+
+    def scales_of(self, sample: int) -> set[str]:
+        """The scales of a sample's labels."""
+        places = self.places_of(sample)
+        return {self.scales[n] for n in set(self.scale[places][self.labelled[places]].tolist())}
+
+    def table_of(self, sample: int) -> RankedLabels:
+        """The rankings of one sample."""
+        return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
+
+    def read(self, sample: int, depth: int | None) -> list[int]:
+        """The first `depth` places of each ranking of a sample."""
+        starts = self.pointers[self.rows[sample] : self.rows[sample + 1] + 1]
+        return [
+            place
+            for start, end in pairwise(starts)
+            for place in range(start, end if depth is None else min(end, start + depth))
+        ]
+
+    def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
+        """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
+        marks = ~self.labelled
+        if not holes:
+            marks = np.zeros(len(marks), dtype=np.bool_)
+            marks[[*self.failed]] = True
+        if depth is not None:
+            pointers = np.array(self.pointers)
+            rank = np.arange(len(marks)) - np.repeat(pointers[:-1], np.diff(pointers))
+            marks = marks & (rank < depth)
+        found: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
+        return found
+
+    def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
+        """For each place of a sample's rankings: the number of its verdict where that is missing, else -1.
+
+        `holes`: a place that nobody judged is missing a verdict of its own.
+        """
+        numbers, places, shown = [], self.places_of(sample), dict[tuple[Any, ...], int]()
+        qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
+        contexts = [(query, context) for query, some in lists for context in some]
+        for place, (query, context) in enumerate(contexts, places.start):
+            # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
+            same: tuple[Any, ...] = (place,)
+            if self.choice.source != "gold" and (place in self.failed or self.choice.source == "judge"):
+                gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
+                asked = self.samples[sample].query if self.choice.against == "need" else query
+                same = (asked, context.text, context.grade, context.relevant, gold)
+            number = shown.setdefault(same, len(shown))
+            missing = place in self.failed or (holes and not self.labelled[place])
+            numbers.append(number if missing else -1)
+        return np.array(numbers, dtype=np.int64)
+
+    # Someone looks
+
+    def rankings(self, sample: int) -> tuple[Ranking, ...]:
+        """The rankings of a sample, place by place."""
+        found, at, verdicts = [], self.places_of(sample).start, self.verdicts_of(sample)
+        begun = at
+        for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]:
+            places = []
+            for context in contexts:
+                places.append(LabelledPlace(context, self._label(sample, at), verdicts[at - begun]))
+                at += 1
+            found.append(Ranking(query, tuple(places)))
+        return tuple(found)
+
+    def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
+        if place in self.failed:
+            return Unanswered(self.failed[place])
+        level, gain = float(self.level[place]), float(self.gain[place])
+        if math.isnan(level):
+            return None
+        source, scale = self.choice.source, self.scales[int(self.scale[place])]
+        reasoning = self._reasons.get(place, "")
+        if source == "gold":
+            return PlaceLabel(gain, level, f"gold grade {level:g}", source)
+        if source == "best":
+            source = "human" if self.by_people(place) else "judge"
+        if self._verdict and (cell := self._verdict[place]) >= 0:
+            reasoning = self._answers[sample][cell].reasoning
+        return PlaceLabel(gain, level, reasoning, source, scale)
 
 
 def place_labels(
     sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
-) -> Program[tuple[Ranking, ...]]:
-    """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list."""
-    lists, qrels = rankings(sample, final=choice.final), sample.qrels
-    if choice.source == "gold":
-        return tuple(_gold_ranking(query, contexts, qrels or {}) for query, contexts in lists)
-    people = None if choice.source == "judge" else people_on(sample, settings)
-    need = {"query": sample.query, **settings.asked, "history": turns(sample), **settings.beside(sample)}
-    numbers: dict[tuple[object, ...], int] = {}
-    questions: list[Relevance] = []
-    found: list[tuple[str, list[LabelledPlace]]] = []
-    for query, contexts in lists:
-        shown = need if choice.against == "need" else {"query": query, **settings.asked}
-        places = []
-        for context in contexts[:depth]:
-            label, number = people and people(context), -1
-            if label is None and choice.source != "human":
-                known: dict[str, Any] = {}
-                if shown["query"] == sample.query:  # people and gold label for the need
-                    gold = None if qrels is None or context.id is None else int(qrels.get(context.id, 0))
-                    known = {"context": context, "gold": gold}
-                alike = (shown["query"], context.text, *(known and (context.grade, context.relevant, gold)))
-                number = numbers.setdefault(alike, len(questions))
-                if number == len(questions):
-                    questions.append(Relevance(passage=context.text, **known, **shown))
-            places.append(LabelledPlace(context, label, number))
-        found.append((query, places))
-    verdicts = [
-        one if isinstance(one, Unanswered) else _label(one.grade, one.scale, "judge", one.reasoning)
-        for one in (yield from ask_all(questions))
-    ]
-    return _on_one_scale(
-        [
-            (query, [LabelledPlace(c, label if n < 0 else verdicts[n], n) for c, label, n in places])
-            for query, places in found
-        ]
-    )
-
-
-def _on_one_scale(lists: Sequence[tuple[str, Sequence[LabelledPlace]]]) -> tuple[Ranking, ...]:
-    """One sample's rankings, where a yes stands beside grades with every label worth 1 or 0.
-
-    A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
-    hold on both scales, so what is relevant stays as it is.
-    """
-    if (
-        len({p.label.scale == "binary" for _, one in lists for p in one if isinstance(p.label, PlaceLabel)})
-        < 2
-    ):
-        return tuple(Ranking(query, tuple(places)) for query, places in lists)
-
-    def worth(place: LabelledPlace) -> LabelledPlace:
-        if not isinstance(place.label, PlaceLabel):
-            return place
-        return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))
-
-    return tuple(Ranking(query, tuple(map(worth, places)), mixed=True) for query, places in lists)
+) -> Program[PlaceLabels]:
+    """The labels of one sample's first `depth` places (None = all), for which a judge is asked where it is the source."""
+    found = PlaceLabels(choice, settings)
+    found.add(sample, depth)
+    if found.asks(0):
+        found.take(0, (yield found.questions(0)))
+    return found
 
 
 def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
-    """The labels of these rankings, one row each, all of one source. The ideal of gold is all that gold knows.
-
-    A missing verdict stands as an unjudged place: `missing_verdicts` finds them, for bounds.
-    """
+    """The labels of these rankings of a judge or of people, one row each."""
     found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
-    levels = [[label and label.level for label in row] for row in found]
-    if lists and lists[0].known is not None:
-        return RankedLabels.of_lists(levels, [one.known or () for one in lists])
-    gains = [[label and label.gain for label in row] for row in found]
+    levels, gains = (
+        [[label and getattr(label, name) for label in row] for row in found] for name in ("level", "gain")
+    )
     return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
-
-
-def missing_verdicts(lists: Sequence[Ranking], *, holes: bool) -> Ints:
-    """For each place of one sample's rankings: the number of its verdict where that is missing, else -1.
-
-    `holes`: a place that nobody judged is missing a verdict of its own.
-    """
-    numbers = []
-    lonely = 1 + max((place.verdict for ranking in lists for place in ranking.places), default=0)
-    for position, place in enumerate(place for ranking in lists for place in ranking.places):
-        missing = isinstance(place.label, Unanswered) or (holes and place.label is None)
-        numbers.append(-1 if not missing else place.verdict if place.verdict >= 0 else lonely + position)
-    return np.array(numbers, dtype=np.int64)

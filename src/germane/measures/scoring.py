@@ -7,30 +7,32 @@ and one table of labels per block; each is then one kernel call on it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
-from math import fsum
-from typing import Any, NamedTuple, Protocol, cast
+from itertools import groupby, pairwise
+from math import fsum, nan
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+
+import numpy as np
 
 from germane.measures import ranked
+from germane.measures.kernel import Floats
 from germane.measures.labels import (
-    HELPS,
     PlaceLabel,
+    PlaceLabels,
     Ranking,
     Settings,
-    fill_table,
     given,
-    missing_verdicts,
-    people_on,
     place_labels,
     rankings,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
+from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
 PASS, BORDERLINE = 0.8, 0.6
@@ -117,6 +119,7 @@ for _name, _formula in _GRADERS.items():
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
+_MIXED = "samples have labels on two scales: all count as yes or no"
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
@@ -130,8 +133,9 @@ class Job:
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
-    """The labelled rankings that a ranked measure reads of a sample."""
-    return place_labels(sample, measure.choice, measure.depth, settings)
+    """The labelled rankings that a ranked measure reads of a sample, place by place."""
+    found = yield from place_labels(sample, measure.choice, measure.depth, settings)
+    return found.rankings(0)
 
 
 def open_holes(measure: Measure) -> bool:
@@ -141,10 +145,14 @@ def open_holes(measure: Measure) -> bool:
     return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
 
 
+def least_level(measure: Measure) -> float:
+    """The measure's threshold, or that of the labels' own scale."""
+    return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
+
+
 def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool:
-    """Whether a label reaches the measure's threshold, or that of the labels' own scale."""
-    least = measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
-    return isinstance(label, PlaceLabel) and label.level >= least
+    """Whether a label reaches the measure's threshold."""
+    return isinstance(label, PlaceLabel) and label.level >= least_level(measure)
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
@@ -160,7 +168,18 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
     """None where the measure can be computed for this sample, else why not."""
-    known = measure.definition
+    refused = _lacking(measure.definition, sample)
+    if (
+        refused is None
+        and measure.definition.family == "ranked"
+        and (why := _unlabelled(measure, sample, settings))
+    ):
+        return skipped(why)
+    return refused
+
+
+def _lacking(known: Definition, sample: Sample) -> Outcome | None:
+    """Why a sample does not have what measures of this definition need, if it has not."""
     for need in known.needs:
         if need == "contexts":
             there = sample.contexts is not None or sample.calls is not None
@@ -172,8 +191,7 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
             return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
     if sample.answerable is False and (known.answerable or known.family == "ranked"):
         return skipped(_UNANSWERABLE)
-    unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
-    return skipped(unlabelled) if unlabelled else None
+    return None
 
 
 def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
@@ -183,13 +201,15 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
         if sample.qrels is None:
             return NO_QRELS
         least = measure.settings.get("rel") or 1
-        return None if any(grade >= least for grade in sample.qrels.values()) else NOTHING_RELEVANT
+        return None if max(sample.qrels.values(), default=least - 1) >= least else NOTHING_RELEVANT
     if source in {"human", "best"}:
-        contexts = [context for _, found in rankings(sample) for context in found]
-        scales = {label.scale for label in map(people_on(sample, settings), contexts) if label is not None}
-        refusal = _off_scale(measure, scales, settings)
+        people = PlaceLabels(LabelChoice("human", "need", final=False), settings)
+        people.add(sample, None)
+        refusal = _off_scale(measure, people.scales_of(0), settings)
         if refusal or source == "human":
-            return refusal or (None if scales or not contexts else "no human labels")
+            return refusal or (
+                None if people.labelled.any() or not len(people.labelled) else "no human labels"
+            )
     if measure.settings.get("against") == "call":
         return None
     if given(sample, "query") is None:
@@ -220,12 +240,17 @@ class ProgramOwner(NamedTuple):
     measures: tuple[str, ...]
 
 
+Found: TypeAlias = "Outcome | int | LabelChoice"
+"""What is known of a score before anything is answered: its outcome, the program that it comes of, or the labels."""
+
+
 class Block:
     """What a block of jobs needs asked, and what its measures say once that is answered.
 
     Attributes:
         programs: What is asked, in the order of the samples.
         owners: For whom each program asks.
+        asked: Of each program the passages whose relevance it asks; None where it is a measure's own.
         notes: Counts of what a reader of the scores should know of the samples.
     """
 
@@ -234,159 +259,301 @@ class Block:
         self.notes: Counter[str] = Counter() if notes is None else notes
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
-        self._found: list[dict[str, Outcome | int]] = []
-        """Per job and grader: the outcome, or the number of the program that it comes of."""
-        self._labels: dict[LabelChoice, list[int]] = {}
-        """The numbers of the label programs of each choice."""
-        for job in jobs:
+        self._found: list[Sequence[Found]] = []
+        """Per job, what is known of the score of each grader."""
+        self._choices: dict[LabelChoice, _Chosen] = {}
+        for number, job in enumerate(jobs):
             self._note_empty(job.sample)
-            self._found.append(self._start(job))
+            self._found.append(self._start(number, job))
 
-    def _start(self, job: Job) -> dict[str, Outcome | int]:
-        found: dict[str, Outcome | int] = {}
-        ranked_ones: dict[LabelChoice, list[Grader]] = {}
+    def _start(self, number: int, job: Job) -> list[Found]:
+        sample, found = job.sample, list[Found]()
+        read: dict[LabelChoice, list[Measure]] = {}
         for grader in job.graders:
-            measure = grader.measure
+            measure, known = grader.measure, grader.measure.definition
             if grader.by is not None:
-                found[grader.name] = self._ask(grader.by.grade(job.case), [measure])
-            elif refusal := applicable(measure, job.sample, self.settings):
-                found[grader.name] = refusal
-            elif measure.definition.family == "judged":
-                found[grader.name] = self._ask(program_of(measure, job.sample, self.settings), [measure])
+                found.append(self._ask(number, grader.by.grade(job.case), [measure]))
+                continue
+            refused = _lacking(known, sample)
+            if refused is None and known.family == "judged":
+                found.append(self._ask(number, program_of(measure, sample, self.settings), [measure]))
+            elif refused is not None:
+                found.append(refused)
+            elif why := _unlabelled(measure, sample, self.settings):
+                found.append(skipped(why))
             else:
-                found[grader.name] = -1
-                ranked_ones.setdefault(measure.choice, []).append(grader)
-        for choice, graders in ranked_ones.items():
-            measures = [grader.measure for grader in graders]
-            depths = [measure.depth for measure in measures]
-            depth = None if None in depths else max(filter(None, depths))
-            number = self._ask(place_labels(job.sample, choice, depth, self.settings), measures)
-            self._labels.setdefault(choice, []).append(number)
-            found |= dict.fromkeys((grader.name for grader in graders), number)
+                found.append(measure.choice)
+                read.setdefault(measure.choice, []).append(measure)
+        for choice, measures in read.items():
+            self._read(number, sample, choice, measures)
         return found
 
-    def _ask(self, program: Program[Any], measures: Iterable[Measure]) -> int:
+    def _read(self, number: int, sample: Sample, choice: LabelChoice, measures: Sequence[Measure]) -> None:
+        """Add the labels that these measures read of a sample, as deep as the deepest looks."""
+        if choice not in self._choices:
+            self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings))
+        chosen, depths = self._choices[choice], [measure.depth for measure in measures]
+        chosen.rows[number] = row = len(chosen.rows)
+        chosen.labels.add(sample, None if None in depths else max(filter(None, depths)))
+        if chosen.labels.asks(row):
+            chosen.programs[row] = self._ask(number, _verdicts(chosen.labels.questions(row)), measures)
+
+    def _ask(self, job: int, program: Program[Any], measures: Iterable[Measure]) -> int:
         self.programs.append(program)
-        self.owners.append(ProgramOwner(len(self._found), tuple(dict.fromkeys(map(str, measures)))))
+        self.owners.append(ProgramOwner(job, tuple(dict.fromkeys(map(str, measures)))))
         return len(self.programs) - 1
 
     def _note_empty(self, sample: Sample) -> None:
         lists = [contexts for _, contexts in rankings(sample)]
         if sample.calls and (empty := sum(not contexts for contexts in lists)):
             self.notes["search calls returned nothing and count 0"] += empty
-        if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
+        if empty := sum([c.text != "" and blank(c.text) for contexts in lists for c in contexts]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
-        labels: dict[int, _Labelled] = {}
-        for numbers in self._labels.values():
-            labels |= dict.fromkeys(numbers, _Labelled({number: results[number] for number in numbers}))
-        lists = {number: results[number] for number in labels}
-        mixed = {self.owners[number].job for number, found in lists.items() if found and found[0].mixed}
-        if mixed:
-            self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
-        if repeated := sum(ranking.repeated for found in lists.values() for ranking in found):
-            self.notes[REPEATED] += repeated
-        outcomes = []
-        for job, found in zip(self.jobs, self._found, strict=True):
-            outcomes.append(mine := dict[str, Outcome]())
-            for grader in job.graders:
-                one = found[grader.name]
-                if isinstance(one, int) and one in labels:
-                    one = labels[one].outcome(grader, one, self.settings)
-                elif isinstance(one, int):
-                    one = results[one].outcome if grader.by else results[one]
-                mine[grader.name] = one
+        self._take(results)
+        outcomes: list[dict[str, Outcome]] = []
+        for start, end in self._runs():
+            columns = self._columns(start, end, results)
+            names = [grader.name for grader in self.jobs[start].graders]
+            outcomes += [
+                {name: column.outcome(row) for name, column in zip(names, columns, strict=True)}
+                for row in range(end - start)
+            ]
         return outcomes
+
+    def scores(self, results: Sequence[Any]) -> ScoreTable:
+        """The scores of the jobs in their order, and of each job in that of its graders."""
+        self._take(results)
+        tables = []
+        for start, end in self._runs():
+            jobs, graders = self.jobs[start:end], self.jobs[start].graders
+            columns = self._columns(start, end, results)
+            noted = {
+                row * len(graders) + number: (one.status, one.why, one.bounds)
+                for number, column in enumerate(columns)
+                for row, one in column.noted.items()
+            }
+            names = [(grader.name, str(grader.measure)) for grader in graders]
+            values = [column.values for column in columns]
+            tables.append(ScoreTable.of_columns([job.sample.key for job in jobs], names, values, noted))
+        first, *others = tables or [ScoreTable()]
+        for table in others:
+            first.extend(table, distinct=True)
+        return first
+
+    def rankings(self, job: int, measure: Measure) -> tuple[Ranking, ...] | None:
+        """The labelled rankings that a ranked measure reads of a job, once it is answered; None where it reads none."""
+        chosen = self._choices.get(measure.choice)
+        return None if chosen is None or job not in chosen.rows else chosen.labels.rankings(chosen.rows[job])
+
+    def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
+        """Of each job the passages whose labels are read in the place of a judge's verdicts, and the measures that do."""
+        for choice, chosen in self._choices.items():
+            if not self.settings.judged_by or choice.source not in {"judge", "best"}:
+                continue
+            for job, row in chosen.rows.items():
+                if chosen.labels.cells[row]:
+                    found = zip(self.jobs[job].graders, self._found[job], strict=True)
+                    measures = tuple(str(grader.measure) for grader, one in found if one == choice)
+                    yield job, chosen.labels.questions(row), measures
+
+    def beside(self, measures: Sequence[Measure]) -> Iterator[tuple[Measure, Sample, float]]:
+        """The values of further measures of gold labels, of the samples that have any: from the same labels."""
+        for measure in measures:
+            chosen = self._choices.get(measure.choice)
+            known = {} if chosen is None else chosen.rows
+            column = _Column.empty(len(self.jobs))
+            jobs = [
+                n for n, job in enumerate(self.jobs) if applicable(measure, job.sample, self.settings) is None
+            ]
+            if rows := {n: known[n] for n in jobs if n in known}:
+                assert chosen is not None
+                chosen.fill(column, Grader(measure=measure), rows)
+            for n in jobs:
+                if n not in known:  # no measure of the block reads its labels
+                    other = Block(
+                        [Job(sample=self.jobs[n].sample, graders=graders_of((measure,)))], self.settings
+                    )
+                    column.put(n, other.outcomes(())[0][str(measure)])
+            for n in jobs:
+                if n not in column.noted:
+                    yield measure, self.jobs[n].sample, float(column.values[n])
+
+    def _take(self, results: Sequence[Any]) -> None:
+        """Fill in what the programs of labels were answered."""
+        mixed, repeated = set[int](), 0
+        for chosen in self._choices.values():
+            for row, number in chosen.programs.items():
+                chosen.labels.take(row, results[number])
+            marks = chosen.labels.mixed
+            mixed |= {job for job, row in chosen.rows.items() if marks[row]} if marks.any() else set()
+            repeated += chosen.labels.repeated
+        self.notes.update({_MIXED: len(mixed), REPEATED: repeated})
+        self.notes = +self.notes
+
+    def _runs(self) -> Iterator[tuple[int, int]]:
+        """Where jobs begin and end that follow one another and have the same graders."""
+        start = 0
+        for _, some in groupby(self.jobs, key=lambda job: id(job.graders)):
+            end = start + sum(1 for _ in some)
+            yield start, end
+            start = end
+
+    def _columns(self, start: int, end: int, results: Sequence[Any]) -> list[_Column]:
+        """The scores of these jobs, which have the same graders, by grader."""
+        columns = []
+        for number, grader in enumerate(self.jobs[start].graders if end > start else ()):
+            column, read = _Column.empty(end - start), dict[int, int]()
+            for row, found in enumerate(self._found[start:end]):
+                one = found[number]
+                if isinstance(one, LabelChoice):
+                    read[row] = self._choices[one].rows[start + row]
+                elif isinstance(one, int):
+                    column.put(row, results[one].outcome if grader.by else results[one])
+                else:
+                    column.put(row, one)
+            if read:
+                self._choices[grader.measure.choice].fill(column, grader, read)
+            columns.append(column)
+        return columns
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
         return {
-            (index, grader.name): results[cast("int", found[grader.name])]
+            (index, grader.name): results[cast("int", one)]
             for index, (job, found) in enumerate(zip(self.jobs, self._found, strict=True))
-            for grader in job.graders
+            for grader, one in zip(job.graders, found, strict=True)
             if grader.by is not None
         }
 
 
-class _Labelled:
-    """The labels of one choice for a block: one table, which holds the rankings of one label program after the other."""
+def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
+    """The program that asks for a sample's verdicts."""
+    return (yield questions)
 
-    def __init__(self, lists: Mapping[int, tuple[Ranking, ...]]) -> None:
-        self._lists = lists
-        self._table = fill_table([ranking for found in lists.values() for ranking in found])
-        ends = accumulate(map(len, lists.values()), initial=0)
-        self._rows = dict(zip(lists, pairwise(ends), strict=True))
-        self._values: dict[str, list[float] | None] = {}
 
-    def outcome(self, grader: Grader, number: int, settings: Settings) -> Outcome:
-        """The outcome of a ranked measure for the job of this program; bounds where a label that it reads is missing."""
-        measure, lists = grader.measure, self._lists[number]
-        start, end = self._rows[number]
+@dataclass(slots=True)
+class _Column:
+    """The scores of one grader: the value of each job, nan where there is none, and the outcomes that say more than a value."""
+
+    values: Floats
+    noted: dict[int, Outcome]
+
+    @classmethod
+    def empty(cls, rows: int) -> _Column:
+        """No score yet."""
+        return cls(np.full(rows, nan), {})
+
+    def put(self, row: int, outcome: Outcome) -> None:
+        """Set a job's outcome."""
+        if outcome.value is not None:
+            self.values[row] = outcome.value
+        if outcome.status != "ok" or outcome.why is not None or outcome.items:
+            self.noted[row] = outcome
+
+    def outcome(self, row: int) -> Outcome:
+        """A job's outcome."""
+        return self.noted.get(row) or Outcome(float(self.values[row]))
+
+
+class _Chosen:
+    """The labels of one choice for a block, and what measures make of them.
+
+    Attributes:
+        rows: The number of each job's sample in the table of labels.
+        programs: The number of the program that asks for the labels of each of these, where any does.
+    """
+
+    def __init__(self, labels: PlaceLabels) -> None:
+        self.labels, self.rows, self.programs = labels, dict[int, int](), dict[int, int]()
+        self._values: dict[Measure, Floats | None] = {}
+
+    def fill(self, column: _Column, grader: Grader, rows: Mapping[int, int]) -> None:
+        """Set a ranked measure's scores of these rows; bounds where a label that it reads is missing."""
+        measure, labels = grader.measure, self.labels
+        at, samples = np.array([*rows]), np.array([*rows.values()])
+        values = self._values_of(measure)
+        odd = set(rows) if values is None else set(at[~np.isfinite(values[samples])].tolist())
+        if values is not None:
+            column.values[at] = values[samples]
+        if measure.labels == "best" or grader.strict or grader.expected_relevant_count:
+            odd = set(rows)
+        elif measure.labels != "gold" or open_holes(measure):
+            missing = labels.missing_in(measure.depth, holes=open_holes(measure))
+            odd |= set(at[missing[samples]].tolist()) if missing.any() else set()
+        for row in sorted(odd):
+            column.values[row] = nan
+            column.put(row, self._outcome(grader, rows[row]))
+
+    def _values_of(self, measure: Measure) -> Floats | None:
+        """The mean over its rankings of each sample; None where the formula fails on the whole table."""
+        if measure not in self._values:
+            self._values[measure] = None
+            with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
+                self._values[measure] = _means(ranked.values(measure, self.labels.table), self.labels.rows)
+        return self._values[measure]
+
+    def _outcome(self, grader: Grader, sample: int) -> Outcome:
+        measure, labels = grader.measure, self.labels
         try:
-            values = self._values_of(measure, start, end)
-            found = ok(fsum(values) / len(values) if values else 0.0)  # it made no search
+            values = self._values_of(measure)
+            if values is None:
+                values, at = ranked.values(measure, labels.table_of(sample)), 0
+                values = _means(values, [0, len(values)])
+            else:
+                at = sample
+            found = ok(float(values[at]))
             if measure.labels != "gold" or open_holes(measure):
-                found = self._incomplete(measure, number, settings) or found
+                found = self._incomplete(measure, sample) or found
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
         if measure.labels == "best" and found.status == "ok":
-            read = _read(measure, lists)
-            human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in read)
+            read = labels.read(sample, measure.depth)
+            human = sum(map(labels.by_people, read))
             mixed = "mixed: " if human < len(read) else ""
             found = replace(found, why=f"{mixed}{human / len(read):.0%} human" if human else None)
-        return _noted(grader, found, lists)
+        return self._noted(grader, found, sample)
 
-    def _values_of(self, measure: Measure, start: int, end: int) -> list[float]:
-        """The values of these rows. Where a formula fails on the whole table, each job has its own try."""
-        name = str(measure)
-        if name not in self._values:
-            self._values[name] = None
-            with suppress(Exception):
-                self._values[name] = ranked.values(measure, self._table).tolist()
-        values = self._values[name]
-        if values is not None:
-            return values[start:end]
-        own: list[float] = ranked.values(measure, self._table.rows_from(start, end)).tolist()
-        return own
-
-    def _incomplete(self, measure: Measure, number: int, settings: Settings) -> Outcome | None:
+    def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        lists = self._lists[number]
-        read, holes = _read(measure, lists), open_holes(measure)
-        failed = [label.why for label in read if isinstance(label, Unanswered)]
-        whys = failed + ["no label"] * (sum(label is None for label in read) if holes else 0)
+        labels, holes = self.labels, open_holes(measure)
+        read = labels.read(sample, measure.depth)
+        failed = [labels.failed[place] for place in read if place in labels.failed]
+        unjudged = [place for place in read if not labels.labelled[place] and place not in labels.failed]
+        whys = failed + ["no label"] * (len(unjudged) if holes else 0)
         if not whys:
             return None
         why = f"{len(whys)} of {len(read)} {'labels' if holes else 'verdicts'} missing: {whys[0]}"
         if len(failed) == len(read):
             return error(why)
-        labels = [place.label for one in lists for place in one.places if isinstance(place.label, PlaceLabel)]
+        scales = labels.scales_of(sample)
         if measure.labels == "gold":
-            top = max(1, *(lists[0].known or ()))
+            top = max(1, *(labels.samples[sample].qrels or {}).values())
         else:
-            grades = (int(label.scale.rpartition("-")[2]) for label in labels if "-" in label.scale)
-            top = max(grades, default=3)
-        scale = "binary" if any(label.scale == "binary" for label in labels) else settings.scale
-        table, missing = self._table.rows_from(*self._rows[number]), missing_verdicts(lists, holes=holes)
-        return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
+            top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
+        scale = "binary" if "binary" in scales else labels.settings.scale
+        missing = labels.missing_verdicts(sample, holes=holes)
+        return incomplete(why, bounds(measure, labels.table_of(sample), missing, scale=scale, top=top))
+
+    def _noted(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:
+        """The outcome with what the grader's options have to say about it; the value stays."""
+        if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
+            return outcome
+        read = self.labels.read(sample, grader.measure.depth)
+        relevant = int((self.labels.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
+        notes = []
+        if grader.strict and relevant < len(read):
+            notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
+        if relevant < (grader.expected_relevant_count or 0):
+            notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
+        return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
 
 
-def _read(measure: Measure, lists: Sequence[Ranking]) -> list[PlaceLabel | Unanswered | None]:
-    """The labels of the places that a measure reads."""
-    return [place.label for ranking in lists for place in ranking.places[: measure.depth]]
-
-
-def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
-    """The outcome with what the grader's options have to say about it; the value stays."""
-    if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
-        return outcome
-    labels = _read(grader.measure, lists)
-    relevant = sum(is_relevant(label, grader.measure) for label in labels)
-    notes = []
-    if grader.strict and relevant < len(labels):
-        notes.append(f"{STRICT}{len(labels) - relevant} of {len(labels)} contexts are not relevant")
-    if relevant < (grader.expected_relevant_count or 0):
-        notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
-    return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
+def _means(values: Floats, rows: Sequence[int]) -> Floats:
+    """The mean of each sample's rankings, `rows[n]` up to `rows[n + 1]`; 0 where it made no search."""
+    if len(values) == len(rows) - 1 == rows[-1] and (np.diff(rows) == 1).all():
+        return values
+    listed = values.tolist()
+    return np.array([fsum(listed[a:b]) / (b - a) if b > a else 0.0 for a, b in pairwise(rows)])

@@ -8,7 +8,7 @@ A program yields a tuple of questions and is sent a tuple of the same length: th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from germane.types import Judgement
 A = TypeVar("A")
 R = TypeVar("R")
 
-Asking: TypeAlias = tuple[Question[Any], ...]
+Asking: TypeAlias = Sequence[Question[Any]]
 Answers: TypeAlias = tuple[Any, ...]
 Program: TypeAlias = Generator[Asking, Answers, R]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
@@ -76,10 +76,6 @@ class Question(ABC, Generic[A]):
         """The text that the question is about; questions about one text can share a request."""
         text = getattr(self, self.judges[-1])
         return text if isinstance(text, str) else "\n".join(text)
-
-    def label(self, _source: str) -> Json:
-        """What a judge of `labels` or of `gold` would read instead of the text; None = there is nothing."""
-        return None
 
     # What is judged, and what else is in the key
 
@@ -293,7 +289,7 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
     return tuple(found[n] for n in range(1, count + 1))
 
 
-def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str) -> str:
+def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
     """The ledger's key: everything that changes an answer, and nothing else.
 
     That is the item, what is shown beside it (reference, response, criterion), the settings (against, scale, rubric),
@@ -301,9 +297,8 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
     a list has its own prompt hash). Ids, ranks, retriever scores, what else was asked in the same request and the
     output mode are not in it. A judge whose identity says that it `reads` labels is also keyed by the label.
     """
-    reads = identity.get("reads")
-    label = {"label": question.label(reads)} if reads in {"labels", "gold"} else {}
-    return key_under(question, ending(identity, prompt_hash, label))
+    read = {"label": label} if "reads" in identity else {}
+    return keys_under(question, [question.item], ending(identity, prompt_hash, read))[0]
 
 
 def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
@@ -311,10 +306,17 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
     return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
-def key_under(question: AnyQuestion, end: bytes) -> str:
-    """The key of a question with that `ending`: the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}.
+def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
+    """The keys, with that `ending`, of questions that differ from the example in their item alone.
 
-    `as` are the question's settings, `beside` is what is shown beside what is judged.
+    A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` are the question's settings,
+    `beside` is what is shown beside what is judged.
     """
-    begun = {"as": question.settings(), "beside": question.shown_beside(), "item": question.item}
-    return hashlib.sha256(canonical(begun)[:-1] + end).hexdigest()[:32]
+    spelt = canonical({"as": example.settings(), "beside": example.shown_beside(), "item": ""})
+    begun = hashlib.sha256(spelt[:-2])
+    found = []
+    for item in items:
+        one = begun.copy()
+        one.update(b'%b"%b' % (item.encode(), end))
+        found.append(one.hexdigest()[:32])
+    return found

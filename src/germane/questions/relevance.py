@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 from pydantic import Field
 
+from germane.encoding import relevance_items
 from germane.errors import AnswerError
 from germane.questions.payload import PayloadModel, Reason, Text, Whole, YesNo
 from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.questions.voting import Vote
-from germane.types import Context, Json
+from germane.types import Json
 
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
 A = TypeVar("A")
 
 EMPTY = "the passage is empty"
+HIGHEST = 3
+"""The highest grade."""
 HELPS = 2
 """The grade from which a passage counts as relevant where only a yes or no is wanted."""
 
@@ -71,8 +75,6 @@ class Relevance(AboutPassage[Grade]):
     """Is this passage relevant to the query?
 
     `rubric` words the four grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer.
-    `context` and `gold` let a judge who reads labels find them; a judge who reads text never sees them and they are in
-    no model's key.
     """
 
     kind: ClassVar[str] = "relevance"
@@ -80,8 +82,6 @@ class Relevance(AboutPassage[Grade]):
 
     scale: Scale = "graded"
     rubric: Rubric = "trec"
-    context: Context | None = field(default=None, compare=False)
-    gold: int | None = field(default=None, compare=False)
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
         """A grade, or a yes or no: a person's stays one, whatever scale was asked for."""
@@ -97,14 +97,6 @@ class Relevance(AboutPassage[Grade]):
         if self.scale == "binary":
             return "relevance_binary"
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
-
-    def label(self, source: str) -> Json:
-        """What a person (`labels`) or the qrels (`gold`) say about the passage; None = nothing."""
-        if source == "gold":
-            return self.gold
-        if self.context is None:
-            return None
-        return self.context.grade if self.context.grade is not None else self.context.relevant
 
     def settings(self) -> dict[str, str]:
         """What the passage is held against, the scale, and the wording of its grades."""
@@ -142,6 +134,49 @@ class Relevance(AboutPassage[Grade]):
             "reasoning": "The passage names the thing that the query asks about and explains it.",
             **verdict,
         }
+
+
+class Passages(Sequence[Relevance]):
+    """The relevance of several passages, asked alike: each question is made when it is looked at.
+
+    Args:
+        cells: Each passage after the query that it is judged for.
+        history: The conversation before the query.
+        alike: What all the questions share: scale, rubric, what is shown beside the query.
+    """
+
+    def __init__(
+        self, cells: Sequence[tuple[str, str]], history: tuple[tuple[str, str], ...] = (), **alike: Any
+    ) -> None:
+        self.cells, self.history, self._alike = cells, history, alike
+
+    @cached_property
+    def example(self) -> Relevance:
+        """The first question: what it says of its wording, its settings and how an answer is read holds for all."""
+        return self[0]
+
+    @cached_property
+    def items(self) -> list[str]:
+        """The item of each question."""
+        return relevance_items(self.cells, self.history)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @overload
+    def __getitem__(self, at: int) -> Relevance: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Relevance]: ...
+    def __getitem__(self, at: int | slice) -> Relevance | Sequence[Relevance]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        query, passage = self.cells[at]
+        return Relevance(query=query, passage=passage, history=self.history, **self._alike)
+
+
+def example_of(questions: Sequence[Question[Any]], number: int) -> Question[Any]:
+    """A question that is read and paid for as this one is: of passages one that is made already."""
+    return questions.example if isinstance(questions, Passages) else questions[number]
 
 
 class Statement(PayloadModel):

@@ -21,11 +21,12 @@ from germane.errors import MeasureError
 from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
-from germane.measures.labels import HELPS, PlaceLabel, Settings, fill_table
+from germane.measures.labels import PlaceLabel, Settings, fill_table
 from germane.measures.measure import Measure
 from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import HELPS
 from germane.questions.support import Sufficiency, Support
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
@@ -69,7 +70,7 @@ def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
     """The verdicts that a sample's score rests on; none where people cannot label what the measure rests on."""
     if measure.name in VERDICT_MEANS:
         return list(_verdicts(measure, sample, settings, look_up))
-    if measure.definition.family != "ranked" or measure.labels != "judge":
+    if measure.definition.family != "ranked" or measure.labels != "judge" or settings.judged_by:
         return []
     lists, exchange = replay(labels_for(measure, sample, settings), look_up)
     things = []
@@ -201,7 +202,7 @@ class Corrections:
 
     @cached_property
     def _settings(self) -> Settings:
-        return Settings(**(self._manifest.get("settings") or {}))
+        return Settings.stored(self._manifest)
 
     @cached_property
     def _answers(self) -> Recorded:

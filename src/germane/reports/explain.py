@@ -17,13 +17,13 @@ from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import HELPS, LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
+from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Relevance
+from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, known_measure
 from germane.tables.labels import LabelBook, passage_of, relevance_item
@@ -36,7 +36,7 @@ Facts: TypeAlias = dict[str, Any]
 def settings_of(report: ReportData) -> Settings:
     """What relevance was judged against, and the labels of people that stand beside the samples."""
     people = LabelBook(report.tables.people())
-    return Settings(**(report.manifest.get("settings") or {}), labels=people or None)
+    return Settings.stored(report.manifest, people or None)
 
 
 def recorded(report: ReportData) -> Recorded:

@@ -4,13 +4,14 @@ They join by `item`, and by (sample, system, trial).
 """
 
 from germane.tables.folder import ReportFolder, Tables
-from germane.tables.items import ItemRow, ItemTable, item_rows
+from germane.tables.items import AskedItem, ItemRow, ItemTable, add_items
 from germane.tables.judgements import JudgementTable
-from germane.tables.labels import Label, LabelBook, LabelTable, label_rows
+from germane.tables.labels import Label, LabelBook, LabelTable, add_labels
 from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
 
 __all__ = [
+    "AskedItem",
     "ItemRow",
     "ItemTable",
     "JudgementTable",
@@ -21,7 +22,7 @@ __all__ = [
     "ReportFolder",
     "ScoreTable",
     "Tables",
-    "item_rows",
-    "label_rows",
+    "add_items",
+    "add_labels",
     "merge",
 ]

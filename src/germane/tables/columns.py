@@ -44,6 +44,12 @@ class RowTable(Generic[R]):
             column.extend(known(value, value) if type(value) is str else value for value in values)
         return self
 
+    def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:
+        """Append `count` rows: of each field a list of their values, or the one value that all have."""
+        for name, column in self._columns.items():
+            value = values[name]
+            column.extend(value if isinstance(value, list) else [value] * count)
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Each row as field -> value, without a row object."""
         for values in zip(*self._columns.values(), strict=True):

@@ -22,7 +22,7 @@ from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import Beside, GraderSet, JudgementLines, Part, WrittenPart, add_counts
+from germane.tables.part import Beside, GraderSet, Part, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
     UNFINISHED,
@@ -36,8 +36,8 @@ from germane.tables.stored import (
 )
 from germane.types import Json, Judgement, Sample, Step
 
-SCHEMA_VERSION = 2
-"""The version of the report folder's files."""
+SCHEMA_VERSION, OLDEST = 3, 2
+"""The version of the report folder's files that is written, and the oldest that is read."""
 
 _TABLES = ("samples", "items", "judgements", "scores")
 _OF_SOURCE = ("samples", "labels")
@@ -135,17 +135,8 @@ class ReportFolder:
         self.__dict__["scores"] = ScoreTable()
         return self
 
-    def add(self, part: Tables | WrittenPart) -> None:
+    def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
-        if isinstance(part, WrittenPart):
-            self._add_written(part)
-        else:
-            self._add_rows(part)
-        self._write_lines("scores", part.scores.lines())
-        self.scores.extend(part.scores, distinct=True)
-        add_counts(self, part)
-
-    def _add_rows(self, part: Tables) -> None:
         from germane.samples.rows import sample_to_json
 
         numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
@@ -154,22 +145,9 @@ class ReportFolder:
         self._write("items", part.items.records())
         self._write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write("labels", part.labels.records())
-
-    def _add_written(self, part: WrittenPart) -> None:
-        self._number(part.graders)
-        self._write_lines("samples", part.samples)
-        self._write_lines("items", part.items)
-        self._write_lines("labels", part.labels)
-        self._write_lines("judgements", self._new_lines(part.judgements))
-
-    def _new_lines(self, some: JudgementLines) -> list[bytes]:
-        assert self._asked is not None
-        new = self._first_written(some.keys)
-        examples = {id(example): example for example in some.examples}
-        for number, times in Counter(map(id, compress(some.examples, new))).items():
-            for counted in count_asked(AskedCounts(), examples[number]):
-                self._asked[counted] += times
-        return list(compress(some.lines, new))
+        self._write_lines("scores", part.scores.lines())
+        self.scores.extend(part.scores, distinct=True)
+        add_counts(self, part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
@@ -484,11 +462,11 @@ def read_manifest(path: Path) -> dict[str, Json]:
     if not isinstance(manifest, dict):
         raise InputError(f"{file} is damaged: it is no JSON object", fix="run the evaluation again")
     found = manifest.get("schema_version")
-    if found != SCHEMA_VERSION:
+    if not (isinstance(found, int) and OLDEST <= found <= SCHEMA_VERSION):
         newer = isinstance(found, int) and found > SCHEMA_VERSION
         writer = f"germane {manifest['germane']}" if "germane" in manifest else "the germane that wrote it"
         raise InputError(
-            f"{path} is a report of format {found}; this germane reads format {SCHEMA_VERSION}",
+            f"{path} is a report of format {found}; this germane reads formats {OLDEST} to {SCHEMA_VERSION}",
             fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
         )
     return manifest

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from germane.encoding import encode
 from germane.tables.columns import RowTable
 from germane.types import Json, RankedPassage, Sample
 
@@ -57,41 +56,44 @@ class AskedQuestion(Protocol):
         ...
 
 
-def item_rows(sample: Sample, questions: Iterable[AskedQuestion]) -> Iterator[ItemRow]:
-    """The item rows of what was asked about a sample, each once.
+class AskedItem(NamedTuple):
+    """One thing that was asked: its item and kind, the passage and the query that it is about, the items of its parts."""
+
+    item: str
+    kind: str
+    query: str | None = None
+    passage: str | None = None
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, question: AskedQuestion) -> AskedItem:
+        """What a question asks about."""
+        judged = question.judged()
+        return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
+
+
+def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> None:
+    """Append the item rows of what was asked about a sample, each once.
 
     A question about a passage has a row for each place that shows this passage for the question's query (its call's
     or the sample's); any other question has one row, and one more for each of its parts.
     """
-    asked = list(questions)
-    if not asked:
+    wanted: dict[str, AskedItem] = {}
+    for one in asked:
+        wanted.setdefault(one.item, one)
+    if not wanted:
         return
     of_text: dict[str, list[RankedPassage]] = {}
     for place in sample.places():
         of_text.setdefault(place.context.text, []).append(place)
-    key = (sample.id, sample.system, sample.trial)
-    seen: set[str] = set()
-    for question in asked:
-        item, kind, judged = question.item, question.kind, question.judged()
-        if item in seen:
-            continue
-        seen.add(item)
-        shown = of_text.get(judged["passage"], ()) if "passage" in judged else ()
-        places = [place for place in shown if judged.get("query") in {place.query, sample.query}]
-        for place in places:
-            yield ItemRow(item, kind, *key, place.call, place.rank)
+    rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
+    for item, kind, query, passage, parts in wanted.values():
+        shown = of_text.get(passage, ()) if passage is not None else ()
+        places = [place for place in shown if query in {place.query, sample.query}]
+        rows += [(item, kind, place.call, place.rank, None, None) for place in places]
         if not places:
-            yield ItemRow(item, kind, *key)
-        for number, part in enumerate(question.parts(), 1):
-            yield ItemRow(part, kind, *key, of=item, part=number)
-
-
-def item_lines(key: tuple[str, str, int], items: Iterable[str]) -> list[bytes]:
-    """The lines of items.jsonl for the relevance of the places of one ranking, best first, each another passage."""
-    middle = b'","kind":"relevance","sample":%b,"system":%b,"trial":%d,"call":1,"rank":' % (
-        encode(key[0]),
-        encode(key[1]),
-        key[2],
-    )
-    end = b',"of":null,"part":null}\n'
-    return [b'{"item":"%b%b%d%b' % (item.encode(), middle, rank, end) for rank, item in enumerate(items, 1)]
+            rows.append((item, kind, None, None, None, None))
+        rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
+    names = ("item", "kind", "call", "rank", "of", "part")
+    columns = {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    table.add(len(rows), sample=sample.id, system=sample.system, trial=sample.trial, **columns)

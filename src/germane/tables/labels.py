@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
-from germane.encoding import digest, encode
+from germane.encoding import relevance_items
 from germane.tables.columns import RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
@@ -119,77 +117,50 @@ def by_people(label: Label) -> bool:
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
     """The item of the question whether a passage is relevant to a query."""
-    turns = [list(turn) for turn in history]
-    return digest({"kind": "relevance", "query": query, "passage": passage, "history": turns})
+    return relevance_items([(query, passage)], history)[0]
 
 
-def relevance_items(query: str, passages: Iterable[str]) -> list[str]:
-    """The items of the questions whether these passages are relevant to a query: `relevance_item` of each."""
-    end = b',"query":%b}' % encode(query)
-    return [
-        hashlib.sha256(b'{"history":[],"kind":"relevance","passage":' + encode(passage) + end).hexdigest()[
-            :32
-        ]
-        for passage in passages
-    ]
-
-
-def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> Iterator[bytes]:
-    """The lines of labels.jsonl for the labels of nobody in particular on the places of one ranking, best first.
-
-    They are `label_rows` of a sample whose `grade` (0 to 3) or `relevant` these answers are.
-    """
-    end = b'%b,"system":%b,"call":1,"rank":' % (encode(key[0]), encode(key[1]))
-    places = enumerate(zip(items, answers, strict=True), 1)
-    for rank, (item, answer) in places:
-        yield b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
-
-
-@functools.lru_cache
-def _between(answer: int, binary: bool) -> bytes:
-    """What stands in a line between the item and the sample."""
-    label = Label(item="", kind="relevance", answer=answer, scale="binary" if binary else "graded")
-    line = encode(dump_label(label))
-    return line[len(b'{"item":"') : line.index(b'"sample":') + len(b'"sample":')]
-
-
-def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Iterator[Label]:
-    """The labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
+def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, str]] = ()) -> None:
+    """Append the labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
 
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id.
     """
-    if not sample.calls and not any(_is_labelled(context) for context in sample.contexts or ()):
+    calls = sample.calls or ()
+    lists = [call.contexts for call in calls]
+    if sample.contexts is not None or not calls:  # the final list of an agent stands beside its calls
+        lists.append(sample.contexts or ())
+    places = [
+        (call, rank, context)
+        for call, contexts in enumerate(lists, 1)
+        for rank, context in enumerate(contexts, 1)
+        if context.grade is not None or context.relevant is not None
+    ]
+    if not places:
         return
-    turns = tuple(history)
-    for place in sample.places():
-        found = answer_on(place.context, sample)
-        if found is not None:
-            answer, scale = found
-            yield Label(
-                item=relevance_item(sample.query, passage_of(place.context), turns),
-                kind="relevance",
-                answer=answer,
-                scale=scale,
-                sample=sample.id,
-                system=sample.system,
-                call=place.call,
-                rank=place.rank,
-            )
+    low, high = sample.grade_scale or (0, 3)
+    scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
+    table.add(
+        len(places),
+        **_NOTHING_SAID,
+        item=relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
+        answer=[one.relevant if one.grade is None else one.grade for _, _, one in places],
+        scale=["binary" if one.grade is None else scale for _, _, one in places],
+        sample=sample.id,
+        system=sample.system,
+        call=[call for call, _, _ in places],
+        rank=[rank for _, rank, _ in places],
+    )
 
 
-def _is_labelled(context: Context) -> bool:
-    return context.grade is not None or context.relevant is not None
+_NOTHING_SAID: dict[str, Any] = {
+    field.name: field.default for field in fields(Label) if field.default is not MISSING
+}
+for _name in ("sample", "system", "call", "rank"):
+    del _NOTHING_SAID[_name]
+_NOTHING_SAID["kind"] = "relevance"
 
 
 def passage_of(context: Context) -> str:
     """What stands for a passage: its text, or its id where there is no text."""
     return context.text if context.text.strip() or context.id is None else context.id
-
-
-def answer_on(context: Context, sample: Any) -> tuple[Json, str] | None:
-    """The label that stands on a context of a sample, and its scale; None = nobody labelled it."""
-    if context.grade is not None:
-        low, high = getattr(sample, "grade_scale", None) or (0, 3)
-        return context.grade, "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    return None if context.relevant is None else (context.relevant, "binary")

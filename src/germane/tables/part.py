@@ -13,7 +13,7 @@ from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Judgement, Sample
+from germane.types import Json, Sample
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
@@ -65,9 +65,8 @@ class Part:
         """The cluster of each case that has one, by the case's id."""
         return {sample.id: sample.cluster for sample in self.samples if sample.cluster is not None}
 
-    def add(self, other: Part | WrittenPart) -> None:
+    def add(self, other: Part) -> None:
         """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
-        assert isinstance(other, Part)  # lines are for folders
         known = {canonical(graders): number for number, graders in enumerate(self.graders)}
         self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = []
@@ -115,28 +114,3 @@ def merge(parts: Iterable[Part]) -> Part:
     for part in parts:
         merged.add(part)
     return merged
-
-
-@dataclass(slots=True)
-class JudgementLines:
-    """Judgements as lines: of each its key, its line, and one that is counted as it is."""
-
-    examples: list[Judgement] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class WrittenPart:
-    """What a unit of plain rows yields: the lines of a report folder's files, and the scores. All have one grader set."""
-
-    samples: list[bytes] = field(default_factory=list)
-    items: list[bytes] = field(default_factory=list)
-    judgements: JudgementLines = field(default_factory=JudgementLines)
-    labels: Iterable[bytes] = ()
-    scores: ScoreTable
-    graders: GraderSet
-    notes: Counter[str] = field(default_factory=Counter)
-    prompts: dict[str, str] = field(default_factory=dict)
-    reads: dict[str, set[str]] = field(default_factory=dict)
-    beside: Beside = field(default_factory=dict)

@@ -19,6 +19,9 @@ from germane.types import Json, Score, Status
 SampleKey: TypeAlias = tuple[str, str, int]
 """What names a sample within an evaluation: its id, system and trial."""
 
+Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
+"""Status, reason and bounds of a score that is not ok or has a note."""
+
 STATUSES: tuple[Status, ...] = get_args(Status)
 """The status that each status code stands for: ok, skipped, incomplete, error."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
@@ -216,46 +219,31 @@ class ScoreTable:
         return self
 
     @classmethod
-    def of_values(
+    def of_columns(
         cls,
         samples: Sequence[SampleKey] | Ids,
-        values: Mapping[str, NDArray[np.float64]],
-        *,
-        counted: NDArray[np.bool_] | None = None,
-        why: str = "",
-        types: Mapping[str, str] | None = None,
-        refused: Mapping[str, Mapping[int, str]] | None = None,
+        measures: Sequence[tuple[str, str]],
+        values: Sequence[NDArray[np.float64]],
+        noted: Mapping[int, Noted],
     ) -> ScoreTable:
-        """A table of measures that were computed as arrays, one value per sample, all samples distinct.
+        """A table of a value for each of distinct samples and measures (reported and canonical names), nan = none.
 
-        `values` are by the name that a measure is reported under, `types` give its canonical name where that is another.
-        What is not `counted`, shape (samples,), is skipped, and `why`. `refused` says for each measure which samples are
-        skipped besides, and why.
+        `noted` holds status, reason and bounds of the rows (sample after sample) that are not ok or have a note.
         """
         table = cls()
         if isinstance(samples, Ids):
             table.keys.extend_ids(samples)
         else:
             table.keys.extend(samples)
-        table._measures = {(name, (types or {}).get(name, name)): at for at, name in enumerate(values)}
-        count, width = len(table.keys), len(values)
-        found = np.stack(list(values.values()), axis=1) if values else np.empty((count, 0))
-        skipped = {
-            number * width + column: reason
-            for column, name in enumerate(values)
-            for number, reason in (refused or {}).get(name, {}).items()
-        }
-        for number in () if counted is None else np.flatnonzero(~counted).tolist():
-            skipped |= dict.fromkeys(range(number * width, (number + 1) * width), why)
-        for row in sorted(skipped):
-            table._note(row, _STATUS["skipped"], skipped[row])
-        flat = np.ascontiguousarray(found, dtype=np.float64).ravel()
-        if skipped:
-            flat = flat.copy()
-            flat[table._noted] = _NAN
-        table._value.frombytes(flat.tobytes())
-        table._sample.frombytes(np.repeat(np.arange(count, dtype=np.int32), width).tobytes())
-        table._measure.frombytes(np.tile(np.arange(width, dtype=np.uint16), count).tobytes())
+        codes = [table._measures.setdefault(names, len(table._measures)) for names in measures]
+        for row in sorted(noted):
+            status, why, bounds = noted[row]
+            table._note(row, _STATUS[status], why, *(bounds or (_NAN, _NAN)))
+        count = len(table.keys)
+        found = np.stack(values, axis=1) if values else np.empty((count, 0))
+        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).tobytes())
+        table._sample.frombytes(np.repeat(np.arange(count, dtype=np.int32), len(codes)).tobytes())
+        table._measure.frombytes(np.tile(np.array(codes, dtype=np.uint16), count).tobytes())
         return table
 
     # the columns

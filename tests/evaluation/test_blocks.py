@@ -1,12 +1,13 @@
-"""Units of work: an evaluation in one part and in many is the same evaluation."""
+"""Blocks of work: an evaluation in one part and in many is the same evaluation."""
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 
 import pytest
 
 from germane.evaluation.choice import Router
-from germane.evaluation.unit import evaluate_unit, plan
+from germane.evaluation.evaluation import Evaluation
 from germane.judges import LexicalJudge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Spent
@@ -43,13 +44,14 @@ def samples(count: int) -> list[Sample]:
 
 
 def parts(size: int, jobs: Iterable[Job]) -> list[Part]:
-    """Each unit by itself, with a pool of its own, as an engine on many machines would do it."""
+    """Each block by itself, with a pool of its own, as an engine on many machines would do it."""
 
-    async def one(unit) -> Part:
+    async def one(block) -> Part:
         async with Pool(Router(LexicalJudge()), budget=Budget()) as pool:
-            return await evaluate_unit(unit, pool)
+            return await Evaluation(block, (), pool, Part()).run()
 
-    return [asyncio.run(one(unit)) for unit in plan(jobs, Settings(), size=size)]
+    remaining = iter(jobs)
+    return [asyncio.run(one(block)) for block in iter(lambda: tuple(islice(remaining, size)), ())]
 
 
 def rows(part: Part) -> bytes:

@@ -1,0 +1,224 @@
+"""One evaluation: cases in, rows out; block by block, through one loop.
+
+A block is a few cases that are judged and scored together. Where answers come from (a pool, stored judgements) and where
+rows go (memory, a folder) is handed in. What a block yields is a Part; merging parts is associative and exact, so an
+evaluation in one block and in seven gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from array import array
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from germane.judging.driver import Answerer, Running, finish, recall
+from germane.measures.labels import Settings, turns
+from germane.measures.scoring import Block, Grader, Job
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Passages, example_of
+from germane.reports.data import dump_grader
+from germane.reports.explain import result_row
+from germane.reports.summary import belonging_to
+from germane.tables.folder import Tables
+from germane.tables.items import AskedItem, add_items
+from germane.tables.labels import add_labels
+from germane.tables.part import Part
+from germane.types import Sample
+
+T = TypeVar("T")
+Store = TypeVar("Store", bound=Tables)
+Case: TypeAlias = Sample | Job
+"""A sample, or one with graders of its own."""
+
+SIZE = 250
+"""Cases per block: few enough to keep memory flat."""
+
+_AHEAD = 4
+"""Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
+
+
+class Evaluation(Generic[Store]):
+    """Judges and scores cases.
+
+    Args:
+        cases: Samples, and jobs, which name graders of their own; read as they are needed.
+        graders: The graders of the samples.
+        answers: Whoever answers questions: a pool, or the judgements of a stored report.
+        store: Where the rows go: a Part in memory, or a report folder.
+        settings: What relevance is asked about.
+        size: Cases per block.
+    """
+
+    def __init__(
+        self,
+        cases: Iterable[Case],
+        graders: tuple[Grader, ...],
+        answers: Answerer,
+        store: Store,
+        settings: Settings | None = None,
+        *,
+        size: int = SIZE,
+    ) -> None:
+        self.graders, self.answers, self.store = graders, answers, store
+        self.settings, self._cases, self._size = settings or Settings(), cases, size
+
+    async def run(self) -> Store:
+        """Everything; returns the store, to which each block was added as soon as it and those before it were done."""
+        async for part in self.parts():
+            self.store.add(part)
+        return self.store
+
+    async def parts(self) -> AsyncIterator[Part]:
+        """The parts of the blocks in their order: what is known is looked up block by block, the rest is asked several blocks ahead."""
+        asking: deque[tuple[_Working, asyncio.Task[None]]] = deque()
+        try:
+            for jobs in self._blocks():
+                await self.answers.known([])  # signals are heard here
+                working = _Working(jobs, self.settings)
+                await recall(working.programs, self.answers)
+                asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
+                while asking and (len(asking) == _AHEAD or asking[0][0].finished):
+                    yield await _first(asking)
+            while asking:
+                yield await _first(asking)
+        finally:
+            for _, asked in asking:
+                asked.cancel()
+            await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
+
+    def _blocks(self) -> Iterator[tuple[Job, ...]]:
+        jobs = (
+            case if isinstance(case, Job) else Job(sample=case, graders=self.graders) for case in self._cases
+        )
+        while some := tuple(islice(jobs, self._size)):
+            yield some
+
+
+async def _first(asking: deque[tuple[_Working, asyncio.Task[None]]]) -> Part:
+    working, asked = asking[0]
+    await asked
+    asking.popleft()
+    return working.part()
+
+
+class _Working:
+    """A block while its questions are answered."""
+
+    def __init__(self, jobs: Sequence[Job], settings: Settings) -> None:
+        self.block = Block(jobs, settings)
+        self.programs: list[Running[Any]] = list(map(Running, self.block.programs))
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything is answered."""
+        return all(one.finished for one in self.programs)
+
+    def part(self) -> Part:
+        """What the block's samples were asked, answered and scored."""
+        part, block = Part(), self.block
+        results = [one.result for one in self.programs]
+        part.scores, part.notes = block.scores(results), block.notes
+        asked = self._asked(part)
+        sets: dict[int, int] = {}
+        for job, items in zip(block.jobs, asked, strict=True):
+            number = sets.get(id(job.graders))
+            if number is None:
+                number = sets[id(job.graders)] = _numbered(job.graders, part)
+            part.samples.append(job.sample)
+            part.graded.append(number)
+            history = turns(job.sample) if job.sample.history else ()
+            add_items(part.items, job.sample, items)
+            add_labels(part.labels, job.sample, history)
+        for (index, name), result in block.graded(results).items():
+            part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
+        measures = {grader.measure: None for job in block.jobs for grader in job.graders}
+        for measure, sample, value in block.beside(belonging_to(measures)):
+            part.beside.setdefault((sample.system, str(measure)), array("d")).append(value)
+        return part
+
+    def _asked(self, part: Part) -> list[list[AskedItem]]:
+        """What was asked about the sample of each job; the answers go into the part."""
+        asked: list[list[AskedItem]] = [[] for _ in self.block.jobs]
+        for job, passages, measures in self.block.read_as_verdicts():
+            asked[job] += _items_of(passages)
+            for measure in measures:
+                part.reads.setdefault(measure, set()).add("relevance")
+        for owner, program in zip(self.block.owners, self.programs, strict=True):
+            for questions, answers in program.trace:
+                asked[owner.job] += _items_of(questions)
+                kinds = {"relevance"} if isinstance(questions, Passages) else {one.kind for one in questions}
+                for measure in owner.measures:
+                    part.reads.setdefault(measure, set()).update(kinds)
+                for number, answer in enumerate(answers):
+                    judgement = answer.judgement
+                    if part.judgements.add(judgement) and judgement.prompt:
+                        part.prompts[example_of(questions, number).prompt] = judgement.prompt
+                    part.judgements.extend(answer.children)
+        return asked
+
+
+def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
+    if not isinstance(questions, Passages):
+        return list(map(AskedItem.of, questions))
+    cells = zip(questions.items, questions.cells, strict=True)
+    return [AskedItem(item, "relevance", query, passage) for item, (query, passage) in cells]
+
+
+def _numbered(graders: Sequence[Grader], part: Part) -> int:
+    """The number of a grader set in a part, which it joins where it is new."""
+    shown = [dump_grader(grader) for grader in graders]
+    if shown not in part.graders:
+        part.graders.append(shown)
+    return part.graders.index(shown)
+
+
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
+
+    What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
+    coroutine has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    ended: Future[T] = Future()
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await work
+
+    def run() -> None:
+        try:
+            ended.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            ended.set_exception(error)
+
+    thread = threading.Thread(target=run, name="germane-evaluate")
+    thread.start()
+    interrupt: BaseException | None = None
+    while not ended.done():
+        try:
+            ended.exception()  # waits; a thread's join() cannot be waited for again once it was interrupted
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            interrupt = error
+            loop, task = begun.result()
+            with suppress(RuntimeError):  # it has ended at this moment
+                loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+    if interrupt is not None:
+        raise interrupt
+    return ended.result()
