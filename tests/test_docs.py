@@ -116,7 +116,8 @@ def test_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
         elif kind == "python":
             first = re.match(r"# (\S+\.py)\n", text)
             if first:
-                Path(first[1]).write_text(text, "utf-8")
+                Path(first[1]).write_text(text, "utf-8")  # the command that names it imports it
+                continue
             exec(compile("\n" * line + text, str(ROOT / page), "exec"), names)
         else:
             for command in text.replace("\\\n", " ").splitlines():
