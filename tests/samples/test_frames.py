@@ -68,6 +68,15 @@ def test_every_table_gives_the_same_samples(source: Any) -> None:
     assert list(samples_from(rows_of(source))) == EXPECTED
 
 
+@pytest.mark.parametrize("values", [[1.0, math.nan, 0.0], [True, None, False]])
+def test_answerable_as_pandas_reads_it(values: list[Any]) -> None:
+    """A column of booleans in which one is missing holds numbers, or objects; other numbers are no yes or no."""
+    frame = pd.DataFrame({"query": ["a", "b", "c"], "answerable": values})
+    assert [one.answerable for one in samples_from(rows_of(frame))] == [True, None, False]
+    with pytest.raises(InputError, match="answerable"):
+        list(samples_from(rows_of([{"query": "a", "answerable": 0.5}])))
+
+
 def test_a_path_is_read(tmp_path: Path) -> None:
     """As text or as a Path."""
     path = tmp_path / "s.jsonl"

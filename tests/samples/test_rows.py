@@ -1,11 +1,16 @@
 """One row to one sample: the names people use, what they mean, and what is refused."""
 
 import json
+import pickle
+import subprocess
+import sys
 
 import pytest
+from msgspec import structs
 
+from germane.encoding import encode_record
 from germane.errors import InputError
-from germane.samples import Notices, parse_columns, samples_from
+from germane.samples import Notices, parse_columns, read_samples, samples_from
 from germane.samples.fields import FIELDS
 from germane.samples.rows import sample_to_json
 from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, ToolCall, freeze
@@ -208,3 +213,52 @@ def test_numbers_of_numpy_are_numbers():
         [{"id": np.int64(4), "query": "a", "contexts": [{"text": "t", "score": np.float32(0.5)}]}]
     )
     assert sample == Sample(id="4", query="a", contexts=(Context(text="t", score=0.5),))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"contexts": [{"id": "d", "text": "t", "score": 0.5}]},
+        {"contexts": [{"id": "d", "text": "t", "score": 1}]},
+        {"contexts": [{"text": "t", "page": 3, "metadata": {"a": [1]}}, {"id": 7, "text": ""}], "lang": "en"},
+        {"retrieved_contexts": [{"doc_id": "d", "content": "t"}], "doc_ids": ["d"], "gold_ids": ["d"]},
+        {"calls": [{"query": "s", "contexts": ["t"]}], "metadata": {"a": 1}},
+    ],
+)
+def test_a_row_of_any_shape_makes_the_same_record(tmp_path, shape):
+    """From a line, a mapping and what was written of it; equal records have equal hashes, and survive pickling."""
+    row = {"id": "q", "user_input": "a", **shape}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(row), "utf-8")
+    (sample,) = read_samples(path)
+    path.write_bytes(encode_record(sample))
+    (again,) = read_samples(path)
+    for other in (again, one(row), pickle.loads(pickle.dumps(sample)), structs.replace(sample)):
+        assert other == sample
+        assert hash(other) == hash(sample)
+
+
+def test_reading_json_lines_needs_no_pydantic(tmp_path):
+    """It would take longer to load than most files take to read."""
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"query": "a", "contexts": ["t"]}', "utf-8")
+    code = "import sys, germane; list(germane.read_samples(sys.argv[1])); sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"qrels": {"d": 10**400}}, r"qrels\.d is a number of more than 38 digits, more than 64 bits hold"),
+        (
+            {"contexts": [{"text": "t", "score": 10**400}]},
+            r"contexts\[0\]\.score is a number of more than 38",
+        ),
+        ({"contexts": [{"text": "t", "grade": -(10**30)}]}, r"contexts\[0\]\.grade is the number -1"),
+        ({"trial": 2**64}, "trial is the number 18446744073709551616, more than 64 bits hold"),
+    ],
+)
+def test_numbers_that_nothing_holds_are_refused(row, problem):
+    """As a grade, a score or a trial, each at its place."""
+    with pytest.raises(InputError, match=problem):
+        one({"query": "a", **row})

@@ -416,8 +416,10 @@ def parse_json_line(line: bytes) -> Json:
 def each_key_once(line: bytes, key: str, value: Mapping[str, Json]) -> bool:
     """Whether it is sure that no key comes twice in a mapping of numbers, which stands under a key in a line of JSON."""
     name = b'"%b"' % key.encode()
-    written = line.partition(name)[2].partition(b"}")[0]
-    return line.count(name) == 1 and b"\\" not in written and written.count(b'"') == 2 * len(value)
+    start = line.rfind(name)
+    written = line[start + len(name) : line.find(b"}", start)]
+    once = start >= 0 and line.find(name, 0, start) < 0
+    return once and b"\\" not in written and written.count(b'"') == 2 * len(value)
 
 
 def whole(value: Json) -> Json:
