@@ -20,7 +20,8 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 _WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "provenance")
 _ANSWER = _WRITTEN.index("answer")
 _before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
-_FIXED = frozenset(_WRITTEN) - {"usage"}
+_OWN = frozenset(_WRITTEN)
+_FIXED = _OWN - {"usage"}
 _NOTHING = Usage()
 _COUNTED = (
     "agreement",
@@ -250,6 +251,6 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
             output_tokens=used.get("output", 0),
             cost_usd=used.get("cost_usd"),
         )
-    given = {name: value for name, value in row.items() if name in _FIXED}
-    how = {name: value for name, value in row.items() if name not in _FIXED and name != "usage"}
+    given = {name: row[name] for name in row if name in _FIXED}
+    how = {name: value for name, value in row.items() if name not in _OWN}
     return Judgement(usage=usage, provenance=freeze(how), **given)
