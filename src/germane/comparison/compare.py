@@ -197,9 +197,7 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
 
 def _covered(pair: Pair) -> list[str]:
     """How many of B's distinct items that were judged A's verdicts covered."""
-    ours, theirs = (
-        {row.item for row in side.report.items() if row.system == side.system} for side in (pair.a, pair.b)
-    )
+    ours, theirs = (side.report.tables.items.items_of(side.system) for side in (pair.a, pair.b))
     both = f"{len(ours & theirs)} of {pair.b.name}'s {len(theirs)} items"
     return [f"{pair.a.name}'s verdicts cover {both}"] if theirs else []
 

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.judges.labels import GoldJudge, LabelsJudge
-from germane.judging.driver import replay
+from germane.judging.driver import result_of
 from germane.judging.queue import judgement_of
+from germane.judging.recorded import Recorded
 from germane.measures.labels import distinct_contexts, rankings, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
@@ -89,7 +90,7 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
     if settings.judged_by != settings_of(a.report).judged_by:
         settings = settings.with_judge("")
     block = Block(jobs=jobs, settings=settings)
-    outcomes = block.outcomes([replay(program, look_up)[0] for program in block.programs])
+    outcomes = block.outcomes([result_of(program, look_up) for program in block.programs])
     numbers = a.scores.numbers
     case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(case, minlength=len(numbers))
@@ -103,18 +104,15 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
 
 def _shared_verdicts(a: Side, b: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]:
     """Looks up B's answers, with A's in their place wherever A holds one to the same item."""
-    known: dict[tuple[str, str], Judgement] = {}
-    for one in a.report.judgements():
-        if one.parent is None and one.error is None:
-            known.setdefault((one.kind, one.item), one)
     labels, own = _labels_of(a), _labels_of(b) or recorded(b.report).look_up
+    first = labels or Recorded(a.report.tables.judgements, however=True).find
 
     def look_up(questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        first = labels(questions) if labels else [known.get((q.kind, q.item)) for q in questions]
-        return [
-            mine if one is None or one.error is not None else one
-            for one, mine in zip(first, own(questions), strict=True)
-        ]
+        theirs = list(first(questions))
+        lost = [n for n, one in enumerate(theirs) if one is None or one.error is not None]
+        for n, mine in zip(lost, own([questions[n] for n in lost]), strict=True):
+            theirs[n] = mine
+        return [one for one in theirs if one is not None]
 
     return look_up
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from germane.errors import InputError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, judged_by, needs_judge, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.session import remove_ledger
 from germane.graders.grader import CaseGrader
 from germane.graders.specs import scored
 from germane.judges.judge import Judge, Judges
@@ -69,6 +71,7 @@ async def aevaluate(
     max_unmeasured: float = 0.05,
     max_cost: float | None = None,
     max_calls: int | None = None,
+    folder: Path | str | None = None,
 ) -> Report:
     """Judge and score samples.
 
@@ -91,6 +94,8 @@ async def aevaluate(
         max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is
             in the ledger by then is not asked again.
         max_calls: Questions put to the judge at most, likewise.
+        folder: Where the report is written, block by block. Without a `ledger` the answers are kept there until it is
+            complete: the same call again goes on where a killed or interrupted one ended.
 
     Returns:
         A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
@@ -138,6 +143,7 @@ async def aevaluate(
             budget=Budget(max_cost, max_calls),
             gates=parsed,
             max_unmeasured=max_unmeasured,
+            folder=folder,
         )
     finally:
         if opened is not None:
@@ -154,12 +160,44 @@ async def report_on(
     budget: Budget | None = None,
     gates: Sequence[Gate] = (),
     max_unmeasured: float = 0.05,
+    folder: Path | str | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
+    if folder is None:
+        return await _report_in(Part(), jobs, settings, judge, ledger, replay, budget, gates, max_unmeasured)
+    target = ReportFolder(folder).lock()
+    try:
+        if not target.unfinished_here():
+            target.refuse_other("name a new folder")
+        target.start().write_manifest({}, "running")
+        own = target.path / "ledger.sqlite"
+        with nullcontext(ledger) if ledger is not None else closing(SQLiteLedger(own)) as kept:
+            report = await _report_in(
+                target, jobs, settings, judge, kept, replay, budget, gates, max_unmeasured
+            )
+            report.finish()
+        remove_ledger(own)
+        return report
+    finally:
+        target.close()
+
+
+async def _report_in(
+    store: Tables,
+    jobs: Iterable[Job],
+    settings: Settings,
+    judge: Judge | None,
+    ledger: Ledger | None,
+    replay: str,
+    budget: Budget | None,
+    gates: Sequence[Gate],
+    max_unmeasured: float,
+) -> Report:
+    """The report whose rows go into the store."""
     router, budget = Router(judge), budget or Budget()
     async with Pool(router, ledger, budget=budget, replay=replay) as pool:
         router.lend(pool)
-        tables = await Evaluation(with_labels(jobs, judge), (), pool, Part(), settings).run()
+        tables = await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
     over = budget.exceeded
     if pool.missing and ledger is not None and not over:
         over = missing_in_words(ledger, replay, pool.missing, tables.items)

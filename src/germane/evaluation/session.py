@@ -105,7 +105,7 @@ class Session:
             again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
             self.known = answers_so_far(self.folder, stored, errors=not again)
             if options.no_cache and not stored:
-                _remove_ledger(Path(place))
+                remove_ledger(Path(place))
             self.ledger: Ledger = open_for_replay(options.replay) if options.replay else SQLiteLedger(place)
         except BaseException:
             self.folder.close()
@@ -155,9 +155,10 @@ class Session:
         self.receipts.close()
         self.folder.close()
         if complete and self.options.no_cache:
-            _remove_ledger(self.path / "ledger.sqlite")
+            remove_ledger(self.path / "ledger.sqlite")
 
 
-def _remove_ledger(path: Path) -> None:
+def remove_ledger(path: Path) -> None:
+    """Remove a ledger's file, with its log."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar, TypeAlias
+
+from msgspec.structs import replace
 
 from germane.encoding import relevance_items
 from germane.judges.judge import LocalJudge, Reply

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import example_of
 from germane.types import Judgement
 
 R = TypeVar("R")
@@ -90,17 +91,26 @@ async def finish(programs: Iterable[Running[R]], answerer: Answerer) -> None:
         raise
 
 
-def replay(
-    program: Program[R], look_up: Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
-) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
+LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
+"""What finds the stored judgement of each question, or an error in its place."""
+
+
+def result_of(program: Program[R], look_up: LookUp) -> R:
+    """A program's result from stored judgements, with no event loop."""
+    return _replayed(program, look_up).result
+
+
+def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
+    """A program's result from stored judgements, and what it asked with each typed answer."""
+    running = _replayed(program, look_up)
+    both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
+    return running.result, [(question, one.value) for pairs in both for question, one in pairs]
+
+
+def _replayed(program: Program[R], look_up: LookUp) -> Running[R]:
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()
-        running.go_on(list(map(answered, questions, look_up(questions))))
-    exchange = [
-        (question, one.value)
-        for asked, answers in running.trace
-        for question, one in zip(asked, answers, strict=True)
-    ]
-    return running.result, exchange
+        found = look_up(questions)
+        running.go_on([answered(example_of(questions, n), one) for n, one in enumerate(found)])
+    return running

@@ -30,22 +30,27 @@ class Recorded:
     Args:
         judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
         judge: The name of the judge whose judgements count; None = all of them.
+        however: Whether the settings do not matter, and failures are no answers.
 
     Attributes:
         found: How many questions had an answer.
         unknown: How many had none.
     """
 
-    def __init__(self, judgements: Iterable[Judgement], judge: str | None = None) -> None:
+    def __init__(
+        self, judgements: Iterable[Judgement], judge: str | None = None, *, however: bool = False
+    ) -> None:
         self.found = self.unknown = 0
+        self._however = however
         self._stored: StoredAnswers | None = None
         self._known: dict[_Name, Judgement] = {}
         if isinstance(judgements, StoredJudgements):
-            self._stored = StoredAnswers(judgements, judge)
+            self._stored = StoredAnswers(judgements, judge, however=however)
             return
         for one in judgements:
-            if one.parent is None and judge in {None, one.judge}:
-                self._known.setdefault((one.item, *map(one.provenance.get, _SETTINGS)), one)
+            if one.parent is None and judge in {None, one.judge} and not (however and one.error is not None):
+                put = (one.kind,) if however else tuple(map(one.provenance.get, _SETTINGS))
+                self._known.setdefault((one.item, *put), one)
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -57,34 +62,38 @@ class Recorded:
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
-        names = _names(questions)
+        return [
+            _lacking(example_of(questions, n).kind, item) if one is None else one
+            for n, (one, item) in enumerate(zip(self.find(questions), _items(questions), strict=True))
+        ]
+
+    def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
+        """The recorded judgement of each question; None where there is none."""
+        items = _items(questions)
+        names = [(item, *self._put(example_of(questions, n))) for n, item in enumerate(items)]
         found = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
         missing = found.count(None)
         self.unknown += missing
         self.found += len(found) - missing
-        return [
-            _lacking(example_of(questions, n).kind, names[n][0]) if one is None else one
-            for n, one in enumerate(found)
-        ]
+        return found
+
+    def _put(self, question: AnyQuestion) -> tuple[str | None, ...]:
+        return (question.kind,) if self._however else tuple(map(question.settings().get, _SETTINGS))
 
 
-def _names(questions: Sequence[AnyQuestion]) -> list[_Name]:
-    """The item of each question with its settings."""
-    if isinstance(questions, Passages):
-        put = tuple(map(questions.example.settings().get, _SETTINGS))
-        return [(item, *put) for item in questions.items]
-    return [(one.item, *map(one.settings().get, _SETTINGS)) for one in questions]
+def _items(questions: Sequence[AnyQuestion]) -> Sequence[str]:
+    return questions.items if isinstance(questions, Passages) else [one.item for one in questions]
 
 
-def _lacking(kind: str, item: str | None) -> Judgement:
-    return Judgement(key="", item=item or "", kind=kind, judge="", error="no stored judgement")
+def _lacking(kind: str, item: str) -> Judgement:
+    return Judgement(key="", item=item, kind=kind, judge="", error="no stored judgement")
 
 
 class StoredAnswers:
     """The places of a report folder's judgements in their file, by item and settings: some 16 bytes each."""
 
-    def __init__(self, judgements: StoredJudgements, judge: str | None) -> None:
-        self._path = judgements.path
+    def __init__(self, judgements: StoredJudgements, judge: str | None, *, however: bool) -> None:
+        self._path, self._however = judgements.path, however
         hashes, offsets = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
         for number, (offset, line) in enumerate(judgements.lines(), 1):
@@ -107,7 +116,9 @@ class StoredAnswers:
         """The settings of a judgement, None where it answers nothing, and its item."""
         row: dict[str, Any] = row_in(self._path, number, line)
         counts = row.get("parent") is None and judge in {None, row.get("judge")}
-        return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
+        counts = counts and not (self._however and row.get("error") is not None)
+        put = (row.get("kind"),) if self._however else tuple(map(row.get, _SETTINGS))
+        return put if counts else None, str(row.get("item"))
 
     def find(self, names: Iterable[_Name]) -> list[Judgement | None]:
         """The judgement of each name, None where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import islice
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -12,6 +13,8 @@ from germane.errors import MissingPart
 from germane.types import Json
 
 R = TypeVar("R")
+_AT_ONCE = 1000
+"""Rows that are read together."""
 
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
@@ -42,6 +45,15 @@ class RowTable(Generic[R]):
         columns = zip(*map(attrgetter(*self.fields), rows), strict=True)
         for column, values in zip(self._columns.values(), columns, strict=False):  # no rows, no columns
             column.extend(known(value, value) if type(value) is str else value for value in values)
+        return self
+
+    def read(self, records: Iterable[Mapping[str, Any]]) -> Self:
+        """Append rows, each as field -> value."""
+        known, remaining = self._texts.setdefault, iter(records)
+        while some := list(islice(remaining, _AT_ONCE)):
+            for name, column in self._columns.items():
+                values = [row[name] for row in some]
+                column.extend([known(one, one) if type(one) is str else one for one in values])
         return self
 
     def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
-from germane.tables.items import ItemRow, ItemTable
+from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
@@ -255,6 +255,10 @@ class ReportFolder:
         """Whether the rows of a finished report stand in the folder."""
         return (self.path / "judgements.jsonl").exists()
 
+    def unfinished_here(self) -> bool:
+        """Whether an evaluation was begun in the folder and has not come to its end."""
+        return (self.path / _MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
+
     def earlier(
         self, *, finished: bool = True, keep: Callable[[Judgement], bool] = lambda _: True
     ) -> EarlierJudgements:
@@ -352,7 +356,7 @@ class ReportFolder:
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
-        return ItemTable(ItemRow(**row) for row in rows_of(self._path("items")))
+        return ItemTable().read(rows_of(self._path("items")))
 
     @property
     def judgements(self) -> StoredJudgements:

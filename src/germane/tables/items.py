@@ -33,6 +33,11 @@ class ItemTable(RowTable[ItemRow]):
     row = ItemRow
     fields = ItemRow._fields
 
+    def items_of(self, system: str) -> set[str]:
+        """The distinct items of a system."""
+        both = zip(self.column("item"), self.column("system"), strict=True)
+        return {item for item, of in both if of == system}
+
 
 class AskedQuestion(Protocol):
     """What a question tells of itself here."""

@@ -17,8 +17,10 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
-_fields_of = attrgetter(*_WRITTEN)
-_FIXED = frozenset(_WRITTEN) - {"usage"}
+_ANSWER = _WRITTEN.index("answer")
+_before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
+_OWN = frozenset(_WRITTEN)
+_FIXED = _OWN - {"usage"}
 _NOTHING = Usage()
 _COUNTED = (
     "agreement",
@@ -220,6 +222,6 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
             output_tokens=used.get("output", 0),
             cost_usd=used.get("cost_usd"),
         )
-    given = {name: value for name, value in row.items() if name in _FIXED}
-    how = {name: value for name, value in row.items() if name not in _FIXED and name != "usage"}
+    given = {name: row[name] for name in row if name in _FIXED}
+    how = {name: value for name, value in row.items() if name not in _OWN}
     return Judgement(usage=usage, provenance=freeze(how), **given)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from germane.errors import InputError, MissingPart
-from germane.judging.driver import replay
+from germane.judging.driver import result_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
@@ -80,7 +80,7 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
     graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
-    outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
+    outcomes = block.outcomes([result_of(program, answers.look_up) for program in block.programs])
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for sample, row in zip(samples, outcomes, strict=True):
         for canonical, outcome in row.items():

@@ -1,0 +1,180 @@
+"""One loop for every shape of sample, wherever answers come from and rows go; what is stored answers first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.evaluation.evaluate import rescore
+from germane.evaluation.options import Options
+from germane.evaluation.run import run
+from germane.judges import FakeJudge, LLMJudge
+from germane.judging.recorded import Recorded
+from germane.measures import Measure
+from germane.measures.declaration import parse_measures
+from germane.questions import Relevance
+from germane.reports.report import Report
+from germane.tables import ReportFolder
+from germane.tables.folder import SCHEMA_VERSION
+from germane.tables.judgements import judgement_line
+from germane.testing import ModelServer
+from germane.types import FrozenDict, Judgement
+
+MEASURES = ["context_precision@2", "nDCG(labels=judge)@3", "AP", "RR(labels=human)", "Judged@3"]
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"metadata": {"a": 1}},
+    {"tags": ["t"], "unknown": [1]},
+    {"trial": 1, "system": "s", "cluster": "c"},
+]
+
+
+def row(shape: int, number: int) -> dict[str, Any]:
+    contexts: list[dict[str, Any]] = [
+        {"id": f"d{k}", "text": f"passage {number} {k}", "grade": (number + k) % 4} for k in range(3)
+    ]
+    if shape % 2:
+        contexts[1] |= {"score": 7, "metadata": {"page": 2}}
+    return {
+        "id": f"q{number}",
+        "query": f"q {number}",
+        "contexts": contexts,
+        "qrels": {"d1": 1},
+        **SHAPES[shape],
+    }
+
+
+def as_calls(sample: dict[str, Any]) -> dict[str, Any]:
+    """The same list as one search of an agent."""
+    return {
+        **{k: v for k, v in sample.items() if k != "contexts"},
+        "calls": [{"contexts": sample["contexts"]}],
+    }
+
+
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+@pytest.mark.parametrize("calls", [False, True])
+def test_every_shape_has_the_same_scores(shape: int, calls: bool) -> None:
+    """Whole-number scores, metadata, unknown keys, contexts that are unlike each other, searches of an agent."""
+    plain = [row(0, number) for number in range(8)]
+    odd = [row(shape, number) for number in range(8)]
+    found = [
+        [(score.sample, score.measure, score.value, score.status, score.why) for score in report.scores()]
+        for report in (
+            evaluate(rows, MEASURES, judge="labels")
+            for rows in (plain, [as_calls(one) for one in odd] if calls else odd)
+        )
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("judge", ["labels", "gold"])
+def test_labels_are_no_judgements(judge: str, tmp_path: Path) -> None:
+    """Labels are read where they stand: no judgement rows, and items that `label` can draw from; scored again alike."""
+    file = tmp_path / "samples.jsonl"
+    file.write_text("".join(json.dumps(row(0, number)) + "\n" for number in range(5)), "utf-8")
+    measures = ("context_precision@2",)
+    run(Options(paths=(str(file),), measures=measures, judge=judge, folder=str(tmp_path / "r")))
+    report = Report.open(tmp_path / "r")
+    assert report.manifest["schema_version"] == SCHEMA_VERSION == 3
+    assert list(report.judgements()) == []
+    assert [(one.kind, one.rank) for one in report.items()] == [("relevance", 1), ("relevance", 2)] * 5
+    again = rescore(tmp_path / "r", parse_measures(measures), folder=tmp_path / "again")
+    assert list(again.scores()) == list(report.scores())
+    assert (
+        report.explain("q1", measures[0]).hits
+        == evaluate([row(0, 1)], measures, judge=judge).explain("q1", measures[0]).hits
+    )
+
+
+def test_a_report_of_the_format_before_is_read(tmp_path: Path) -> None:
+    """Its judgements answer every question, those of a judge of labels among them; one of another format is refused."""
+    report = evaluate(
+        [row(0, 1)], "context_precision@2", judge=FakeJudge(lambda _: {"grade": 3, "reasoning": ""})
+    )
+    report.save(tmp_path / "r")
+    manifest = tmp_path / "r" / "manifest.json"
+    stored = json.loads(manifest.read_text("utf-8"))
+    stored["judge"]["source"] = "labels"
+    manifest.write_text(json.dumps({**stored, "schema_version": 2}), "utf-8")
+    assert rescore(tmp_path / "r", (Measure.parse("P(labels=judge)@2"),)).summaries[0].mean == 1.0
+    for other in (1, 4):
+        manifest.write_text(json.dumps({**stored, "schema_version": other}), "utf-8")
+        with pytest.raises(InputError, match=f"format {other}; this germane reads formats 2 to 3"):
+            ReportFolder.open(tmp_path / "r")
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+@pytest.mark.parametrize("however", [False, True])
+def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, tmp_path: Path) -> None:
+    """Of several with one item and its settings: in memory and in a file."""
+    question = Relevance(query="q", passage="p")
+    how = FrozenDict(question.settings())
+    rows = [
+        Judgement(
+            key=f"{n:032}",
+            item=question.item,
+            kind="relevance",
+            judge="m",
+            answer={"grade": n},
+            provenance=how,
+        )
+        for n in (3, 1, 2)
+    ]
+    stored: Any = rows
+    if in_folder:
+        (tmp_path / "judgements.jsonl").write_bytes(b"".join(map(judgement_line, rows)))
+        stored = ReportFolder(tmp_path).judgements
+    (found,) = Recorded(stored, however=however).look_up([question])
+    assert found.answer == {"grade": 3}
+
+
+def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
+    """What was answered before a limit stopped it is not asked again, and nothing but the report is left."""
+    with ModelServer() as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+        samples = [{"id": f"q{n}", "query": "q", "contexts": [f"passage {n}"]} for n in range(6)]
+        with pytest.raises(Exception, match="max-calls"):
+            evaluate(samples, "context_precision", judge=judge, folder=tmp_path / "r", max_calls=4)
+        assert server.count == 4
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+        report = evaluate(samples, "context_precision", judge=judge, folder=tmp_path / "r")
+        assert server.count == 6
+        assert report["context_precision"].n == 6
+    assert list(Report.open(tmp_path / "r").scores()) == list(report.scores())
+    assert not [
+        file.name for file in (tmp_path / "r").iterdir() if "ledger" in file.name or ".part" in file.name
+    ]
+    with pytest.raises(InputError, match="holds the report of another evaluation"):
+        evaluate(samples, "AP", folder=tmp_path / "r")
+
+
+def test_a_question_is_made_only_for_what_no_store_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A second evaluation makes one example a sample, to know wording and settings, and none for a passage that is known."""
+    samples = [row(0, number) for number in range(4)]
+    asked: list[str] = []
+
+    def judged(question: Any) -> dict[str, Any]:
+        asked.append(question.passage)
+        return {"grade": 2, "reasoning": ""}
+
+    evaluate(samples, "context_precision", judge=FakeJudge(judged, stored=True), ledger=tmp_path / "l.sqlite")
+    made: list[str] = []
+    created = Relevance.__init__
+
+    def counted(self: Relevance, **fields: Any) -> None:
+        made.append(fields["passage"])
+        created(self, **fields)
+
+    monkeypatch.setattr(Relevance, "__init__", counted)
+    samples[0]["contexts"][2] = {"text": "another"}
+    evaluate(samples, "context_precision", judge=FakeJudge(judged, stored=True), ledger=tmp_path / "l.sqlite")
+    assert asked[12:] == ["another"]
+    assert len(made) == len(samples) + 1
