@@ -22,8 +22,8 @@ from germane.reports.report import Report
 from germane.tables import ReportFolder
 from germane.tables.folder import SCHEMA_VERSION
 from germane.tables.judgements import judgement_line
-from germane.testing import ModelServer
 from germane.types import FrozenDict, Judgement
+from tests.server import ModelServer
 
 MEASURES = ["context_precision@2", "nDCG(labels=judge)@3", "AP", "RR(labels=human)", "Judged@3"]
 SHAPES: list[dict[str, Any]] = [

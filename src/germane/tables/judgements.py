@@ -17,8 +17,7 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
-_ANSWER = _WRITTEN.index("answer")
-_before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
+_fields_of = attrgetter(*_WRITTEN)
 _OWN = frozenset(_WRITTEN)
 _FIXED = _OWN - {"usage"}
 _NOTHING = Usage()
