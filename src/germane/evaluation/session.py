@@ -161,5 +161,5 @@ class Session:
 
 
 def _remove_ledger(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", ".secret"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
