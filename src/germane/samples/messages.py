@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from germane.errors import InputError
+from germane.samples.files import check_place
 from germane.samples.models import read_messages
 from germane.samples.validation import wrong_in
 from germane.samples.yamltext import Node
@@ -54,6 +55,7 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
     if path is None:
         fix = f"put it below {folder} or the repository's root"
         raise InputError(f"there is no file {named!r}", fix=fix, place=node.place)
+    check_place(path, node.place)
     try:
         return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}
     except UnicodeDecodeError:
