@@ -46,6 +46,9 @@ def say(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
+        whole = isinstance(value, int) and value.bit_length() > 128  # too long to be shown, or for a float
+        if whole:
+            return "a number of many digits"
         return f"the number {value}"[:40] if math.isfinite(value) else str(value)
     if isinstance(value, str):
         return f"the text {str(value)!r}" if len(value) <= 40 else f"the text {value[:37]!r}..."
