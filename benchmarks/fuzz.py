@@ -16,6 +16,7 @@ import errno
 import faulthandler
 import io
 import json
+import logging
 import math
 import os
 import random
@@ -166,7 +167,7 @@ for _ in range(300):
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2, 3, 4, 0.5, -0.0, 1e308, -1e308, 5e-324, 10**400, -(10**30), 2**63, math.nan, math.inf,
     "", " ", "0", "-1", "1e999", "NaN", "true", "no", "null", "\x00", "\ud800", "\u202e\ufeff", "é" * 3, "x" * 5000, "9" * 400,
-    "[1", '{"a":', "{{query}}", "${{ HOME }}", "file:///etc/hostname", "../..", "*", "=1+1", "2020-01-01", "d1", "q1",
+    "[1", '{"a":', "{{query}}", "${{ HOME }}", "${{ NO_SUCH }}", "file:///etc/hostname", "../..", "*", "=1+1", "2020-01-01", "d1", "q1",
     [], {}, [[]], [None], [[1, "a"]], {"": None}, {"a": {"b": 1}}, {"text": 1}, {"id": []}, [{}], ["d1", "d1"], {"d1": "2"},
     {"type": "llm_judge"}, {"type": "composite"}, {"role": "user"}, {"type": "file", "value": "data.jsonl"}, _DEEP,
 ]  # fmt: skip
@@ -302,8 +303,10 @@ class Bench:
     """One process's folder, with what several readers need."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="germane-fuzz-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="germane-fuzz-")) / "a" / "b" / "c"  # `..` is in it too
+        self.folder.mkdir(parents=True)
         os.chdir(self.folder)
+        os.environ["HOME"] = str(self.folder)
         Path("pyproject.toml").write_text("")
         Path("data.jsonl").write_bytes(as_lines(ROWS[0]))
         self.samples = list(read_samples(Path("data.jsonl")))
@@ -326,6 +329,7 @@ class Bench:
         self.server.__enter__()
         self.acts: list[Act] = []
         os.environ["OPENAI_API_KEY"] = "k"
+        logging.getLogger("germane").setLevel(logging.ERROR)
 
     def file(self, name: str, data: bytes) -> Path:
         path = self.folder / name
@@ -361,7 +365,7 @@ def _parquet(_: Bench, draw: random.Random) -> bytes:
     return changed_text(b"PAR1 PAR1", draw)
 
 
-def use_samples(bench: Bench, path: Path) -> None:
+def use_samples(_: Bench, path: Path) -> None:
     samples = list(read_samples(path))
     for sample in samples:
         row = sample_to_json(sample)
@@ -376,8 +380,8 @@ def use_samples(bench: Bench, path: Path) -> None:
 
 
 def use_run(_: Bench, path: Path) -> None:
-    for results in read_run(path).results.values() if hasattr(read_run(path), "results") else ():
-        sound(getattr(results, "scores", None))
+    for results in read_run(path).queries.values():
+        check(not any(map(math.isnan, results.scores)), "NaN was taken")
 
 
 def use_gold(_: Bench, path: Path) -> None:
@@ -389,9 +393,9 @@ def use_gold(_: Bench, path: Path) -> None:
 def rank(words: list[str]) -> None:
     from germane.cli.rank import rank as command
 
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
-            command(words)
+    quiet = contextlib.redirect_stderr(io.StringIO())
+    with quiet, contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        command(words)
     if out.getvalue():
         document = json.loads(out.getvalue(), parse_constant=lambda name: check(False, f"{name} in the JSON"))
         for measure in (document.get("measures") or {}).values():
@@ -603,6 +607,7 @@ def cases(bench: Bench, seed: int, numbers: range, only: str) -> tuple[Counter[s
         except Exception:  # noqa: BLE001 - that is what is looked for
             problem = traceback.format_exc()
         faulthandler.cancel_dump_traceback_later()
+        counts[f"{name} ms"] += int((time.monotonic() - began) * 1000)
         if (seconds := time.monotonic() - began) > SECONDS:
             problem = problem or f"it took {seconds:.1f} s"
         if (more := _memory() - memory) > MEGABYTES:

@@ -330,7 +330,7 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """The grader in a JSON object; TypeError where a number in it is none."""
-    for name in ("weight", "required", "threshold"):
+    for name in ("weight", "required", "threshold", "expected_relevant_count"):
         assert row.get(name) is None or isfinite(row[name])
     from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
 

@@ -101,7 +101,7 @@ class Report(ReportData):
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
         tables = ReportFolder.open(folder)
-        with _well_formed(tables.path):
+        with _well_formed(tables.path / "manifest.json"):
             found = cls.build(tables, tables.manifest)
             assert isinstance(
                 found.required, list
@@ -114,7 +114,7 @@ class Report(ReportData):
         tables = ReportFolder.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
-        with _well_formed(tables.path):
+        with _well_formed(tables.path / "manifest.json"):
             return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
     def save(self, folder: str | Path, *, force: bool = False) -> Report:
@@ -183,17 +183,17 @@ class Report(ReportData):
 
 
 @contextmanager
-def _well_formed(folder: Path) -> Iterator[None]:
-    """InputError where something in a report's manifest is not of the type or under the name that it should be.
+def _well_formed(file: Path) -> Iterator[None]:
+    """InputError where something in a manifest or a document is not of the type or under the name that it should be.
 
-    Its other files have hashes there; it has none itself.
+    A report's other files have hashes in its manifest, which has none itself.
     """
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
         if isinstance(fault, GermaneError):
             raise
-        problem = f"{folder / 'manifest.json'} is damaged: {type(fault).__name__}: {fault}"
+        problem = f"{file} is damaged: {type(fault).__name__}: {fault}"
         raise InputError(problem, fix="run the evaluation again") from fault
 
 
@@ -253,7 +253,8 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix=fix, place=place) from None
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
-    return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
+    with _well_formed(path):
+        return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
 
 
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
