@@ -25,6 +25,7 @@ import shutil
 import sys
 import tempfile
 import time
+import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -260,6 +261,10 @@ def as_table(rows: Any, delimiter: str) -> bytes:
 
 def as_yaml(value: Any) -> bytes:
     return as_json(value)  # what YAML is as well
+
+
+def as_toml(value: Any) -> bytes:
+    return b"\n".join(name.encode() + b" = " + as_json(one) for name, one in value.items())
 
 
 # what is taken must be sound
@@ -572,7 +577,7 @@ READERS = {
     "eval-text": Reader("e.yaml", 6, _texts_of(*EVALS), use_eval),
     "targets": Reader("targets.yaml", 6, _rows_as(as_yaml, [yaml.safe_load(TARGETS)]), use_targets),
     "targets-text": Reader("targets.yaml", 3, _texts_of(TARGETS), use_targets),
-    "config": Reader("c.toml", 4, _texts_of(CONFIG), use_config),
+    "config": Reader("c.toml", 4, _rows_as(as_toml, [tomllib.loads(CONFIG)]), use_config),
     "ledger": Reader("l.jsonl", 6, lambda b, d: _rows_as(as_lines, [[b.judgement]])(b, d), use_ledger),
     "labels-jsonl": Reader("a.jsonl", 4, lambda b, d: _rows_as(as_lines, [b.labels])(b, d), use_labels),
     "labels-csv": Reader("a.csv", 4, lambda b, d: _rows_as(lambda r: as_table(r, ","), [b.labels])(b, d), use_labels),
@@ -661,8 +666,9 @@ def main() -> int:
                 failed += faults
     for name in READERS:
         if total[name]:
+            taken, wrong, ms = (total[f"{name} {what}"] for what in ("taken", "failed", "ms"))
             print(
-                f"{name:14} {total[name]:7} cases {total[f'{name} taken']:7} taken {total[f'{name} failed']:5} failed"
+                f"{name:13}{total[name]:7} cases{taken:7} taken{wrong:4} failed{ms / total[name]:7.1f} ms each"
             )
     print(f"{time.monotonic() - began:.0f} s, seed {options.seed}: {len(failed)} failed")
     for fault in failed[:20]:
