@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help setup demo test lint format docs bench lock clean
+.PHONY: help setup demo test lint format docs bench fuzz lock clean
 
 # An environment that happens to be active must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET
@@ -57,6 +57,11 @@ docs: $(STAMP) ## the documentation as a site, in site/
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
+
+CASES ?= 100000
+
+fuzz: $(STAMP) ## try every reader on damaged files: CASES=100000 SEED=1
+	$(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(or $(SEED),1)
 
 # No index may stand in the file: whoever installs from it uses their own. Of the judges that are extras one is
 # installed, 33 MB, so that its tests run; the others would bring 90 MB more.

@@ -20,8 +20,10 @@ from tests.cli.conftest import write_jsonl
 ACTION = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text("utf-8"))
 GH = """#!/bin/sh
 printf '%s ' "$@" >> "$GH_LOG"; echo >> "$GH_LOG"
-case "$*" in *--jq*) test -f "$GH_LOG.id" && cat "$GH_LOG.id"; exit 0;; esac
-cp .germane/ci/comment.md "$GH_LOG.body"; echo 7 > "$GH_LOG.id"
+case "$*" in *--jq*) test ! -f "$GH_LOG.comments" || jq -r "$5" "$GH_LOG.comments"; exit 0;; esac
+cp .germane/ci/comment.md "$GH_LOG.body"
+test -f "$GH_LOG.comments" || jq -n --rawfile body "$GH_LOG.body" --arg login "$AUTHOR" \
+  '[{id: 7, user: {login: $login}, body: $body}]' > "$GH_LOG.comments"
 """
 _NAME = re.compile(r"'[^']*'|[A-Za-z_]+\([^)]*\)|[A-Za-z_][\w.-]*")
 
@@ -147,6 +149,23 @@ def test_a_pull_request_is_compared_with_what_the_base_branch_last_had(workflow:
     assert "repos/us/it/issues/12/comments -F" in calls[1]
     assert "--method PATCH repos/us/it/issues/comments/7" in calls[3]
     assert "0.6250" in workflow.said("summary")
+
+
+@pytest.mark.parametrize(
+    ("author", "body"),
+    [
+        ("stranger", "<!-- germane -->"),
+        ("github-actions[bot]", "Said <!-- germane -->"),
+        ("", "<!-- germane -->"),
+    ],
+)
+def test_a_comment_of_somebody_else_is_not_changed(workflow: Workflow, author: str, body: str) -> None:
+    """Whoever begins a comment with the same words keeps it; one of our own is written beside it."""
+    comments = [{"id": 5, "user": {"login": author}, "body": body}]
+    (workflow.folder / "gh.comments").write_text(json.dumps(comments))
+    assert workflow.run("pull_request") == 0
+    assert "PATCH" not in workflow.said("gh")
+    assert "repos/us/it/issues/12/comments -F" in workflow.said("gh")
 
 
 def test_a_margin_gates_the_change(workflow: Workflow) -> None:

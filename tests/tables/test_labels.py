@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from germane.errors import InputError
 from germane.tables import Label, LabelBook, LabelTable, add_labels
 from germane.tables.labels import dump_label, load_label, relevance_item
 from germane.types import Call, Context, FrozenDict, Sample
@@ -86,3 +87,21 @@ def test_a_label_comes_back_as_it_was() -> None:
     for one in (full, label(0)):
         assert load_label(dump_label(one)) == one
         assert list(LabelTable([one])) == [one]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ([1], "no object"),
+        ({"kind": "relevance", "scale": "graded"}, "the item of this label is no text"),
+        ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "no scale 'a-b'"),
+        ({"item": "i", "kind": "relevance", "scale": "graded", "answer": 4}, "not on the scale graded"),
+        ({"item": "i", "kind": "relevance", "scale": "0-5", "answer": {}}, "not on the scale 0-5"),
+        ({"item": "i", "kind": "relevance", "scale": "graded", "who": 3}, "the who of this label"),
+        ({"item": "i", "kind": "relevance", "scale": "graded", "design": "x"}, "the design"),
+    ],
+)
+def test_a_row_that_is_no_label_is_refused(row, problem):
+    """With what is wrong in it."""
+    with pytest.raises(InputError, match=problem):
+        load_label(row)

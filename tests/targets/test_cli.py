@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from germane.errors import TargetError
+from germane.errors import InputError, TargetError
 from germane.samples.contexts import find_contexts
 from germane.samples.evalfile import Case
 from germane.targets import open_target
@@ -228,3 +228,99 @@ def test_a_command_starts_where_its_files_are(tmp_path):
         (tmp_path / place).write_text(f"print({place!r})")
     for name, place in (("eval", "evals/rag.py"), ("cwd", "agents/rag.py"), ("root", "top.py")):
         assert answer(open_target(name, tmp_path / "evals")).response == place
+
+
+@pytest.mark.parametrize(
+    ("template", "where"),
+    [
+        ("echo '{PROMPT}'", "inside quotes"),
+        ('echo "asked: {PROMPT}"', "inside quotes"),
+        ("echo \"$(echo 'a' '{EVAL_ID}') {ATTEMPT}\"", "{EVAL_ID} inside quotes"),
+        ("echo \"it's\" '{FILES}' {PROMPT}", "{FILES} inside quotes"),
+        ("echo `echo {PROMPT}`", "inside backquotes"),
+        ("cat <<EOF\nasked: {PROMPT}\nEOF", "in a heredoc"),
+        ("cat <<-'END' | sort {EVAL_ID}\n\t{PROMPT}\n\tEND", "{PROMPT} in a heredoc"),
+        ("eval rag {PROMPT}", "after eval"),
+        ("true && X=1 eval {PROMPT}", "after eval"),
+        ("sh -c {PROMPT}", "after -c"),
+        ("bash -e -lc rag{PROMPT}", "after -lc"),
+        ("sh '-c' -x {PROMPT}", "after -c"),
+        ("python3 -c{PROMPT}", "after -c"),
+        ("ssh host rag {PROMPT}", "after ssh"),
+        ("echo \\{PROMPT}", "after a backslash"),
+        ("echo $((1 + {PROMPT}))", "in arithmetic"),
+    ],
+)
+def test_a_slot_that_a_shell_would_parse_is_refused(command, template, where):
+    """A value is a word, or the file says at once how to write it."""
+    with pytest.raises(InputError, match="command_template has") as caught:
+        command(template.replace("\n", "\n      "))
+    assert where in str(caught.value)
+    assert "write" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ('sh -c \'echo "$GERMANE_PROMPT" "$1"\' _ {EVAL_ID}', "{} q 1"),
+        ("cat <<EOF\n$GERMANE_PROMPT\nEOF\necho {EVAL_ID} \"it's\" # don't", "{}\nq 1 it's"),
+        (
+            'cat <<EOF | tail -n 1 && echo {ATTEMPT}\n"\n$GERMANE_PROMPT\nEOF\necho "$GERMANE_EVAL_ID"',
+            "{}\n0\nq 1",
+        ),
+        ('echo "$(printf %s {PROMPT})"', "{}"),
+        ('echo "$(printf %s "$(printf %s {PROMPT})")" end', "{} end"),
+        ("echo --q={PROMPT}", "--q={}"),
+        ("(echo {PROMPT}); head -c 1 /dev/null", "{}"),
+        ("eval 'echo \"$GERMANE_PROMPT\"'", "{}"),
+        ("case x in x) echo {PROMPT};; esac", "{}"),
+        ("[printf, '%s', '{PROMPT}']", "{}"),
+        ("[sh, -c, 'printf %s \"$1\"', '{EVAL_ID}', 'a {PROMPT}']", "a {}"),
+    ],
+)
+@pytest.mark.parametrize("query", ["hi; touch x", "'$(touch x)'\"`touch x`\"", "{EVAL_ID}  * %s"])
+def test_a_value_is_a_word_wherever_a_slot_may_stand(tmp_path, template, said, query):
+    """In commands that a shell reads and in lists that none does."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    written = template if template[0] == "[" else "\n      ".join(["|", *template.split("\n")])
+    (folder / "targets.yaml").write_text(
+        f"targets:\n  - name: a\n    provider: cli\n    command_template: {written}\n"
+    )
+    got = answer(open_target("a", folder), query).response or ""
+    assert got == said.format(query)
+    assert [file.name for file in folder.iterdir()] == ["targets.yaml"]
+
+
+def test_a_list_gets_a_word_per_file(tmp_path):
+    """No shell is between."""
+    (tmp_path / "rag.py").write_text(ECHO)
+    words = [PYTHON, "rag.py", "{OUTPUT_FILE}", "{PROMPT}", "{FILES}"]
+    entry = {"name": "a", "provider": "cli", "command_template": words}
+    (tmp_path / "targets.yaml").write_text(json.dumps({"targets": [entry]}))
+    case = Case(sample=Sample(id="a", query="q q"), guideline_files=("/g i.md",), input_files=("/a b.txt",))
+    got = asyncio.run(open_target("a", tmp_path).answer(case)).response
+    assert got == '["q q", "/g i.md", "/a b.txt"]'
+
+
+@pytest.mark.parametrize(
+    "makes", ["os.symlink('/dev/zero', p)", "os.mkfifo(p)", "os.symlink('rag.py', p)", "os.mkdir(p)"]
+)
+def test_an_output_file_that_is_none_is_not_read(command, makes):
+    """A link, a pipe, a folder: none of them is waited for, none is followed."""
+    program = f"import os, sys; p = sys.argv[1]; {makes}"
+    started = time.monotonic()
+    with pytest.raises(TargetError, match="no regular file"):
+        answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program))
+    assert time.monotonic() - started < 5
+
+
+def test_an_output_file_has_a_limit(command):
+    """Of 16 MB; max_mb sets another."""
+    program = "import sys; open(sys.argv[1], 'wb').truncate(int(sys.argv[2]))"
+    target = command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program)
+    with pytest.raises(TargetError, match="longer than 16 MB"):
+        answer(target, "800000000")
+    assert len(answer(target, "1500").response) == 1500
+    with pytest.raises(TargetError, match=r"longer than 0\.001 MB"):
+        answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program, max_mb=0.001), "1500")

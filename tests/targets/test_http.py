@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
+import socket
 import threading
+import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -166,3 +171,103 @@ def test_what_cannot_work_is_said_before_anything_is_asked(ask: Any, settings: s
     """With what to write instead."""
     with pytest.raises(InputError, match=problem):
         ask(settings, SAMPLE)
+
+
+class Raw:
+    """A server that answers each request with these bytes, a part every `pause` seconds."""
+
+    def __init__(self, parts: list[bytes], pause: float = 0.0) -> None:
+        self.parts, self.pause = parts, pause
+        self.asked: list[bytes] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                asked, _ = self.socket.accept()
+                threading.Thread(target=self._answer, args=(asked,), daemon=True).start()
+
+    def _answer(self, asked: socket.socket) -> None:
+        with asked, contextlib.suppress(OSError):
+            self.asked.append(asked.recv(65536))
+            for part in self.parts:
+                asked.sendall(part)
+                time.sleep(self.pause)
+
+
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [OK + b"\r\n", *[b" "] * 300],
+        [b"HTTP/1.1 200 OK\r\n", *[b"X-A: b\r\n"] * 300],
+        [b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: 30\r\n\r\n"],
+    ],
+    ids=["body", "headers", "pause"],
+)
+def test_one_deadline_holds_for_the_whole_call(ask: Any, parts: list[bytes]) -> None:
+    """However slowly a server drips, and however long it asks to wait."""
+    server, started = Raw(parts, 0.1), time.monotonic()
+    with pytest.raises(TargetError, match=r"0\.5 s"):
+        ask(f"    url: '{server.url}/{{{{id}}}}'\n    timeout: 0.5\n", SAMPLE)
+    assert time.monotonic() - started < 3
+    server.socket.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (b"", b"x" * 3_000_000),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(b"x" * 60_000_000, 1)),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(b"x") + gzip.compress(b"x")),
+        (b"Content-Encoding: br\r\n", b"anything"),
+    ],
+    ids=["plain", "bomb", "two streams", "unknown"],
+)
+def test_a_body_has_a_limit_unpacked(ask: Any, headers: bytes, body: bytes) -> None:
+    """No response fills the memory; what cannot be unpacked up to the limit is not."""
+    server = Raw([OK + headers + b"\r\n", body])
+    tracemalloc.start()
+    with pytest.raises(TargetError, match=r"longer than 2 MB|damaged|only gzip"):
+        ask(f"    url: '{server.url}/{{{{id}}}}'\n    max_mb: 2\n    retries: 0\n", SAMPLE)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+    server.socket.close()
+
+
+def test_a_packed_body_is_unpacked(ask: Any) -> None:
+    """As gzip."""
+    packed = gzip.compress('{"response": "bücher"}'.encode())
+    server = Raw([OK + b"Content-Encoding: gzip\r\n\r\n", packed])
+    assert ask(f"    url: '{server.url}/{{{{id}}}}'\n", SAMPLE).response == "bücher"
+    server.socket.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
+def test_no_other_origin_gets_the_users_headers(system: System, ask: Any, status: int, header: str) -> None:
+    """A redirect within the origin is followed; to another one it is an error, and nothing is sent there."""
+    other = Raw([OK + b'\r\n{"response": "there"}'])
+    moved: Reply = (status, {"Location": "/new"}, "")
+    keyed = f"    url: 'URL/{{{{id}}}}'\n    headers: {{{header}: secret}}\n"
+    system.replies = [moved, (200, {}, '{"response": "here"}')]
+    assert ask(keyed, SAMPLE).response == "here"
+    assert [asked["headers"][header] for asked in system.asked] == ["secret", "secret"]
+    system.replies = [(status, {"Location": f"{other.url}/"}, "")]
+    with pytest.raises(TargetError, match=f"redirects to {other.url}/"):
+        ask(keyed, SAMPLE)
+    assert not other.asked
+    assert ask("    url: 'URL/{{id}}'\n", SAMPLE).response == "there"
+    assert b"secret" not in b"".join(other.asked)
+    other.socket.close()
+
+
+def test_redirects_end(system: System, ask: Any) -> None:
+    """One that leads to itself is an error."""
+    system.replies = [(302, {"Location": "/"}, "")]
+    with pytest.raises(TargetError, match="more than 10 redirects"):
+        ask("    url: 'URL/{{id}}'\n", SAMPLE)

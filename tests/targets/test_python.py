@@ -1,8 +1,11 @@
 """Python functions as systems under test."""
 
 import asyncio
+import json
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -234,3 +237,68 @@ def test_retrievers_of_other_libraries_are_asked_as_they_are(
     (context,) = found.contexts or ()
     assert (context.text, context.id, context.metadata["page"]) == ("about steam", "d1", 2)
     assert found.response == response
+
+
+SLOW = """
+import asyncio, os, subprocess, sys, time
+print("imported")
+def prints(query):
+    print("printed"); os.write(1, b"written\\n"); subprocess.run(["echo", "a child"])
+    return {"response": "x", "contexts": ["a"]}
+async def prints_later(query): await asyncio.sleep(0); print("later"); return ["a"]
+def sleeps(query): time.sleep(1000)
+async def blocks(query): time.sleep(1000)
+def goes_on(query):
+    while True: print("still here", flush=True)
+async def stays(query):
+    while True:
+        try: await asyncio.sleep(1000)
+        except asyncio.CancelledError: print("no")
+def leaves(query): sys.exit(3)
+async def leaves_later(query): sys.exit(3)
+"""
+
+
+def ran(tmp_path, function):
+    """What `germane run` printed, its exit code, and how many seconds it took."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "targets.yaml").write_text(
+        f"targets: [{{name: t, provider: python, function: 'slow:{function}', timeout: 0.5}}]"
+    )
+    (tmp_path / "e.yaml").write_text(
+        "judge: lexical\ntarget: t\nmeasures: [context_precision]\nevalcases: [{id: a, query: b}]"
+    )
+    started = time.monotonic()
+    command = [sys.executable, "-m", "germane", "run", "e.yaml", "--json", "-o", "r"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    return done, time.monotonic() - started
+
+
+@pytest.mark.parametrize("function", ["prints", "prints_later"])
+def test_what_a_function_prints_goes_to_stderr(tmp_path, function):
+    """Of the module, of the function and of what it starts: stdout is one JSON document."""
+    done, _ = ran(tmp_path, function)
+    assert json.loads(done.stdout)["exit_code"] == done.returncode == 0
+    assert "imported" in done.stderr
+    said = {"prints": ["printed", "written", "a child"], "prints_later": ["later"]}[function]
+    assert all(line in done.stderr for line in said)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("sleeps", "more than 0.5 s"),
+        ("blocks", "more than 0.5 s"),
+        ("goes_on", "more than 0.5 s"),
+        ("stays", "more than 0.5 s"),
+        ("leaves", "SystemExit: 3"),
+        ("leaves_later", "SystemExit: 3"),
+    ],
+)
+def test_a_function_that_goes_on_holds_nothing_up(tmp_path, function, why):
+    """Its time-out ends the wait, the process ends, and what it prints late is not in the document."""
+    done, seconds = ran(tmp_path, function)
+    document = json.loads(done.stdout)
+    assert (document["exit_code"], done.returncode) == (3, 3), done.stderr
+    assert why in document["scores"][0]["why"]
+    assert seconds < 20

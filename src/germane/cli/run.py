@@ -74,7 +74,8 @@ def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool,
     from germane.evaluation.run import forecast
 
     with Progress() as watch:
-        parts = separate(chosen, dry=True) if resume is None else {"": chosen}
+        with chosen.confined():
+            parts = separate(chosen, dry=True) if resume is None else {"": chosen}
         found = {
             path: forecast(one, watch, resume=resume, retry_errors=retry_errors)
             for path, one in parts.items()

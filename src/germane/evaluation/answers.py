@@ -58,6 +58,15 @@ async def answered(
     Every answer is appended to `answers.jsonl` and synced when it arrives. A resumed run asks only for those that
     are not there.
     """
+    from germane.targets.python import prints_to_stderr
+
+    with prints_to_stderr():
+        return await _answered(cases, folder, on_progress, resumed=resumed)
+
+
+async def _answered(
+    cases: Sequence[PlannedCase], folder: Path, on_progress: Callable[[int, int], None], *, resumed: bool
+) -> list[PlannedCase]:
     earlier = _stored(folder) if resumed else {}
     targets = _opened(cases)
     workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from germane.errors import InputError, Place
 from germane.flags import SETTINGS
-from germane.samples.files import nearest
+from germane.samples.files import nearest, reading_only, without_scheme
+from germane.samples.messages import repository_root
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:
@@ -162,6 +164,18 @@ class Options(JudgeOptions):
         known = {field.name for field in fields(self)}
         earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
         return replace(earlier, **self.given())
+
+    def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
+        """Within it, where no file is trusted, the files that eval files name are read in their repositories alone.
+
+        What these options name themselves may stand anywhere; paths of a manifest that is continued are in the repository.
+        """
+        if not self.over(stored or {}).untrusted:
+            return nullcontext()
+        paths = [Path(without_scheme(path)).absolute() for path in self.paths if path != "-"]
+        folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
+        named = (self.targets_file, *(path for _, path in self.prompts))
+        return reading_only([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest: all but the headers, which may hold keys."""

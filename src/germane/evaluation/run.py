@@ -60,7 +60,8 @@ def run(
     """
     watch = watch or Watch()
     stored = read_stored(resume) if resume is not None else {}
-    return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
+    with options.confined(stored):
+        return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
 
 
 def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
@@ -70,11 +71,14 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
     all of them together. Raises as `run` does.
     """
     watch = watch or Watch()
-    plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
+    with options.confined():
+        plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
     budget = Budget(options.max_cost, options.max_calls)
     for path, one in list(plans.items()):
         try:
-            yield path, _Run(one, watch, budget=budget).go()
+            with options.confined():
+                report = _Run(one, watch, budget=budget).go()
+            yield path, report
         except GermaneError:
             del plans[path]
             if plans:
@@ -94,7 +98,14 @@ def forecast(
     Raises InputError as `run` does.
     """
     stored = read_stored(resume) if resume is not None else {}
-    plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
+    with options.confined(stored):
+        return _forecast(options, watch or Watch(), stored, resume, retry_errors=retry_errors)
+
+
+def _forecast(
+    options: Options, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+) -> Forecast:
+    plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None

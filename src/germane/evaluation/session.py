@@ -160,5 +160,5 @@ class Session:
 
 def remove_ledger(path: Path) -> None:
     """Remove a ledger's file, with its log."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", ".secret"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -38,7 +38,7 @@ from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.samples.files import fold
+from germane.samples.files import check_place, fold
 from germane.samples.validation import Wrong
 from germane.samples.yamltext import (
     Flag,
@@ -328,6 +328,7 @@ def _prompt_file(value: Any, info: ValidationInfo) -> Any:
     named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
     if not named and not value.startswith("file://"):
         return str(value)
+    check_place(folder / name)
     try:
         return (folder / name).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as fault:

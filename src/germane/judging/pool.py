@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -21,8 +22,9 @@ from germane.judges.judge import Judge, Reply, StopToken
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent
-from germane.ledger.store import Ledger
+from germane.ledger.store import Ledger, secret_beside
 from germane.questions.asking import Answer, answered
+from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.tables.stored import EarlierJudgements
@@ -78,6 +80,7 @@ class Pool:
         self._running: set[StopToken] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        self._marked = ExitStack()
 
     @property
     def spent(self) -> Spent:
@@ -87,6 +90,8 @@ class Pool:
     # Opening and closing
 
     async def __aenter__(self) -> Self:
+        secret = None if self._ledger is None else secret_beside(self._ledger.place)
+        self._marked.enter_context(marked_with(secret))
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:
@@ -99,6 +104,7 @@ class Pool:
             await self._finish()
             raise
         finally:
+            self._marked.close()
             for judge in [queue.judge for queue in self._queues.values()]:
                 try:
                     await judge.close()

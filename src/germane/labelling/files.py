@@ -14,9 +14,17 @@ from germane.encoding import decode, encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
-from germane.samples.files import numbered_lines
+from germane.samples.files import numbered_lines, read_lines
 from germane.samples.trec import read_qrels
-from germane.tables.labels import Label, LabelBook, dump_label, load_label, passage_of, relevance_item
+from germane.tables.labels import (
+    Label,
+    LabelBook,
+    dump_label,
+    load_label,
+    passage_of,
+    relevance_item,
+    scale_ends,
+)
 from germane.types import Context, Json, Sample
 
 _COLUMNS = (
@@ -33,6 +41,7 @@ _COLUMNS = (
     "item",
     "kind",
 )
+_DRAWN = ("random", "stratified")
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
@@ -68,12 +77,11 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
         }
         if not (item := row.get("item")):
             labels = [replace(seen, **said) for seen in documents.get(_named(row, place), {}).values()]
-        elif item in kinds:
-            drawn = row.get("queue") in {"random", "stratified"} and (row.get("design") or {}).get(
-                "probability"
-            )
+        elif isinstance(item, str) and item in kinds:
+            design = row.get("design")
+            drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") in _DRAWN
             kept = {} if drawn else {"queue": "import", "design": None}
-            labels = [load_label({**row, **said, **kept, "kind": kinds[item]})]
+            labels = [load_label({**row, **said, **kept, "kind": kinds[item]}, place)]
         else:
             labels = []
         found += labels
@@ -102,13 +110,13 @@ class LabelFile:
                 continue
             answer, scale = _answer(row, place := Place(str(path), number))
             item = row.get("item") or _document(*_named(row, place))
-            label = Label(item=item, kind="relevance", answer=answer, scale=scale)
-            found.append(replace(label, who=row.get("who"), at=row.get("at")))
+            label = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
+            found.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, place))
         self._book = LabelBook(found)
         if not len(self._book):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
         others = [label.scale for label in self._book if label.scale not in {"graded", "binary"}]
-        self._scale = tuple(map(int, others[0].split("-"))) if others else None
+        self._scale = scale_ends(others[0]) if others else None
 
     def on(self, sample: Sample) -> Sample:
         """The sample with these labels on its contexts."""
@@ -161,7 +169,7 @@ def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
 
 def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
     """The answer and its scale."""
-    name = next((name for name in ("answer", "grade", "relevant") if row.get(name) not in {None, ""}), "")
+    name = next((name for name in ("answer", "grade", "relevant") if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
         return None, scale or "graded"
@@ -171,7 +179,7 @@ def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
         raise InputError("this row has no usable answer", fix=fix, place=place)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
-    low, high = map(int, scale.split("-")) if scale.count("-") == 1 else (0, 3)
+    low, high = scale_ends(scale or "graded", place)
     if not low <= value <= high:
         raise InputError(
             f"the grade {value} is not on the scale {low}-{high}", fix="name its scale: 0-4", place=place
@@ -183,7 +191,9 @@ def _value(given: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
     if isinstance(given, str):
         text = given.strip().casefold()
-        return _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() else None
+        return (
+            _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() and len(text) < 10 else None
+        )
     return given if isinstance(given, int) else None
 
 
@@ -192,9 +202,9 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
     if path.suffix.lower() == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            for number, cells in enumerate(csv.DictReader(lines), 2):
-                yield number, {name: value for name, value in cells.items() if name and value}
+        lines = (line for _, line in read_lines(path))
+        for number, cells in enumerate(csv.DictReader(lines), 2):
+            yield number, {name: value for name, value in cells.items() if name and value}
     elif path.suffix.lower() == ".jsonl":
         with path.open("rb") as file:
             for number, line in numbered_lines(file):

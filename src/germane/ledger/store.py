@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +50,8 @@ _SYNC_SECONDS = 1.0
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
 
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 Row = Sequence[Any]
 
@@ -453,6 +457,39 @@ def file_of(where: str | Path) -> Path:
             fix="write the file's path, such as .germane/ledger.sqlite",
         )
     return Path(where).expanduser()
+
+
+def secret_beside(place: str) -> bytes | None:
+    """The secret of the ledger at a place, in a file beside it that its owner alone can read; made where there is none.
+
+    None where none can be kept, or no ledger is there. A file that others can read is replaced: somebody else may have put it there.
+    """
+    path = Path(f"{place}.secret")
+    if not Path(place).is_file():
+        return None
+    try:
+        if (found := _private_text(path)) is None:
+            path.unlink(missing_ok=True)
+            with tempfile.NamedTemporaryFile(prefix=".secret-", dir=path.parent) as made:  # mode 0600
+                made.write(secrets.token_hex(32).encode())
+                made.flush()
+                with suppress(FileExistsError):  # another process was first
+                    os.link(made.name, path)  # it is whole or not there
+            found = _private_text(path)
+    except OSError:
+        return None
+    return found
+
+
+def _private_text(path: Path) -> bytes | None:
+    """What the secret's file holds; None where it is none, or could have been read or put there by others."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
+            found, status = file.read(64), os.fstat(file.fileno())
+    except OSError:
+        return None
+    private = os.name != "posix" or (not status.st_mode & 0o077 and status.st_uid == os.geteuid())
+    return found if private and len(found) == 64 else None
 
 
 def place_from(folder: Path, where: str) -> str:

@@ -14,7 +14,9 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -33,6 +35,7 @@ NONE = "(none)"
 
 _VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
 _WORDS = re.compile(r"\W+")
+_PLAIN_TAG = re.compile(r"<(?P<closes>/?)(?P<name>[A-Za-z_][\w.:-]*)>")
 _OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
 _CONTROL = (
     r"\||/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)>|/?(?:start|end)_of_turn"
@@ -47,14 +50,42 @@ def variables_in(template: str) -> frozenset[str]:
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
-def _cut(text: str, names: Container[str]) -> tuple[str, ...]:
-    """Text and variables alternating; what is none of these names stays text."""
-    pieces, last = [], 0
-    for found in _VARIABLE.finditer(text):
-        if (name := found[1].strip()) in names:
-            pieces += [text[last : found.start()], name]
-            last = found.end()
-    return *pieces, text[last:]
+_MARK = ""
+"""In a template's pieces, the name of what ends the tags of a request; see `tag_code`."""
+
+
+def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
+    """Text and variables alternating; what is none of these names stays text.
+
+    Tags that enclose a variable get the mark; `framed`, a variable that no tags enclose gets tags of its name.
+    """
+    shown = [found for found in _VARIABLE.finditer(text) if found[1].strip() in names]
+    cuts = [(found.start(), found.end(), found[1].strip()) for found in shown]
+    inside: set[int] = set()
+    opened: list[re.Match[str]] = []
+    for tag in _PLAIN_TAG.finditer(text):
+        if not tag["closes"]:
+            opened.append(tag)
+            continue
+        place = next((n for n in reversed(range(len(opened))) if opened[n]["name"] == tag["name"]), None)
+        if place is None:
+            continue
+        begin, opened = opened[place], opened[:place]
+        held = {found.start() for found in shown if begin.end() <= found.start() < tag.start()}
+        if held:
+            inside |= held
+            cuts += [(end, end, _MARK) for end in (begin.end("name"), tag.end("name"))]
+    pieces, last = [""], 0
+    for start, end, name in sorted(cuts):
+        pieces[-1] += text[last:start]
+        if framed and name and start not in inside:
+            pieces[-1] += f"<{name}"
+            pieces += [_MARK, ">", name, f"</{name}", _MARK, ">"]
+        else:
+            pieces += [name, ""]
+        last = end
+    pieces[-1] += text[last:]
+    return tuple(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +104,10 @@ class Prompt:
         """The template with every variable replaced, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
         tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
-        values = [inside(name, inputs[name], tags) if name in inputs else NONE for name in names]
+        code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
+        shown = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
+        shown[_MARK] = f"-{code}"
+        values = [shown.get(name, NONE) for name in names]
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
@@ -137,7 +171,8 @@ def load(name: str, path: Path | None = None) -> Prompt:
 def _worded(own: Wording) -> Prompt:
     """The prompt that a question brings itself."""
     system = part("frame") if own.system is None else own.system
-    return Prompt(own.text, fingerprint(system, own.text), _cut(own.text, own.variables), system)
+    pieces = _cut(own.text, own.variables, framed=True)
+    return Prompt(own.text, fingerprint(system, own.text), pieces, system)
 
 
 @cache
@@ -248,16 +283,27 @@ def clean(text: str, names: frozenset[str] = frozenset()) -> str:
     return _SQUARE.sub("&#91;", text) if "[" in text else text
 
 
-_SECRET = secrets.token_bytes(16)
+_SECRET = secrets.token_bytes(32)
+_secret = ContextVar("secret", default=_SECRET)
+
+
+@contextmanager
+def marked_with(secret: bytes | None) -> Iterator[None]:
+    """Within it, the marks of requests are made with this secret; None = with one of this process."""
+    token = _secret.set(_secret.get() if secret is None else secret)
+    try:
+        yield
+    finally:
+        _secret.reset(token)
 
 
 def tag_code(first: Json) -> str:
-    """What the tags of a request end in, so that no text can know them: four letters and digits.
+    """The mark that the tags of a request end in, so that no text can know them: four letters and digits.
 
-    It is drawn anew in every process and for each text that requests begin with, and not for each request: a provider
-    can then cache what the requests of one query begin with. It is in no key.
+    It is made of the text that requests begin with and of a secret, so that a request is the same whenever it is sent: a
+    provider can then cache what the requests of one query begin with. It is in no key.
     """
-    drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
+    drawn = hashlib.blake2b(json.dumps(first).encode(), key=_secret.get(), digest_size=5).digest()
     return base64.b32encode(drawn).decode().lower()[:4]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
-from math import fsum
+from math import fsum, isfinite
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -329,7 +329,9 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
-    """The grader in a JSON object."""
+    """The grader in a JSON object; TypeError where a number in it is none."""
+    for name in ("weight", "required", "threshold", "expected_relevant_count"):
+        assert row.get(name) is None or isfinite(row[name])
     from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import compress
 from math import fsum
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import some_of
-from germane.errors import InputError, Place
+from germane.errors import GermaneError, InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.gates import Gate, GateResult, Outcome, Verdict, check_gate, decide
@@ -101,7 +101,12 @@ class Report(ReportData):
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
         tables = ReportFolder.open(folder)
-        return cls.build(tables, tables.manifest)
+        with _well_formed(tables.path / "manifest.json"):
+            found = cls.build(tables, tables.manifest)
+            assert isinstance(
+                found.required, list
+            )  # it is read from the manifest now, not when somebody looks
+            return found
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
@@ -109,7 +114,8 @@ class Report(ReportData):
         tables = ReportFolder.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
-        return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
+        with _well_formed(tables.path / "manifest.json"):
+            return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
     def save(self, folder: str | Path, *, force: bool = False) -> Report:
         """Write the report folder; returns the report that stands on it.
@@ -176,6 +182,21 @@ class Report(ReportData):
         return f"<Report {', '.join(means)}>"
 
 
+@contextmanager
+def _well_formed(file: Path) -> Iterator[None]:
+    """InputError where something in a manifest or a document is not of the type or under the name that it should be.
+
+    A report's other files have hashes in its manifest, which has none itself.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        if isinstance(fault, GermaneError):
+            raise
+        problem = f"{file} is damaged: {type(fault).__name__}: {fault}"
+        raise InputError(problem, fix="run the evaluation again") from fault
+
+
 def reports_in(folder: Path) -> list[Path]:
     """The report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
 
@@ -232,7 +253,8 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix=fix, place=place) from None
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
-    return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
+    with _well_formed(path):
+        return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
 
 
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:

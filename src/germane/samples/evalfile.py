@@ -19,6 +19,7 @@ from germane.samples.files import (
     JsonFault,
     Notices,
     Warn,
+    check_place,
     fold,
     nearest,
     parse_strict_json,
@@ -654,6 +655,8 @@ def _case(
         sample = structs.replace(sample, history=history)
     guidelines, files = input_files(asked)
     named = (*(() if alone else file.input_files), *entry.input_files)
+    for name in named:  # the target gets them
+        check_place(folder / name, node.place)
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,

@@ -18,6 +18,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeAlias
@@ -51,10 +52,33 @@ def without_scheme(path: str) -> str:
     return path.removeprefix("file://")
 
 
+_places: ContextVar[tuple[Path, ...] | None] = ContextVar("places", default=None)
+
+
+@contextmanager
+def reading_only(places: Iterable[str | Path]) -> Iterator[None]:
+    """Within it no input outside of these files and folders is read, links resolved."""
+    token = _places.set(tuple(Path(place).resolve() for place in places))
+    try:
+        yield
+    finally:
+        _places.reset(token)
+
+
+def check_place(path: str | Path, named_at: Place | None = None) -> None:
+    """InputError where a file stands outside of what may be read."""
+    places, real = _places.get(), Path(path).resolve()
+    if places is not None and not any(real.is_relative_to(place) for place in places):
+        problem = f"{real} is outside of the repository, and the file that names it is not trusted"
+        raise InputError(problem, fix="copy it into the repository", place=named_at)
+
+
 @contextmanager
 def on_disk(path: str | Path) -> Iterator[str | Path]:
     """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
     packed = str(path).lower().endswith((".parquet.gz", ".parquet.zst"))
+    if str(path) != "-":
+        check_place(path)
     if str(path) != "-" and not packed:
         yield path
         return
@@ -82,6 +106,8 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
     name = shown_name(path)
     try:
         piped = str(path) == "-"
+        if not piped:
+            check_place(path)
         with open(sys.stdin.fileno() if piped else path, "rb", closefd=not piped) as raw:
             stream = _unpacked(raw, name)
             if limited:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, Place
-from germane.samples.files import shown_name
+from germane.samples.files import check_place, shown_name
 from germane.types import Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -42,6 +42,7 @@ def parquet_batches(
         fix = "pip install 'germane[tables]'"
         raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
     try:
+        check_place(path)
         table = polars.scan_parquet(path)
         wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
         yield from table.select(wanted).collect_batches(chunk_size=_BATCH)

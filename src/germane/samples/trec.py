@@ -115,7 +115,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 """The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
 _BETWEEN = {"tsv": "\t", "csv": ","}
-_WHOLE = re.compile(rb"[+-]?\d+")
+_WHOLE = re.compile(rb"[+-]?\d{1,18}")
 
 
 def read_run(
@@ -431,7 +431,7 @@ def _number(value: Any, what: str, place: Place) -> float:
     try:
         if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
             return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     shown = repr(str(value)) if isinstance(value, str) else json.dumps(value)
     fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"

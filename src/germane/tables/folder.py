@@ -479,8 +479,10 @@ def read_manifest(path: Path) -> dict[str, Json]:
 def _of_people(path: Path) -> Iterator[Label]:
     """The labels in a file that people gave."""
     for first, lines in blocks(path, _any_of_people):
-        labels = (load_label(row_in(path, number, line)) for number, line in enumerate(lines, first))
-        yield from filter(by_people, labels)
+        for number, line in enumerate(lines, first):
+            label = load_label(row_in(path, number, line), Place(str(path), number))
+            if by_people(label):
+                yield label
 
 
 def _any_of_people(block: bytes) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from germane.encoding import relevance_items
+from germane.errors import InputError, Place
 from germane.tables.columns import RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
@@ -59,9 +61,37 @@ def dump_label(label: Label) -> dict[str, Json]:
     return {name: getattr(label, name) for name in _FIELDS}
 
 
-def load_label(row: Mapping[str, Json]) -> Label:
-    """The label in a JSON object; TypeError where it is none."""
-    return Label(**{name: value for name, value in row.items() if name in _FIELDS})
+_TEXTS = ("item", "kind", "scale", "who", "at", "queue", "guideline", "reason", "sample", "system")
+_SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+
+
+def load_label(row: Any, place: Place | None = None) -> Label:
+    """The label in a JSON object; InputError where it is none."""
+    if not isinstance(row, Mapping):
+        raise InputError("this label is no object", fix="remove it", place=place)
+    found = {name: value for name, value in row.items() if name in _FIELDS}
+    for name, value in {"item": None, "kind": None, "scale": None, **found}.items():
+        wanted = name in {"item", "kind", "scale"}
+        if name in _TEXTS and not (isinstance(value, str) or (value is None and not wanted)):
+            raise InputError(f"the {name} of this label is no text", fix="write a text", place=place)
+    if not isinstance(found.get("design"), Mapping | None):
+        raise InputError("the design of this label is no object", fix="leave it out", place=place)
+    low, high = scale_ends(found["scale"], place)
+    answer = found.setdefault("answer", None)
+    graded = found["kind"] == "relevance" and answer is not None
+    if graded and not (isinstance(answer, int) and low <= answer <= high):
+        problem = f"the answer of this label is not on the scale {found['scale']}"
+        raise InputError(problem, fix=f"write a number from {low} to {high}", place=place)
+    return Label(**found)
+
+
+def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
+    """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
+    ends = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    if ends is None:
+        problem, fix = f"there is no scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
+        raise InputError(problem, fix=fix, place=place)
+    return int(ends[1]), int(ends[2])
 
 
 class LabelBook:

@@ -1,27 +1,27 @@
-"""A system that is a command: the prompt goes in quoted, the answer comes from its output file or its stdout."""
+"""A system that is a command: the prompt reaches it as a variable, the answer comes from its output file or its stdout."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
+import stat
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Place, TargetError
 from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong
+from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, plain_value
-from germane.targets.target import Target
+from germane.targets.shelltext import argv, check_slots, variables, with_variables
+from germane.targets.target import LARGEST, Target
 from germane.types import Json
 
-_SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
@@ -37,14 +37,26 @@ def _environment(value: Any) -> Json:
     return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
 
-def _with_question(template: str) -> str:
-    if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
-        raise Wrong("is told no question", "put {PROMPT} where the question belongs; it comes quoted")
-    return template
+def _command(value: Any) -> str | tuple[str, ...]:
+    """A text for a shell, or a list: a program and its arguments."""
+    given = plain_value(value)
+    words = [given] if isinstance(given, str) else given
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise Wrong(f"is {say(given)}", "write a command: my-rag {PROMPT}")
+    if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
+        raise Wrong("is told no question", "put {PROMPT} where the question belongs; it is one word")
+    if isinstance(given, str):
+        check_slots(given)
+        return str(given)
+    return tuple(map(str, words))
 
 
 class CliTarget(Target):
     """Runs a command for each query, in `cwd`, for at most `timeout` seconds.
+
+    A text is read by a shell, in which `{PROMPT}` is the quoted variable `"$GERMANE_PROMPT"`; a list is a program and its
+    arguments, in which `{PROMPT}` is the query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}` go in the same way,
+    and `{FILES}` as a word per file (`$GERMANE_FILE_1`).
 
     `cwd` is relative to the targets file's folder; where the files that the command names stand in the eval file's
     folder instead (AgentV starts there), to that one.
@@ -55,10 +67,13 @@ class CliTarget(Target):
     aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
 
     command_template: Annotated[
-        str, Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]), AfterValidator(_with_question)
+        str | tuple[str, ...],
+        Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]),
+        PlainValidator(_command, json_schema_input_type=str | list[str]),
     ]
     cwd: str = ""
     timeout: Positive = 120.0
+    max_mb: Positive = LARGEST
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
@@ -77,19 +92,35 @@ class CliTarget(Target):
         """The command's answer; TargetError with the end of its stderr where it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
-            stdout = await self._run(_filled(self.command_template, case, output))
-            if "{OUTPUT_FILE}" not in self.command_template:
+            stdout = await self._run(case, output)
+            if not any("OUTPUT_FILE" in word for word in self._words):
                 return stdout.strip()
-            if not output.exists():
-                raise TargetError("the command wrote nothing to OUTPUT_FILE")
-            return _read(output)
+            return _answer(self._written(output))
 
-    async def _run(self, command: str) -> str:
-        """The stdout of a command; its whole process group is gone afterwards, whatever happens."""
-        argv = ["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]
+    @property
+    def _words(self) -> Sequence[str]:
+        template = self.command_template
+        return (template,) if isinstance(template, str) else template
+
+    async def _run(self, case: Case, output: Path) -> str:
+        """The stdout of the command; its whole process group is gone afterwards, whatever happens."""
+        sample = case.sample
+        values: dict[str, str | tuple[str, ...]] = {
+            "PROMPT": sample.query,
+            "EVAL_ID": sample.id,
+            "ATTEMPT": str(sample.trial),
+            "FILES": (*case.guideline_files, *case.input_files),
+            "OUTPUT_FILE": str(output),
+        }
         environment = child_environment(_PASSED_ON, self.env)
+        if isinstance(self.command_template, str):
+            shell = ("cmd", "/v:on", "/c") if sys.platform == "win32" else ("sh", "-c")
+            command: tuple[str, ...] = (*shell, with_variables(self.command_template, values))
+            environment |= variables(values)
+        else:
+            command = argv(self.command_template, values)
         try:
-            finished = await run_program(argv, cwd=self._folder, env=environment, seconds=self.timeout)
+            finished = await run_program(command, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:
             raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
         if finished.timed_out:
@@ -98,28 +129,35 @@ class CliTarget(Target):
             raise TargetError(f"the command printed more than {MAX_STDOUT // 1_000_000} MB")
         if finished.code:
             tail = finished.tail(_TAIL) or "its stderr is empty"
-            hint = misplaced(command, self._folder)
+            hint = misplaced(self.command_template, self._folder)
             why = f" ({hint})" if hint else ""
             raise TargetError(f"the command ended with exit code {finished.code}{why}: {tail}")
         return finished.stdout.decode("utf-8", "replace")
 
+    def _written(self, output: Path) -> str:
+        """The text of the output file; TargetError where it is none, or longer than the limit.
 
-def _filled(template: str, case: Case, output: Path) -> str:
-    """The command with every slot filled, each value quoted for the shell; in one pass, so no value is a slot."""
-    sample = case.sample
-    values = {
-        "PROMPT": shlex.quote(sample.query),
-        "EVAL_ID": shlex.quote(sample.id),
-        "ATTEMPT": str(sample.trial),
-        "FILES": " ".join(map(shlex.quote, (*case.guideline_files, *case.input_files))),
-        "OUTPUT_FILE": shlex.quote(str(output)),
-    }
-    return _SLOT.sub(lambda slot: values[slot[1]], template)
+        It is opened as what it is: a link, a pipe or a device, which the command may have put there, is not read.
+        """
+        most = int(self.max_mb * 1_000_000)
+        more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            with open(output, "rb", opener=lambda path, flags: os.open(path, flags | more)) as file:
+                regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                written = file.read(most + 1) if regular else b""
+        except FileNotFoundError:
+            raise TargetError("the command wrote nothing to OUTPUT_FILE") from None
+        except OSError:  # a link, a folder
+            regular, written = False, b""
+        if not regular:
+            raise TargetError("the command made no regular file of OUTPUT_FILE: it must write to that path")
+        if len(written) > most:
+            raise TargetError(f"OUTPUT_FILE is longer than {self.max_mb:g} MB (max_mb sets the limit)")
+        return written.decode("utf-8", "replace")
 
 
-def _read(output: Path) -> Json:
+def _answer(text: str) -> Json:
     """The content of an output file: an object with text, output_messages or output, else its raw text."""
-    text = output.read_text(encoding="utf-8", errors="replace")
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):

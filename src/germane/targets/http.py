@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
+import zlib
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
@@ -16,8 +18,11 @@ from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
-from germane.targets.target import Target
+from germane.targets.target import LARGEST, Target
 from germane.types import Json
+
+if TYPE_CHECKING:
+    import httpx2
 
 _SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -26,6 +31,7 @@ _PAUSE = 0.5
 """Seconds before the second attempt; twice as long before each later one."""
 _LONGEST = 60.0
 """Seconds that Retry-After may ask for."""
+_REDIRECTS = 10
 
 
 def _address(url: str) -> str:
@@ -44,12 +50,13 @@ Pointer = Annotated[str, AfterValidator(_pointer)]
 
 
 class HttpTarget(Target):
-    """Sends a request for each query, and tries again after a time-out, a lost connection, 408, 425, 429 and 5xx.
+    """Sends a request for each query, and again after a lost connection, 408, 425, 429 and 5xx, for at most `timeout` seconds in all.
 
     `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}` and `{{metadata}}` stand in the URL (percent-encoded), the headers and
     the body; a text of the body that is nothing but one of them becomes its JSON value. `answer`, `contexts` and `calls` are
     JSON pointers (RFC 6901) into the response, and `context` maps fields of a context to pointers into each of them. Without
-    any of these the response is read as a sample's answer: {response, contexts}.
+    any of these the response is read as a sample's answer: {response, contexts}. A redirect is followed; not to another
+    origin (scheme, host and port) where `headers` are sent, which may hold keys.
     """
 
     nodes = ("body",)
@@ -71,6 +78,7 @@ class HttpTarget(Target):
     context: Annotated[dict[str, Pointer], plain] = Field(default_factory=dict)
     timeout: Positive = 60.0
     retries: WholeNumber = 2
+    max_mb: Positive = LARGEST
     _client: Any = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -97,34 +105,88 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
+        """The text of the response; TargetError where there is none in time."""
+        failures: list[str] = []
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self._attempts(case, failures)
+        except TimeoutError:
+            before = f"; before that {failures[-1]}" if failures else ""
+            raise TargetError(f"no response within {self.timeout:g} s{before}") from None
+
+    async def _attempts(self, case: Case, failures: list[str]) -> str:
+        """The text of the first response that is one; what failed is added to `failures`."""
         import httpx2
 
         if self._client is None:
-            self._client = httpx2.AsyncClient(timeout=self.timeout, follow_redirects=True)
+            self._client = httpx2.AsyncClient(timeout=None)
         values = _values(case)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = filled(self.url, values, partial(quote, safe=""))
         headers = {name: filled(value, values) for name, value in self.headers.items()}
+        headers = {"accept-encoding": "gzip", **headers}
         body = None if self.body is None else with_variables(self.body, values).json()
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
+        ends = time.monotonic() + self.timeout
         for attempt in range(self.retries + 1):
             pause = _PAUSE * 2**attempt
             try:
-                response = await self._client.request(method, url, headers=headers, **sent)
-            except httpx2.TimeoutException:
-                failure = f"no response within {self.timeout:g} s"
+                request = self._client.build_request(method, url, headers=headers, **sent)
+                response, text = await self._response(request)
             except (httpx2.TransportError, httpx2.InvalidURL) as fault:
-                failure = f"{type(fault).__name__}: {fault}".removesuffix(": ")
+                failures.append(f"{type(fault).__name__}: {fault}".removesuffix(": "))
             else:
                 if response.is_success:
-                    return str(response.text)
-                failure = f"HTTP {response.status_code}: {response.text[:_TAIL].strip() or 'no body'}"
+                    return text
+                failures.append(f"HTTP {response.status_code}: {text[:_TAIL].strip() or 'no body'}")
                 if response.status_code not in _AGAIN:
-                    raise TargetError(failure)
-                pause = _retry_after(response.headers.get("retry-after")) or pause
+                    raise TargetError(failures[-1])
+                pause = min(_retry_after(response.headers.get("retry-after")) or pause, _LONGEST)
             if attempt < self.retries:
-                await asyncio.sleep(min(pause, _LONGEST))
-        raise TargetError(f"{failure} ({self.retries + 1} attempts)")
+                if time.monotonic() + pause >= ends:
+                    why = f"it is not asked again {pause:g} s later, after the timeout of {self.timeout:g} s"
+                    raise TargetError(f"{failures[-1]} ({why})")
+                await asyncio.sleep(pause)
+        raise TargetError(f"{failures[-1]} ({self.retries + 1} attempts)")
+
+    async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
+        """The response at the end of all redirects, and its text."""
+        origin = request.url
+        for _ in range(_REDIRECTS):
+            response = await self._client.send(request, stream=True)
+            try:
+                following = response.next_request
+                if following is None:
+                    return response, await self._text(response)
+            finally:
+                await response.aclose()
+            request = following
+            if self.headers and _origin(request.url) != _origin(origin):
+                problem = f"it redirects to {request.url}, and the headers are for {origin.host} alone"
+                raise TargetError(f"{problem}: write that as the url, or leave them out")
+        raise TargetError(f"more than {_REDIRECTS} redirects")
+
+    async def _text(self, response: httpx2.Response) -> str:
+        """The body, unpacked as it arrives, so that no more than the limit is ever in memory."""
+        most = int(self.max_mb * 1_000_000)
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in {"identity", "gzip", ""}:
+            raise TargetError(f"the body is encoded as {encoding[:20]}, though only gzip was accepted")
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+        body = bytearray()
+        async for part in response.aiter_raw():
+            try:
+                body += part if unpacker is None else unpacker.decompress(part, most + 1 - len(body))
+            except zlib.error as fault:
+                raise TargetError(f"the body is damaged: {fault}") from None
+            if len(body) > most:
+                raise TargetError(f"the body is longer than {self.max_mb:g} MB (max_mb sets the limit)")
+        if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
+            raise TargetError("the body is damaged: it is not one whole gzip stream")
+        try:
+            return body.decode(response.charset_encoding or "utf-8", "replace")
+        except LookupError:
+            return body.decode("utf-8", "replace")
 
     def _found(self, document: Json) -> Json:
         """What the pointers name, as an answer's fields."""
@@ -144,6 +206,10 @@ class HttpTarget(Target):
         if self.calls_at is not None:
             found["calls"] = _at(document, self.calls_at)
         return found
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _values(case: Case) -> dict[str, Json]:

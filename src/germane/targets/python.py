@@ -1,15 +1,21 @@
-"""A system that is a Python function: called in this process, in a thread where it is not async."""
+"""A system that is a Python function: called in this process, in threads that do not keep the process from ending."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import importlib
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -18,6 +24,9 @@ from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
+
+_ENDING = 1.0
+"""Seconds that an event loop has to end."""
 
 
 def _module_and_name(function: str) -> str:
@@ -45,6 +54,7 @@ class PythonTarget(Target):
     arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
     timeout: Positive | None = None
     _called: Callable[..., Any] = PrivateAttr()
+    _loop: _Loop | None = PrivateAttr(default=None)
 
     def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Import the function."""
@@ -62,22 +72,122 @@ class PythonTarget(Target):
     async def ask(self, case: Case) -> Any:
         """The function's answer; TargetError with type and message of what it raised."""
         try:
-            return await asyncio.wait_for(self._call(case), self.timeout)
+            async with asyncio.timeout(self.timeout) as deadline:
+                return await self._call(case)
         except GermaneError:
             raise
-        except TimeoutError:
-            if self.timeout is None:
-                raise TargetError("TimeoutError") from None
-            raise TargetError(f"the function took more than {self.timeout:g} s") from None
         except (Exception, SystemExit) as error:
+            if isinstance(error, TimeoutError) and deadline.expired():
+                raise TargetError(f"the function took more than {self.timeout:g} s") from None
             raise TargetError(f"{type(error).__name__}: {error}".strip().removesuffix(":")) from error
 
     async def _call(self, case: Case) -> Any:
-        given = _first_argument(self._called, case)
-        if inspect.iscoroutinefunction(self._called):
-            return await self._called(given, **self.arguments)
-        result = await asyncio.to_thread(self._called, given, **self.arguments)
-        return await result if inspect.isawaitable(result) else result
+        called = partial(self._called, _first_argument(self._called, case), **self.arguments)
+        at_once = inspect.iscoroutinefunction(self._called)
+        result = called() if at_once else await asyncio.wrap_future(_Call.start_with(called))
+        if not inspect.isawaitable(result):
+            return result
+        self._loop = self._loop or _Loop()
+        return await asyncio.wrap_future(self._loop.run(result))
+
+    async def close(self) -> None:
+        """Stop the event loop of asynchronous functions."""
+        if self._loop is not None:
+            self._loop.stop()
+            self._loop = None
+
+
+class _Call(threading.Thread):
+    """A thread that calls a function. No process waits for it to end."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(name="germane target", daemon=True)
+        self.future: Future[Any] = Future()
+        self._call, self._context = call, contextvars.copy_context()
+
+    @classmethod
+    def start_with(cls, call: Callable[[], Any]) -> Future[Any]:
+        """The call's result, once it has one."""
+        thread = cls(call)
+        thread.start()
+        return thread.future
+
+    def run(self) -> None:
+        """Call it; nobody may want the result any more."""
+        self.future.set_running_or_notify_cancel()
+        try:
+            result = self._context.run(self._call)
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the sample's error
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
+class _Loop:
+    """An event loop in a thread of its own: one function that blocks it holds up neither ours nor a time-out."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = _Call(self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def run(self, result: Awaitable[Any]) -> Future[Any]:
+        """The result of a coroutine or another awaitable, awaited there."""
+
+        async def awaited() -> Any:
+            try:
+                return await result
+            except (SystemExit, KeyboardInterrupt) as error:  # they would end the loop
+                raise TargetError(f"{type(error).__name__}: {error}") from error
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+
+    def stop(self) -> None:
+        """End it, if it can be: a function that blocks it goes on until the process ends."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_ENDING)
+
+
+class _LatePrints:
+    """The stream behind stdout, but for threads of targets that were given up: theirs is stderr."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write to the one or the other."""
+        return (sys.stderr if isinstance(threading.current_thread(), _Call) else self._stream).write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def prints_to_stderr() -> Iterator[None]:
+    """Within it, what this process and those that it starts print goes to stderr; afterwards what late threads print does.
+
+    Stdout holds the evaluation's own data.
+    """
+    stream = sys.stdout
+    stream.flush()
+    kept = None
+    with suppress(OSError):  # there is none of the two
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+        if any(isinstance(thread, _Call) for thread in threading.enumerate()):
+            sys.stdout = _LatePrints(stream)
 
 
 _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")

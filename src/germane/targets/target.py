@@ -18,6 +18,9 @@ from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel
 from germane.types import Call, Context, FrozenDict, Json, Message, Sample
 
+LARGEST = 16.0
+"""Megabytes that an answer may have: what a live target sends or writes, unpacked."""
+
 
 class Models(YamlModel):
     """The models inside a system, as its targets file names them: what its answers can be grouped by."""

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Install the wheel where other tools are: beside deepeval and beside ragas, each in an empty environment, and with the
+# lowest versions that pyproject.toml allows. Called by .ci/run; needs an index, and takes some hundred megabytes.
+set -eu
+unset PYTHONPATH VIRTUAL_ENV PIP_USER PIP_TARGET 2>/dev/null || :
+
+cd "$(dirname "$0")/.."
+repo=$(pwd -P)
+away=$(mktemp -d)
+trap 'rm -rf "$away"' EXIT
+"$repo/.venv/bin/python" -I -m build --no-isolation --wheel --outdir "$away/dist" "$repo" >"$away/build.log" 2>&1 ||
+  { cat "$away/build.log" >&2; exit 1; }
+wheel=$(echo "$away"/dist/*.whl)
+cd "$away"
+
+installed() { # installed NAME WORD...: an environment with the wheel and what the words name
+  name=$1 && shift
+  if command -v "${UV:-uv}" >/dev/null; then
+    "${UV:-uv}" venv --quiet --python "$repo/.venv/bin/python" "$name"
+    "${UV:-uv}" pip install --quiet --python "$name/bin/python" "$wheel" "$@"
+    "${UV:-uv}" pip check --quiet --python "$name/bin/python"
+  else
+    "$repo/.venv/bin/python" -I -m venv "$name"
+    "$name/bin/python" -I -m pip install --quiet --quiet "$wheel" "$@"
+    "$name/bin/python" -I -m pip check
+  fi
+}
+
+works() { # works NAME: the example runs there
+  "$1/bin/germane" init "example-$1" >/dev/null
+  "$1/bin/germane" run "example-$1/evals/retrieval-set.yaml" --ledger "$1.sqlite" -o "$1.html" >/dev/null
+  echo "germane works beside $1"
+}
+
+# Both write to the home directory, or ask a host how they are used, unless they are told not to.
+export HOME="$away" DEEPEVAL_TELEMETRY_OPT_OUT=YES RAGAS_DO_NOT_TRACK=true
+
+installed deepeval 'deepeval>=4'
+deepeval/bin/python -I -c 'import germane, deepeval, germane.integrations.deepeval'
+works deepeval
+
+# ragas 0.4 imports what langchain-community 0.4 left out, and does not say so.
+installed ragas 'ragas>=0.4' 'langchain-community<0.4'
+ragas/bin/python -I -c 'import germane, ragas, germane.integrations.ragas'
+works ragas
+
+"$repo/.venv/bin/python" -I - "$repo/pyproject.toml" >lowest.txt <<'PYTHON'
+import re, sys, tomllib
+with open(sys.argv[1], "rb") as file:
+    for wanted in tomllib.load(file)["project"]["dependencies"]:
+        print(re.sub(r">=([^,]+).*", r"==\1", wanted))
+PYTHON
+installed lowest --requirement lowest.txt
+works lowest

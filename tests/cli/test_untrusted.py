@@ -1,0 +1,105 @@
+"""What an eval file that is not trusted may read: nothing outside of its repository."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.server import ModelServer
+from tests.cli.conftest import Cli, write_jsonl
+
+ASKED = "cases: [{{id: a, query: q, response: r, contexts: [c], evaluators: [{{type: llm_judge, {}}}]}}]"
+MEASURED = "measures: [context_precision]\n{}"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with links out of it, beside a secret."""
+    (tmp_path / "secret.md").write_text("sk-secret")
+    write_jsonl(tmp_path / "secret.jsonl", {"id": "s", "query": "sk-secret", "contexts": ["sk-secret"]})
+    (tmp_path / "secret.yaml").write_text("assertions: [{type: contains, value: sk-secret}]\n")
+    evals = tmp_path / "repo" / "evals"
+    (evals / "data").mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    (evals / "link.md").symlink_to(tmp_path / "secret.md")
+    (evals / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (evals / "data" / "x.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (evals / "folder").symlink_to(tmp_path)
+    recorded = "targets: [{name: r, provider: recorded, path: ../secret.jsonl}]\n"
+    (tmp_path / "repo" / "targets.yaml").write_text(recorded)
+    return tmp_path / "repo"
+
+
+REACHES = [
+    ASKED.format("prompt: 'file://OUT/secret.md'"),
+    ASKED.format("prompt: ../../secret.md"),
+    ASKED.format("prompt: link.md"),
+    ASKED.format("prompt: folder/secret.md"),
+    MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: ../../secret.md}]}]}]"),
+    MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: OUT/secret.md}]}]}]"),
+    MEASURED.format("cases: [{query: q, contexts: [c], expected_output: [{role: user, content: [{type: file, value: link.md}]}]}]"),
+    MEASURED.format("cases: [{query: q, contexts: [c], input_files: [../../secret.md]}]"),
+    MEASURED.format("input: [{role: user, content: [{type: file, value: link.md}]}]\ncases: [{query: q, contexts: [c]}]"),
+    MEASURED.format("data: ../../secret.jsonl"),
+    MEASURED.format("data: file://OUT/secret.jsonl"),
+    MEASURED.format("data: link.jsonl"),
+    MEASURED.format("data: data"),
+    MEASURED.format("samples: [file://OUT/secret.jsonl]"),
+    MEASURED.format("cases: ../../secret.jsonl"),
+    MEASURED.format("cases: [file://folder/secret*.jsonl]"),
+    MEASURED.format("target: r\ncases: [{id: s, query: q}]"),
+    MEASURED.format("target: r\ntargets: folder/repo/evals/../targets.yaml\ncases: [{id: s, query: q}]"),
+    "assertions: [{include: ../../secret.yaml}]\ncases: [{query: q, response: r}]",
+    "assertions: [{type: composite, assertions: [{include: folder/secret.yaml}]}]\ncases: [{query: q, response: r}]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", REACHES)
+@pytest.mark.parametrize("dry", [False, True])
+def test_nothing_outside_of_the_repository_is_read(
+    inside: Cli, repository: Path, written: str, *, dry: bool
+) -> None:
+    """Not by an absolute path, by `..`, nor through links: nobody is asked."""
+    (repository / "evals" / "e.yaml").write_text(written.replace("OUT", str(repository.parent)))
+    with ModelServer() as server:
+        words = ("evals/e.yaml", "--judge", "openai:m", "--base-url", server.url, *["--dry-run"] * dry)
+        ran = inside("run", *words, "--untrusted", cwd=repository, env={"OPENAI_API_KEY": "k"})
+        assert ran.code == 2, ran.err
+        assert "outside of the repository" in ran.err
+        assert "sk-secret" not in ran.out + ran.err
+        assert not server.asked
+
+
+def test_what_is_inside_or_named_by_the_user_is_read(inside: Cli, repository: Path) -> None:
+    """Files above the eval file in the repository; a path of the command line, wherever it is."""
+    write_jsonl(repository / "in.jsonl", {"query": "q", "contexts": ["c"]})
+    (repository / "prompt.md").write_text("Is {{output}} good?")
+    (repository / "evals" / "e.yaml").write_text(
+        f"{MEASURED.format('data: ../in.jsonl')}\n{ASKED.format('prompt: ../prompt.md')}"
+    )
+    with ModelServer() as server:
+        judge = ("--judge", "openai:m", "--base-url", server.url, "--untrusted", "--limit", "2")
+        env = {"OPENAI_API_KEY": "k"}
+        assert inside("run", "evals/e.yaml", *judge, cwd=repository, env=env).code in {0, 3}
+        assert len(server.asked) > 1
+    words = ("-m", "context_precision", "--judge", "lexical", "--untrusted")
+    assert inside("run", "../secret.jsonl", *words, cwd=repository).code == 0
+    assert inside("run", "evals/link.jsonl", *words, cwd=repository).code == 0
+
+
+def test_without_a_repository_the_folder_is_the_limit(inside: Cli, repository: Path) -> None:
+    """What stands above the eval file is then outside."""
+    (repository / ".git").rmdir()
+    write_jsonl(repository / "in.jsonl", {"query": "q", "contexts": ["c"]})
+    (repository / "evals" / "e.yaml").write_text(MEASURED.format("data: ../in.jsonl"))
+    words = ("run", "evals/e.yaml", "--judge", "lexical")
+    assert inside(*words, "--untrusted", cwd=repository).code == 2
+    assert inside(*words, cwd=repository).code == 0
+
+
+def test_a_continued_report_names_no_path_outside(inside: Cli, repository: Path) -> None:
+    """Its manifest is a file like others: a path that is to be trusted is named."""
+    words = ("-m", "context_precision", "--judge", "lexical", "-o", "r", "--untrusted")
+    assert inside("run", "../secret.jsonl", *words, cwd=repository).code == 0
+    again = ("run", "--resume", "r", "--untrusted")
+    assert "outside of the repository" in inside(*again, cwd=repository).err
+    assert inside(*again[:1], "../secret.jsonl", *again[1:], cwd=repository).code == 0
