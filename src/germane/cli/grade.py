@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -48,20 +47,24 @@ def grade(
     from germane.ledger.store import SQLiteLedger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
-    from germane.samples.files import Notices
+    from germane.samples.files import JsonFault, Notices, decode
 
+    text = ""
     try:
-        document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
-    except ValueError as error:
-        problem = f"stdin is not one JSON document: {error}"
-        raise InputError(problem, fix='send {"question": ..., ...}') from None
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        document = decode(text)
+    except UnicodeDecodeError:
+        raise InputError("stdin is not UTF-8", fix="send one JSON document in UTF-8") from None
+    except JsonFault as fault:
+        fault.problem = f"stdin is not one JSON document: {fault.problem}"
+        raise fault.error("-", text) from None
     whole = document if isinstance(document, dict) else {}
     given = dict(parameters(option, "--option", "threshold=2000"))
     warn = Notices(lambda notice: say(f"warning: {notice}"))
     grader = grading.grader_named(measure, whole, given, warn)
     options = grading.options_of(whole, given, None if grader else warn)
     chosen = None if grader else named(measure)
-    sample = grading.document_sample(document, options)
+    sample, note = grading.document_sample(document, options)
     unknown = sample.contexts is None and sample.calls is None
     if chosen is not None and unknown and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that holds them"
@@ -96,4 +99,7 @@ def grade(
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)
+    if note:
+        say(f"note: {note}")
+        result.result["details"] = {**result.result["details"], "contexts_from": note}
     print_document(result.result)

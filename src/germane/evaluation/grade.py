@@ -88,8 +88,11 @@ def options_of(
     return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
 
 
-def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> Sample:
-    """The sample in a code-judge document or a sample line; InputError where it is neither."""
+def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> tuple[Sample, str | None]:
+    """The sample in a code-judge document or a sample line, and a note on how its contexts were found.
+
+    InputError where it is neither.
+    """
     if not isinstance(document, Mapping):
         raise InputError(
             "stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}'
@@ -101,9 +104,9 @@ def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) 
         row["contexts"] = options.contexts
     sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
-        return sample
+        return sample, None
     found = find_contexts(sample, contexts_from=options.contexts_from)
-    return replace(sample, contexts=found.contexts, calls=found.calls)
+    return replace(sample, contexts=found.contexts, calls=found.calls), found.note
 
 
 def _read(row: Mapping[str, Json]) -> Sample:

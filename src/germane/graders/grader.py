@@ -135,6 +135,10 @@ class GraderResult:
         return found if self.status == "ok" else {**found, "status": self.status, "why": self.why}
 
 
+_NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
+"""Verdicts as AgentV negates them."""
+
+
 class CaseGrader(YamlModel, ABC):
     """What every grader has in common: its reported name, its weight, and what a case must reach.
 
@@ -143,9 +147,10 @@ class CaseGrader(YamlModel, ABC):
         weight: Its weight in the mean of the case's graders.
         required: True (the score must reach `min_score`, or 0.8), or the least score itself: a gate on the case.
         min_score: The score from which the verdict is `pass`; None is 0.8.
-        negate: Whether the score is turned round (1 - score), and hits with misses.
+        negate: Whether the score becomes 1 - score and hits change places with misses; the verdict follows from the new
+            score.
         compatibility: "agentv" gives the values of AgentV 2.1 (January 2026) where they differ from germane's: data that
-            is missing, a judge or a script that fails then score 0.
+            is missing, a judge or a script that fails then score 0, and `negate` turns pass into fail and fail into pass.
 
     Raises:
         InputError: A parameter cannot be used.
@@ -237,7 +242,8 @@ class CaseGrader(YamlModel, ABC):
             return found
         score, verdict = found.score, found.verdict
         if self.negate:
-            score, verdict = 1 - score, verdict and ("fail" if verdict == "pass" else "pass")
+            verdict = _NEGATED[verdict or self.verdict(score)] if self.agentv else None
+            score = 1 - score
             found = replace(found, score=score, hits=found.misses, misses=found.hits)
         return replace(found, verdict=verdict or self.verdict(score))
 

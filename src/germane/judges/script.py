@@ -20,7 +20,8 @@ from germane.judges.judge import LocalJudge, Reply
 from germane.judges.loopback import AskJudge, Loopback
 from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
 from germane.questions import AnyQuestion
-from germane.questions.script import Script
+from germane.questions.script import InvalidValue, Script
+from germane.samples.files import JsonFault, locate
 from germane.types import FrozenDict, Json
 
 __all__ = ["ScriptJudge"]
@@ -91,17 +92,33 @@ def _reply(question: AnyScript, finished: Finished) -> Reply:
         return _failed(question, why, "stdout is too long", finished)
     if finished.code:
         return _failed(question, *_exited(question, finished.code, stderr), finished)
+    text = ""
     try:
-        payload = question.printed(finished.stdout)
+        text = finished.stdout.decode("utf-8-sig")
+        payload = question.printed(text)
         question.read(payload)
     except (ValueError, RecursionError, AnswerError) as fault:
         if question.agentv:
             return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))
-        shown = finished.stdout.decode("utf-8", "replace").strip()[:200]
-        why = f"`{command}` printed not one JSON document: {shown!r}"
-        why = f"`{command}`: {fault}" if isinstance(fault, AnswerError) else why
+        why = f"`{command}`: {_unreadable(fault, text)}"
         return Reply(error=f"{why}; its stderr ends: {stderr}" if stderr else why, ms=finished.ms)
     return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
+
+
+def _unreadable(fault: Exception, text: str) -> str:
+    """Why what a program printed cannot be used, with the line of its stdout that is at fault."""
+    if isinstance(fault, UnicodeDecodeError):
+        return "its stdout is not UTF-8"
+    offset: int | None = None
+    problem = str(fault)
+    if isinstance(fault, JsonFault):
+        problem, offset = f"it printed not one JSON document: {fault}", fault.offset
+    elif isinstance(fault, InvalidValue):
+        offset = locate(text, fault.path)
+    if offset is None:
+        return problem
+    line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
+    return f"{problem}, in line {text.count(chr(10), 0, offset) + 1}: {line[:200]}"
 
 
 def _exited(question: AnyScript, code: int, stderr: str) -> tuple[str, str]:

@@ -163,9 +163,7 @@ _WORD = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scra
 _OPENS = rf"<{_WORD}>|\[think(?:ing)?\]|◁{_WORD}▷|<\|(?:start|begin)(?:_of)?_{_WORD}\|>"
 _ENDS = rf"</{_WORD}>|\[/think(?:ing)?\]|◁/{_WORD}▷|<\|end(?:_of)?_{_WORD}\|>"
 _CHANNEL = r"<\|?channel\|?>\s*(?:analysis|commentary|thought)\b"
-_MARK = re.compile(
-    rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{", re.IGNORECASE
-)
+_MARK = re.compile(rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{", re.IGNORECASE)
 """Where a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
 _END = re.compile(_ENDS, re.IGNORECASE)
 _TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
@@ -231,7 +229,9 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
     if before.endswith(("[", ",", "(", '"', "'")):
         raise AnswerError("the JSON object is part of something longer; answer with the object alone")
     if len(before) > LEAD_IN:
-        raise AnswerError(f"before the JSON object stand {len(before)} characters; answer with the object alone")
+        raise AnswerError(
+            f"before the JSON object stand {len(before)} characters; answer with the object alone"
+        )
     return value
 
 
