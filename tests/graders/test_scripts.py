@@ -286,6 +286,47 @@ def test_the_exit_without_output_of_json_is_reported_as_json_would_be() -> None:
     assert json.loads(json.dumps(found.as_json()))["status"] == "error"
 
 
+def test_what_a_failing_script_printed_is_shown() -> None:
+    """Its reasoning and its misses may stand on stdout, as well as after a time-out."""
+    printed = '{"score": 0, "misses": ["no judge"], "reasoning": "the key is missing"}'
+    found = shell(f"echo '{printed}'; echo oops >&2; exit 1")
+    assert found.score is None
+    assert f"ended with exit code 1; its stderr ends: oops; its stdout ends: {printed}" in str(found.why)
+    slow = python("import time; print('so far so good', flush=True); time.sleep(60)", timeout=1.0)
+    assert "its stdout ends: so far so good" in str(slow.why)
+    assert "it printed nothing" in str(shell("exit 1").why)
+
+
+def test_a_key_that_is_set_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the script names it, on stderr or stdout; other capitals are no key."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for to in ("&2", "&1"):
+        why = str(shell(f"echo 'OPENAI_API_KEY is missing' >{to}; exit 1").why)
+        assert "OPENAI_API_KEY is not set here: set it; write `env: [OPENAI_API_KEY]`" in why
+    assert "write `env: [MY_TOKEN]`" in str(shell("echo 'no MY_TOKEN given'").why)
+    assert "env:" not in str(shell("echo MAX_RETRIES reached >&2; exit 1").why)
+
+
+def test_a_command_finds_the_programs_beside_this_python(tmp_path: Path) -> None:
+    """A login shell sets PATH anew, and yet `germane` of a virtual environment runs."""
+    program = Path(sys.executable).with_name("germane")
+    assert program.exists()
+    found = shell("""command -v germane >&2; germane --version >&2; echo '{"score": 1}'""")
+    assert found.score == 1, found.why
+    code = 'import json,os; print(json.dumps({"score": 1, "details": {"path": os.environ["PATH"]}}))'
+    listed = shell(f"{sys.executable} -c '{code}'")
+    assert str(program.parent) in told(listed)["path"].split(":")
+
+
+def test_a_command_keeps_the_path_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands on PATH here goes before what a login shell adds."""
+    tool = tmp_path / "mytool"
+    tool.write_text("#!/bin/sh\necho '{\"score\": 0.25}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert shell("mytool").score == 0.25
+
+
 def test_a_key_that_was_not_passed_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that complains of a variable which is set here, and which it did not get, is told of `env:`."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret")

@@ -193,6 +193,7 @@ class TextCompletion(Question[str]):
     """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
 
     kind: ClassVar[str] = "completion"
+    free_text: ClassVar[bool] = True
     judges: ClassVar[tuple[str, ...]] = ("text",)
     beside: ClassVar[tuple[str, ...]] = ("system",)
     Payload: ClassVar[type[PayloadModel]] = CompletionPayload
