@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, ClassVar
 
 import pytest
@@ -27,7 +28,7 @@ from germane.graders import (
     ToolTrajectory,
 )
 from germane.graders.field_accuracy import date_in
-from germane.graders.grader import DirectGrader
+from germane.graders.grader import DirectGrader, Verdict
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance
@@ -355,12 +356,53 @@ def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("pattern", "text", "flags", "matches"),
+    [
+        ("end$", "the end", "", True),
+        ("end$", "the end\n", "", False),
+        ("^end$", "the\nend\n", "m", True),
+        ("end$", "the end\r\nmore", "m", True),
+        ("end$", "the end more", "m", False),
+        ("(?im)^END$", "the\nend\n", "", True),
+        (r"\$5$", "it costs $5", "", True),
+        ("[$€]5", "it costs $5", "", True),
+        ("[^]$]5$", "a5\n", "", False),
+        ("(end|$)x?$", "the END", "i", True),
+    ],
+)
+def test_the_dollar_is_the_end_as_in_javascript(pattern: str, text: str, flags: str, matches: bool) -> None:
+    """Not before a last line break; in a class or after a backslash it is a character."""
+    grader = TextAssertion(test="regex", value=(pattern,), flags=flags)
+    assert graded(grader, case(text)).score == matches
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa)+$", r"^(\w+\s?)*$", "(.*)*x{3}b"])
+def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that would never end is an error of that score, which names the pattern; or it ends at once."""
+    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    began = time.monotonic()
+    found = graded(TextAssertion(test="regex", value=(pattern,), flags="i"), case(f"{'a' * 5000}!"))
+    assert time.monotonic() - began < 5
+    if found.score is None:
+        assert found.why == f"the regular expression /{pattern}/i was stopped after 0.05 s on this answer"
+    assert (found.status == "error") == (found.score is None)
+
+
+def test_a_pattern_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negated or not: nobody knows whether it would have matched."""
+    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    for negate in (False, True):
+        grader = TextAssertion(test="regex", value=("(a|aa)+$",), negate=negate)
+        assert graded(grader, case(f"{'a' * 60}!")).status == "error"
+
+
+@pytest.mark.parametrize(
     ("score", "verdict", "agentv"),
     [(1.0, "fail", "fail"), (0.9, "fail", "pass"), (0.5, "fail", "pass"), (0.7, "fail", "borderline")],
 )
 def test_negate_turns_the_score_round(score: float, verdict: str, agentv: str) -> None:
     """The verdict follows from the new score; AgentV turns the verdict round as well, whatever the score."""
-    said = "fail" if score == 0.9 else None  # a grader may have failed it for another reason
+    said: Verdict | None = "fail" if score == 0.9 else None  # a grader may have failed it for another reason
     result = GraderResult(score=score, verdict=said, hits=("h",), misses=("m",))
     ours = graded(Given(name="g", result=result, negate=True), case())
     theirs = graded(Given(name="g", result=result, negate=True, compatibility="agentv"), case())

@@ -81,14 +81,14 @@ class ScriptJudge(LocalJudge):
             )
         except OSError as fault:
             theirs = str(fault.strerror or fault)
-            why = f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {theirs}"
+            why = f"could not start `{question.command_line}` in {question.cwd}: {theirs}"
             return _failed(question, why, theirs)
         return _reply(question, finished)
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
     """What a program that has ended says, or what was wrong with it."""
-    command = shlex.join(question.argv)
+    command = question.command_line
     if finished.timed_out:
         why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
         return _failed(question, why, f"timed out after {question.timeout:g} s", finished)
@@ -143,7 +143,7 @@ def _exited(question: AnyScript, finished: Finished) -> tuple[str, str]:
     hint = misplaced(question.command, question.cwd)
     if hint is None and finished.code == 127:
         hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
-    why = f"`{shlex.join(question.argv)}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}"
+    why = f"`{question.command_line}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}"
     theirs = f"Code evaluator exited with code {finished.code}"
     stderr = finished.tail(TAIL)
     kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr

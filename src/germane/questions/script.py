@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
@@ -65,6 +66,11 @@ class Script(Question[A], Generic[A]):
     def argv(self) -> tuple[str, ...]:
         """The program and its arguments."""
         return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
+
+    @property
+    def command_line(self) -> str:
+        """The command as its author wrote it."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
     def inputs(self) -> dict[str, Json]:
         """Command, place and document."""
