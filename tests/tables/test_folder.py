@@ -167,7 +167,7 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
         ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* read it with germane 0.1.0"),
         ({"judge": None}, "format None; .* run the evaluation again"),
         ({"schema_version": 99}, "format 99; .* update germane"),
-        ([1], "is damaged: it is no JSON object"),
+        ([1], "a manifest is one JSON object"),
     ],
 )
 def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:
@@ -186,7 +186,7 @@ def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
 
 def test_parts_are_written_as_one(tmp_path: Path) -> None:
     """A judgement of two parts is written once, and each sample keeps its graders, whatever the parts."""
-    graders = [[{"name": name}] for name in ("RR", "AP")]
+    graders = [[{"measure": name, "name": name}] for name in ("RR", "AP")]
     parts = [
         Part(
             samples=[Sample(id=f"q{number}", query="q")],

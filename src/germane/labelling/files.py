@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from germane.clean import cell
-from germane.encoding import decode, encode, now
+from germane.encoding import encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
-from germane.samples.files import numbered_lines
+from germane.samples.files import JsonFault, decode, read_lines, table_rows
 from germane.samples.trec import read_qrels
 from germane.tables.labels import Label, LabelBook, dump_label, load_label, passage_of, relevance_item
 from germane.types import Context, Json, Sample
@@ -71,7 +72,10 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
                 "probability"
             )
             kept = {} if drawn else {"queue": "import", "design": None}
-            labels = [load_label({**row, **said, **kept, "kind": kinds[item]})]
+            try:
+                labels = [load_label({**row, **said, **kept, "kind": kinds[item]})]
+            except TypeError as fault:
+                raise InputError(f"this row is not a label: {fault}", fix="mend it", place=place) from None
         else:
             labels = []
         found += labels
@@ -169,11 +173,13 @@ def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
         raise InputError("this row has no usable answer", fix=fix, place=place)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
-    low, high = map(int, scale.split("-")) if scale.count("-") == 1 else (0, 3)
+    ends = re.fullmatch(r"([0-9]{1,15})-([0-9]{1,15})", scale)
+    if scale not in {"", "graded"} and not ends:
+        raise InputError(f"the scale is {scale[:40]!r}", fix="write graded, binary or 0-4", place=place)
+    low, high = map(int, ends.groups()) if ends else (0, 3)
     if not low <= value <= high:
-        raise InputError(
-            f"the grade {value} is not on the scale {low}-{high}", fix="name its scale: 0-4", place=place
-        )
+        problem = f"the grade {str(value)[:40]} is not on the scale {low}-{high}"
+        raise InputError(problem, fix="name its scale: 0-4", place=place)
     return value, scale or "graded"
 
 
@@ -181,7 +187,7 @@ def _value(given: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
     if isinstance(given, str):
         text = given.strip().casefold()
-        return _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() else None
+        return _YES_NO[text] if text in _YES_NO else int(text[:16]) if text.isdecimal() else None
     return given if isinstance(given, int) else None
 
 
@@ -190,19 +196,21 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
     if path.suffix.lower() == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            for number, cells in enumerate(csv.DictReader(lines), 2):
-                yield number, {name: value for name, value in cells.items() if name and value}
+        rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
+        _, names = next(rows, (1, []))
+        for number, cells in rows:
+            yield number, {name: value for name, value in zip(names, cells, strict=False) if name and value}
     elif path.suffix.lower() == ".jsonl":
-        with path.open("rb") as file:
-            for number, line in numbered_lines(file):
-                try:
-                    row = decode(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict):
-                    raise InputError("this line is no JSON object", place=Place(str(path), number))
-                yield number, row
+        for number, line in read_lines(path):
+            if not line.strip():
+                continue
+            try:
+                row = decode(line)
+            except JsonFault as fault:
+                raise fault.error(path, line, number) from None
+            if not isinstance(row, dict):
+                raise InputError("this line is not a JSON object", place=Place(str(path), number))
+            yield number, row
     else:
         yield from _qrels_rows(path)
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from types import NoneType
 from typing import Any, Literal
 
 from germane.encoding import digest, encode
@@ -61,9 +62,30 @@ def dump_label(label: Label) -> dict[str, Json]:
     return {name: getattr(label, name) for name in _FIELDS}
 
 
+_TEXT = (str, NoneType)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "item": (str,), "kind": (str,), "scale": (str,), "who": _TEXT, "at": _TEXT, "queue": (str,), "blind": (bool,),
+    "design": (Mapping, NoneType), "guideline": _TEXT, "reason": _TEXT, "sample": (str,), "system": (str,),
+    "call": (int, NoneType), "rank": (int, NoneType),
+}  # fmt: skip
+LARGEST = 2**53
+"""The largest grade: beyond it a number of a data frame is another."""
+
+
 def load_label(row: Mapping[str, Json]) -> Label:
-    """The label in a JSON object; TypeError where it is none."""
-    return Label(**{name: value for name, value in row.items() if name in _FIELDS})
+    """The label in a JSON object; TypeError says what is wrong with it."""
+    if not isinstance(row, Mapping):
+        raise TypeError("it is not a JSON object")
+    given = {name: value for name, value in row.items() if name in _FIELDS}
+    for name in ("item", "kind", "answer", "scale"):
+        if name not in given:
+            raise TypeError(f"it has no {name}")
+    for name, types in _TYPES.items():
+        if name in given and not isinstance(given[name], types):
+            raise TypeError(f"{name} is {str(given[name])[:40]!r}")
+    if isinstance(answer := given["answer"], int | float) and not abs(answer) <= LARGEST:
+        raise TypeError(f"answer is {str(answer)[:20]}..., more than {LARGEST}")
+    return Label(**given)
 
 
 class LabelBook:
