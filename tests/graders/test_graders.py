@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from germane.errors import InputError
@@ -417,6 +418,43 @@ def test_negate_passes_what_scored_little() -> None:
     assert graded(Given(name="g", result=result, negate=True), case()).verdict == "pass"
     agentv = Given(name="g", result=result, negate=True, compatibility="agentv")
     assert graded(agentv, case()).verdict == "fail"
+
+
+class Own(DirectGrader):
+    """A grader of the user's own, whose check returns what it likes."""
+
+    type: ClassVar[str] = "own"
+    returns: Any = None
+
+    def check(self, _: Case) -> Any:
+        return self.returns
+
+
+@pytest.mark.parametrize(
+    ("returned", "score", "verdict"),
+    [
+        (True, 1.0, "pass"),
+        (False, 0.0, "fail"),
+        (1, 1.0, "pass"),
+        (0.7, 0.7, "borderline"),
+        (np.float64(0.5), 0.5, "fail"),
+        (np.bool_(True), 1.0, "pass"),
+        (GraderResult(score=0.9, verdict="fail"), 0.9, "fail"),
+    ],
+)
+def test_a_check_returns_a_bool_a_number_or_a_result(returned: Any, score: float, verdict: str) -> None:
+    """Each is a score with a verdict; `negate` and a composite take it as any other."""
+    found = graded(Own(returns=returned), case())
+    assert (found.score, found.verdict) == (score, verdict)
+    assert graded(Composite(graders=(Own(returns=returned),)), case()).score == score
+
+
+@pytest.mark.parametrize("returned", [None, 2, -0.1, "yes", float("nan"), [1], 10**400])
+def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
+    """Of that score; it says what a check may return."""
+    found = graded(Own(returns=returned), case())
+    assert (found.score, found.status) == (None, "error")
+    assert "check of own must return true or false, a number from 0 to 1 or a GraderResult" in str(found.why)
 
 
 class TestComposite:

@@ -64,7 +64,8 @@ def grade(
     grader = grading.grader_named(measure, whole, given, warn)
     options = grading.options_of(whole, given, None if grader else warn)
     chosen = None if grader else named(measure)
-    sample, note = grading.document_sample(document, options)
+    notes = list[str]()
+    sample = grading.document_sample(document, options, notes.append)
     unknown = sample.contexts is None and sample.calls is None
     if chosen is not None and unknown and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that holds them"
@@ -99,7 +100,7 @@ def grade(
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)
-    if note:
+    for note in notes:
         say(f"note: {note}")
         result.result["details"] = {**result.result["details"], "contexts_from": note}
     print_document(result.result)

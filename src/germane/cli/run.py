@@ -108,6 +108,9 @@ def run(
     retry_errors: bool = Option(
         False, "--retry-errors", help="With --resume: ask again what the judge failed at."
     ),
+    reask: bool = Option(
+        False, "--reask", help="With --resume: go on with another judge, which is asked everything again."
+    ),
     ledger: AtLedger = None,
     replay: str | None = Option(
         None,
@@ -170,7 +173,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        _print_forecast(chosen, resume, retry_errors=retry_errors, json=json)
+        _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return
     from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
@@ -181,7 +184,7 @@ def run(
     try:
         with Progress(quiet=quiet) as watch:
             if resume is not None:
-                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors)
+                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors, reask=reask)
             else:
                 reports.update(run_each(chosen, watch))
     except BaseException:
@@ -200,7 +203,9 @@ def run(
     raise typer.Exit(code)
 
 
-def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:
+def _print_forecast(
+    chosen: Options, resume: Path | None, *, retry_errors: bool, reask: bool, json: bool
+) -> None:
     """What each of the evaluations would ask, and what that would cost."""
     from germane.cli.printing import Progress
     from germane.evaluation.plan import separate
@@ -209,7 +214,7 @@ def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool,
     with Progress() as watch:
         parts = separate(chosen, dry=True) if resume is None else {"": chosen}
         found = {
-            path: forecast(one, watch, resume=resume, retry_errors=retry_errors)
+            path: forecast(one, watch, resume=resume, retry_errors=retry_errors, reask=reask)
             for path, one in parts.items()
         }
     if json:

@@ -88,10 +88,12 @@ def options_of(
     return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
 
 
-def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> tuple[Sample, str | None]:
-    """The sample in a code-judge document or a sample line, and a note on how its contexts were found.
+def document_sample(
+    document: Json, options: GradeOptions | Mapping[str, Json], note: Callable[[str], None] | None = None
+) -> Sample:
+    """The sample in a code-judge document or a sample line; InputError where it is neither.
 
-    InputError where it is neither.
+    `note` is told where its contexts were not found as a list but as blocks of text.
     """
     if not isinstance(document, Mapping):
         raise InputError(
@@ -104,9 +106,11 @@ def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) 
         row["contexts"] = options.contexts
     sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
-        return sample, None
+        return sample
     found = find_contexts(sample, contexts_from=options.contexts_from)
-    return replace(sample, contexts=found.contexts, calls=found.calls), found.note
+    if found.note and note is not None:
+        note(found.note)
+    return replace(sample, contexts=found.contexts, calls=found.calls)
 
 
 def _read(row: Mapping[str, Json]) -> Sample:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     Field,
@@ -133,6 +134,16 @@ class GraderResult:
         found |= {"misses": list(self.misses), "reasoning": self.reasoning, "assertions": self.assertions}
         found |= {"details": self.details} if self.details else {}
         return found if self.status == "ok" else {**found, "status": self.status, "why": self.why}
+
+
+def result_from(value: Any, name: str) -> GraderResult:
+    """What a grader's `check` returned as a result: true is 1, false is 0; an error where it is no score from 0 to 1."""
+    if isinstance(value, GraderResult):
+        return value
+    if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1:
+        return GraderResult(score=float(value))
+    problem = f"check of {name} must return true or false, a number from 0 to 1 or a GraderResult"
+    return GraderResult.failed(f"{problem}, not {say(value)}")
 
 
 _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
@@ -262,11 +273,11 @@ class DirectGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """The result, without a question."""
         yield from ()
-        return self.check(case)
+        return result_from(self.check(case), self.label)
 
     @abstractmethod
-    def check(self, case: Case) -> GraderResult:
-        """The result."""
+    def check(self, case: Case) -> GraderResult | float | bool:
+        """The result, the score alone (0 to 1), or whether the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
         """The result where the case lacks the data: skipped, or AgentV's 0."""

@@ -46,7 +46,8 @@ def say(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return f"the number {value}"[:40] if math.isfinite(value) else str(value)
+        finite = isinstance(value, int) or math.isfinite(value)
+        return f"the number {value}"[:40] if finite else str(value)
     if isinstance(value, str):
         return f"the text {str(value)!r}" if len(value) <= 40 else f"the text {value[:37]!r}..."
     kind = "an object" if isinstance(value, dict) else ""
