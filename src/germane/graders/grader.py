@@ -18,7 +18,7 @@ from pydantic import (
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import BORDERLINE, PASS, STRICT
+from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
 from germane.samples import validation
 from germane.samples.evalfile import Case
@@ -188,6 +188,8 @@ class CaseGrader(YamlModel, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.what = getattr(cls, "type", cls.what)
+        if "type" in vars(cls) and not cls.__module__.startswith("germane.graders."):
+            define_grader(cls.type)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Required
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from germane.encoding import encode
@@ -54,7 +54,7 @@ class _Asked(TypedDict, total=False):
 
 
 class _Settings(TypedDict, total=False):
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's name for it
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc] # pydantic's own place for it
     against: str
     scale: str
     rubric: str
