@@ -319,7 +319,7 @@ def test_a_command_finds_the_programs_beside_this_python(tmp_path: Path) -> None
 
 
 def test_a_command_keeps_the_path_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands on PATH here goes before what a login shell adds."""
+    """What stands on PATH here is found after what a login shell puts there."""
     tool = tmp_path / "mytool"
     tool.write_text("#!/bin/sh\necho '{\"score\": 0.25}'\n")
     tool.chmod(0o755)

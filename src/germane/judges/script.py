@@ -74,7 +74,7 @@ class ScriptJudge(LocalJudge):
         if isinstance(
             question.command, str
         ):  # a login shell sets PATH anew: a virtual environment would be lost
-            argv = (*argv[:-1], f'PATH={shlex.quote(environment["PATH"])}:"$PATH"; {argv[-1]}')
+            argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
         try:
             finished = await run_program(
                 argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
