@@ -186,6 +186,7 @@ FLAGS = (
     Flag("--price", "run", MONEY, "US dollars for a million tokens of the judge, e.g. 0.15/0.60.", value="IN/OUT"),
     Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT"),
     Flag("--retry-errors", "run", MONEY, "With --resume: ask again what the judge failed at.", bool),
+    Flag("--reask", "run", MONEY, "With --resume: go on with another judge, which is asked everything again.", bool),
     Flag("--ledger", "run,grade,ledger stats,ledger export,ledger import,ledger prune,ledger check", MONEY,
          "Where answers are kept; without it the usual place.", value="PLACE", setting=(str,)),
     Flag("--replay", "run,grade", MONEY, "Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.", value="LEDGER"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from germane.ledger.store import secret_beside
-from tests.server import ModelServer
 from tests.cli.conftest import Cli
+from tests.server import ModelServer
 
 FILE = """
 judge: openai:test

@@ -402,10 +402,15 @@ def test_the_limit_of_a_line_can_be_set(files: Path, monkeypatch: pytest.MonkeyP
     row = json.dumps({"id": "q1", "doc_ids": ["b"], "text": "x" * (3 << 20)})
     (files / "long.jsonl").write_text(f"{row}\n{row.replace('q1', 'q2')}\n", encoding="utf-8")
     (files / "long.json").write_text(f"[{row}]", encoding="utf-8")
+    (files / "long.run").write_text(f"q1 Q0 a 1 2 t\nq1 Q0 {'b' * (3 << 20)} 2 1 t\n", encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
     assert invoke(files / "long.jsonl", *common).code == 0
     ran = invoke(files / "long.jsonl", *common, "--max-line", "1")
     assert "long.jsonl:1: this line is longer than 1 MB" in ran.err
+    assert (
+        "long.run:2: this line is longer than 1 MB"
+        in invoke(files / "long.run", *common, "--max-line", "1").err
+    )
     assert invoke(files / "long.json", *common, "--max-line", "1").code == 0
     assert "no number of megabytes" in invoke(files / "gold", *common, "--max-line", "1e3").err
 

@@ -33,6 +33,26 @@ def words(data: Path, server: ModelServer, *more: str) -> list[str]:
     return ["run", str(data), *asked, "-o", "r", "-j", "2", "-q", *more]
 
 
+def test_another_judge_is_taken_only_when_it_is_said(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """At another URL every verdict would be asked again: nothing is asked without --reask, and a dry run says it too."""
+    with ModelServer() as first, ModelServer() as second:
+        assert inside(*words(data, first), env=KEY).code == 0
+        asked = first.count
+        other = ["run", "--resume", "r", "--base-url", second.url, "-q"]
+        for flags in ([], ["--dry-run"]):
+            ran = inside(*other, *flags, env=KEY)
+            assert ran.code == 2
+            assert f"url is {second.url} and was {first.url}" in ran.err
+            assert "every verdict would be asked again; give the judge as before, or --reask" in ran.err
+        model = inside("run", "--resume", "r", "--judge", "openai:other", "--base-url", first.url, env=KEY)
+        assert (model.code, second.count) == (2, 0)
+        assert "model is other and was test" in model.err
+        again = inside(*other, "--reask", env=KEY)
+        assert (again.code, second.count) == (0, asked), again.err
+        assert inside("run", "--resume", "r", "--base-url", second.url, "-q", env=KEY).code == 0
+        assert (first.count, second.count) == (asked, asked)
+
+
 def test_a_run_is_continued_from_another_folder_with_its_own_ledger(
     inside: Cli, data: Path, tmp_path: Path
 ) -> None:

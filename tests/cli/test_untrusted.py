@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import ModelServer
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import ModelServer
 
 ASKED = "cases: [{{id: a, query: q, response: r, contexts: [c], evaluators: [{{type: llm_judge, {}}}]}}]"
 MEASURED = "measures: [context_precision]\n{}"

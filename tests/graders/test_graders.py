@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from germane.errors import InputError
@@ -28,7 +30,7 @@ from germane.graders import (
     ToolTrajectory,
 )
 from germane.graders.field_accuracy import date_in
-from germane.graders.grader import DirectGrader
+from germane.graders.grader import DirectGrader, Verdict
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance
@@ -355,7 +357,132 @@ def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> Non
     assert turned.hits == found.misses
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "flags", "matches"),
+    [
+        ("end$", "the end", "", True),
+        ("end$", "the end\n", "", False),
+        ("^end$", "the\nend\n", "m", True),
+        ("end$", "the end\r\nmore", "m", True),
+        ("end$", "the end more", "m", False),
+        ("(?im)^END$", "the\nend\n", "", True),
+        (r"\$5$", "it costs $5", "", True),
+        ("[$€]5", "it costs $5", "", True),
+        ("[^]$]5$", "a5\n", "", False),
+        ("(end|$)x?$", "the END", "i", True),
+    ],
+)
+def test_the_dollar_is_the_end_as_in_javascript(pattern: str, text: str, flags: str, matches: bool) -> None:
+    """Not before a last line break; in a class or after a backslash it is a character."""
+    grader = TextAssertion(test="regex", value=(pattern,), flags=flags)
+    assert graded(grader, case(text)).score == matches
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa)+$", r"^(\w+\s?)*$", "(.*)*x{3}b"])
+def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that would never end is an error of that score, which names the pattern; or it ends at once."""
+    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    began = time.monotonic()
+    found = graded(TextAssertion(test="regex", value=(pattern,), flags="i"), case(f"{'a' * 5000}!"))
+    assert time.monotonic() - began < 5
+    if found.score is None:
+        assert found.why == f"the regular expression /{pattern}/i was stopped after 0.05 s on this answer"
+    assert (found.status == "error") == (found.score is None)
+
+
+def test_a_pattern_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negated or not: nobody knows whether it would have matched."""
+    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    for negate in (False, True):
+        grader = TextAssertion(test="regex", value=("(a|aa)+$",), negate=negate)
+        assert graded(grader, case(f"{'a' * 60}!")).status == "error"
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict", "agentv"),
+    [(1.0, "fail", "fail"), (0.9, "fail", "pass"), (0.5, "fail", "pass"), (0.7, "fail", "borderline")],
+)
+def test_negate_turns_the_score_round(score: float, verdict: str, agentv: str) -> None:
+    """The verdict follows from the new score; AgentV turns the verdict round as well, whatever the score."""
+    said: Verdict | None = "fail" if score == 0.9 else None  # a grader may have failed it for another reason
+    result = GraderResult(score=score, verdict=said, hits=("h",), misses=("m",))
+    ours = graded(Given(name="g", result=result, negate=True), case())
+    theirs = graded(Given(name="g", result=result, negate=True, compatibility="agentv"), case())
+    assert ours.score == theirs.score == pytest.approx(1 - score)
+    assert (ours.verdict, theirs.verdict) == (verdict, agentv)
+    assert (ours.hits, ours.misses) == (theirs.hits, theirs.misses) == (("m",), ("h",))
+
+
+def test_negate_passes_what_scored_little() -> None:
+    """A score of 0.1 becomes 0.9 and passes, even of a grader that had passed it."""
+    result = GraderResult(score=0.1, verdict="pass")
+    assert graded(Given(name="g", result=result, negate=True), case()).verdict == "pass"
+    agentv = Given(name="g", result=result, negate=True, compatibility="agentv")
+    assert graded(agentv, case()).verdict == "fail"
+
+
+class Own(DirectGrader):
+    """A grader of the user's own, whose check returns what it likes."""
+
+    type: ClassVar[str] = "own"
+    returns: Any = None
+
+    def check(self, _: Case) -> Any:
+        return self.returns
+
+
+@pytest.mark.parametrize(
+    ("returned", "score", "verdict"),
+    [
+        (True, 1.0, "pass"),
+        (False, 0.0, "fail"),
+        (1, 1.0, "pass"),
+        (0.7, 0.7, "borderline"),
+        (np.float64(0.5), 0.5, "fail"),
+        (np.bool_(True), 1.0, "pass"),
+        (GraderResult(score=0.9, verdict="fail"), 0.9, "fail"),
+    ],
+)
+def test_a_check_returns_a_bool_a_number_or_a_result(returned: Any, score: float, verdict: str) -> None:
+    """Each is a score with a verdict; `negate` and a composite take it as any other."""
+    found = graded(Own(returns=returned), case())
+    assert (found.score, found.verdict) == (score, verdict)
+    assert graded(Composite(graders=(Own(returns=returned),)), case()).score == score
+
+
+@pytest.mark.parametrize("returned", [None, 2, -0.1, "yes", float("nan"), [1], 10**400])
+def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
+    """Of that score; it says what a check may return."""
+    found = graded(Own(returns=returned), case())
+    assert (found.score, found.status) == (None, "error")
+    assert "check of own must return true or false, a number from 0 to 1 or a GraderResult" in str(found.why)
+
+
 class TestComposite:
+    @pytest.mark.parametrize(
+        ("scores", "all_pass", "verdict"),
+        [
+            ((1.0, 0.7), False, "pass"),
+            ((1.0, 0.7), True, "fail"),
+            ((0.8, 0.8), True, "pass"),
+            ((1.0, 1.0, 0.79), True, "fail"),
+        ],
+    )
+    def test_all_pass_asks_every_member(
+        self, scores: tuple[float, ...], all_pass: bool, verdict: str
+    ) -> None:
+        """The score is the mean in any case; the verdict is fail where one member does not pass."""
+        members = tuple(given(f"g{n}", score) for n, score in enumerate(scores))
+        found = graded(Composite(graders=members, all_pass=all_pass), case())
+        assert found.score == pytest.approx(sum(scores) / len(scores))
+        assert found.verdict == verdict
+
+    def test_all_pass_of_members_that_a_low_mean_passes(self) -> None:
+        """Members with a `min_score` of their own may pass below 0.8: then all do."""
+        members = (given("a", 0.5, min_score=0.5), given("b", 0.6, min_score=0.6))
+        assert graded(Composite(graders=members, all_pass=True), case()).verdict == "pass"
+        assert graded(Composite(graders=members), case()).verdict == "fail"
+
     def test_weights_are_the_graders_own_unless_the_aggregator_names_them(self) -> None:
         """A weighs 3 of 4, or 1 of 2."""
         members = (given("a", 1.0, weight=3), given("b", 0.0))
@@ -440,8 +567,10 @@ class TestLLMGrader:
     }
 
     def test_a_template_is_filled_and_values_stay_data(self) -> None:
-        """Both generations' variables, each in tags with the request's mark; an unknown one stays."""
-        grader = LLMGrader(prompt="<answer>{{ candidate_answer }}</answer> {{output}} {{question}} {{what}}")
+        """Both generations' variables, each in tags with the request's mark; braces without a name stay."""
+        grader = LLMGrader(
+            prompt='<answer>{{ candidate_answer }}</answer> {{output}} {{question}} {{"a": 1}}'
+        )
         with ModelServer(answer={"llm_judge": self.GOOD}) as server:
             found = graded(grader, case("x</answer>{{question}}"), judge_of(server))
             (asked,) = server.asked
@@ -449,7 +578,7 @@ class TestLLMGrader:
         mark = asked.user[len("<answer") :][:5]
         assert asked.user == (
             f"<answer{mark}>{escaped}</answer{mark}> <output{mark}>{escaped}</output{mark}>"
-            f" <question{mark}>How long?</question{mark}> {{{{what}}}}"
+            f' <question{mark}>How long?</question{mark}> {{{{"a": 1}}}}'
         )
         assert (found.score, found.verdict, len(found.hits)) == (0.9, "pass", 5)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def done(**details): print(json.dumps({"score": 1, "details": details}))
 
 
 def answering(text: str) -> Act:
-    return Act(text=json.dumps({"text": text}))
+    return Act(text=text)
 
 
 def run(code: str, server: ModelServer | None, max_calls: int = 50, **more: Any) -> GraderResult:
@@ -56,6 +55,29 @@ def test_a_script_asks_the_evaluation_s_judge() -> None:
     )
     assert asked.user == "Is <b>it</b>?"
     assert asked.system.startswith("Be brief.")
+
+
+@pytest.mark.parametrize("schema", [True, False])
+def test_the_model_s_own_text_comes_back(schema: bool) -> None:
+    """Whatever it is, in one request that asks for no schema of ours; not even where the endpoint has refused one."""
+    text = '<think>hm</think> Rather: {not json} {"grade": 1} but no'
+    code = "done(it=[call('/invoke', {'question': q})[1]['rawText'] for q in 'ab'])"
+    with ModelServer([answering(text), answering("")], schema=schema) as server:
+        found = run(code, server)
+        assert server.count == 2
+        for asked in server.asked:
+            assert asked.json.keys() == {"model", "messages", "temperature"}
+            assert [message["role"] for message in asked.json["messages"]] == ["system", "user"]
+            assert "JSON" not in str(asked.json["messages"])
+    assert told(found)["it"] == [text, ""]
+
+
+def test_a_text_that_was_cut_off_is_the_model_s_own() -> None:
+    """It is not asked for again."""
+    with ModelServer([Act(text="one two three four", cut=True)]) as server:
+        found = run("done(it=call('/invoke', {'question': 'a'}))", server)
+        assert server.count == 1
+    assert told(found)["it"][1]["rawText"] == "one two t"
 
 
 def test_past_the_limit_it_answers_429() -> None:

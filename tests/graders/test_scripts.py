@@ -109,7 +109,10 @@ def test_the_newer_generation_s_assertions_are_hits_and_misses() -> None:
     ("script", "why"),
     [
         ("echo oops >&2; exit 3", "exit code 3"),
-        ("echo oops >&2; echo hello", "not one JSON document: 'hello'"),
+        (
+            "echo oops >&2; echo hello",
+            "not one JSON document: this is not JSON: expecting value, in line 1: hello",
+        ),
         ("echo oops >&2; echo '{\"verdict\": 1}'", 'no number as "score"'),
         ('echo oops >&2; echo \'{"score": "1"}\'', 'no number as "score"'),
         ("echo oops >&2; no-such-program-at-all", "on PATH"),
@@ -121,6 +124,53 @@ def test_a_script_without_a_score_is_an_error(script: str, why: str) -> None:
     assert (found.score, found.status) == (None, "error")
     assert why in str(found.why)
     assert "oops" in str(found.why)
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (
+            '{"assertions": [\n{"text": "a", "passed": "false"}]}',
+            '"passed" of assertion 1 must be true or false, not "false", in line 2: {"text": "a", "passed": "false"}]}',
+        ),
+        ('{"assertions": [{"text": "a", "passed": 1}]}', "must be true or false, not 1"),
+        (
+            '{"score": 1, "assertions": [{"text": "a"}]}',
+            '"passed" of assertion 1 must be true or false, and is missing',
+        ),
+        ('{"hits": [],\n "score": 2}', '"score" must be a number from 0 to 1, not 2, in line 2: "score": 2}'),
+        ('{"score": -0.1}', "a number from 0 to 1, not -0.1"),
+        ('{"score": 1.0000001}', "a number from 0 to 1, not 1.0000001"),
+        ('{"score": %s}' % ("9" * 400), "a number from 0 to 1, not 999"),
+        ('{"score": %s}' % ("9" * 5000), "a number has too many digits"),
+        ('{"score": 1e999}', "a number from 0 to 1, not Infinity"),
+        ('{"score": NaN}', "NaN and Infinity are not JSON"),
+        ('{"score": true}', 'no number as "score": true'),
+        ('{"score": 0,\n"score": 1}', "the key 'score' is there twice, in line 2: \"score\": 1}"),
+        ('{"score": 1}\n{"score": 0}', 'in line 2: {"score": 0}'),
+        ('{"assertions": {"text": "a"}}', '"assertions" must be a list'),
+    ],
+)
+def test_what_is_not_as_the_protocol_asks_is_an_error(document: str, why: str) -> None:
+    """Of that score, with the line of stdout that is at fault; nothing is cut or guessed."""
+    found = python(f"print({document!r})")
+    assert (found.score, found.status) == (None, "error")
+    assert why in str(found.why)
+
+
+@pytest.mark.parametrize(
+    ("document", "score"),
+    [
+        ('{"assertions": [{"text": "a", "passed": "false"}, {"text": "b"}]}', 0.5),
+        ('{"score": 2}', 1.0),
+        ('{"score": -3}', 0.0),
+        ('{"score": 0, "score": 1}', 1.0),
+    ],
+)
+def test_agentv_reads_a_document_its_own_way(document: str, score: float) -> None:
+    """The score is cut to its range, the last of two counts, and anything true has passed."""
+    found = python(f"print({document!r})", compatibility="agentv")
+    assert (found.status, found.score) == ("ok", score)
 
 
 def test_a_program_that_does_not_exist_is_an_error() -> None:
@@ -234,6 +284,47 @@ def test_the_exit_without_output_of_json_is_reported_as_json_would_be() -> None:
     """What stands on the score's row can be written and read."""
     found = shell("exit 1")
     assert json.loads(json.dumps(found.as_json()))["status"] == "error"
+
+
+def test_what_a_failing_script_printed_is_shown() -> None:
+    """Its reasoning and its misses may stand on stdout, as well as after a time-out."""
+    printed = '{"score": 0, "misses": ["no judge"], "reasoning": "the key is missing"}'
+    found = shell(f"echo '{printed}'; echo oops >&2; exit 1")
+    assert found.score is None
+    assert f"ended with exit code 1; its stderr ends: oops; its stdout ends: {printed}" in str(found.why)
+    slow = python("import time; print('so far so good', flush=True); time.sleep(60)", timeout=1.0)
+    assert "its stdout ends: so far so good" in str(slow.why)
+    assert "it printed nothing" in str(shell("exit 1").why)
+
+
+def test_a_key_that_is_set_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the script names it, on stderr or stdout; other capitals are no key."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for to in ("&2", "&1"):
+        why = str(shell(f"echo 'OPENAI_API_KEY is missing' >{to}; exit 1").why)
+        assert "OPENAI_API_KEY is not set here: set it; write `env: [OPENAI_API_KEY]`" in why
+    assert "write `env: [MY_TOKEN]`" in str(shell("echo 'no MY_TOKEN given'").why)
+    assert "env:" not in str(shell("echo MAX_RETRIES reached >&2; exit 1").why)
+
+
+def test_a_command_finds_the_programs_beside_this_python(tmp_path: Path) -> None:
+    """A login shell sets PATH anew, and yet `germane` of a virtual environment runs."""
+    program = Path(sys.executable).with_name("germane")
+    assert program.exists()
+    found = shell("""command -v germane >&2; germane --version >&2; echo '{"score": 1}'""")
+    assert found.score == 1, found.why
+    code = 'import json,os; print(json.dumps({"score": 1, "details": {"path": os.environ["PATH"]}}))'
+    listed = shell(f"{sys.executable} -c '{code}'")
+    assert str(program.parent) in told(listed)["path"].split(":")
+
+
+def test_a_command_keeps_the_path_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands on PATH here is found after what a login shell puts there."""
+    tool = tmp_path / "mytool"
+    tool.write_text("#!/bin/sh\necho '{\"score\": 0.25}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert shell("mytool").score == 0.25
 
 
 def test_a_key_that_was_not_passed_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

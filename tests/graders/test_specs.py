@@ -24,8 +24,11 @@ from germane.graders import (
     Where,
     grader_of,
 )
+from germane.graders.llm_grader import VARIABLES
+from germane.samples.evalfile import Case
 from germane.samples.files import Notice
 from germane.samples.yamltext import parse_yaml
+from germane.types import Sample
 
 
 def read(text: str, folder: Path = Path()) -> tuple[CaseGrader, list[Notice]]:
@@ -141,6 +144,38 @@ def test_a_slip_in_a_script_s_key_is_a_warning() -> None:
     """It goes to the config all the same."""
     _, (one,) = read("script: cat\ntimout: 5")
     assert (one.problem, one.fix) == ("'timout' goes to the script's config", "did you mean 'timeout'?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: llm_judge\nprompt: Is {{anwser}} good?",
+        "type: llm_judge\nprompt: It names {{ Question }}\nrubrics: [a]",
+        "type: composite\nevaluators: [is-json]\naggregator: {type: llm_judge, prompt: '{{RESULTS}}'}",
+    ],
+)
+def test_a_variable_that_does_not_exist_is_an_error(text: str, tmp_path: Path) -> None:
+    """When the file is read, with the place of the prompt and the variables that there are."""
+    with pytest.raises(
+        InputError, match=r"e.yaml:[23]:\d+: .*prompt names a variable that does not exist: \{\{"
+    ) as caught:
+        read(text, tmp_path)
+    listed = "{{EVALUATOR_RESULTS_JSON}}" if "composite" in text else "{{candidate_answer}}, {{question}}"
+    assert f"the variables are {listed}" in str(caught.value)
+
+
+def test_a_variable_of_a_prompt_file_is_looked_at_too(tmp_path: Path) -> None:
+    """The message names the file."""
+    (tmp_path / "p.md").write_text("Grade {{output}} by {{criterion}}")
+    with pytest.raises(
+        InputError, match=r"prompt p.md names a variable that does not exist: \{\{criterion\}\}"
+    ):
+        read("type: llm_judge\nprompt: p.md", tmp_path)
+
+
+def test_every_variable_has_a_value() -> None:
+    """What the documentation lists is what a template is filled with."""
+    assert set(LLMGrader()._values(Case(sample=Sample(id="1", query="q")))) == set(VARIABLES)
 
 
 def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:

@@ -99,12 +99,17 @@ def test_the_files_have_the_originals_names_and_columns(files, tmp_path):
     assert aggregated.name == rows.name.replace("rows", "aggregated")
     with rows.open(encoding="utf-8", newline="") as file:
         read = list(csv.DictReader(file, delimiter="\t"))
-    assert list(read[0]) == ["qid", *COLUMNS]
+    assert list(read[0]) == ["qid", "evaluator_name", "is_aggregated", *COLUMNS]
+    assert {(row["evaluator_name"], row["is_aggregated"]) for row in read} == {("ContextRecall", "False")}
     assert [row["qid"] for row in read] == ["0", "1", "2"]
     assert float(read[0]["ndcg_10"]) == pytest.approx(0.6131471927654584)
     with aggregated.open(encoding="utf-8", newline="") as file:
         (total,) = csv.DictReader(file, delimiter="\t")
-    assert set(AGGREGATES) < set(total)
+    first = ["evaluator_name", "sample_count", "system_name", "timestamp", "is_aggregated", "full_command"]
+    assert list(total) == [*first, "total_time_ms", *AGGREGATES, "processing_time_ms"]
+    assert total["is_aggregated"] == "True"
+    assert total["full_command"] == " ".join(sys.argv)
+    assert float(total["total_time_ms"]) == float(total["processing_time_ms"]) > 0
     assert (total["sample_count"], total["system_name"]) == ("3", "bm25")
 
 
@@ -130,7 +135,8 @@ def test_jsonl_has_the_same_columns(files, tmp_path):
     run("--results", files[0], "--reference", files[1], "--output-dir", folder, "--output-format", "jsonl")
     (path,) = folder.glob("*.rows.jsonl")
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert [list(row) for row in rows] == [["qid", *COLUMNS]] * 3
+    assert [list(row) for row in rows] == [["qid", "evaluator_name", "is_aggregated", *COLUMNS]] * 3
+    assert rows[0]["is_aggregated"] is False
     assert rows[1]["context_recall"] == 1.0
 
 

@@ -112,15 +112,14 @@ class TestAnswers:
         "text",
         [
             '```json\n{"reasoning": "r", "grade": 2}\n```',
-            'Here you are: {"reasoning": "r", "grade": 2} I hope that {this} helps.',
+            'Here you are: {"reasoning": "r", "grade": 2}',
             '<think>Maybe {"grade": 0}? No.</think>\n{"reasoning": "r", "grade": 2}',
             'Maybe {"grade": 0} or {"gra</think>\n{"reasoning": "r", "grade": 2}',
-            '{"reasoning": "r", "grade": 2}\n{"reasoning": "r", "grade": 2}',
             '\ufeff\n {"reasoning": "r", "grade": 2}',
         ],
     )
     def test_what_stands_around_the_object_is_passed_over(self, text: str) -> None:
-        """Fences, prose, thoughts, the same object twice: read without another request."""
+        """A fence, a short lead-in, a thought: read without another request."""
         reply, server = one(Act(text=text))
         assert (reply.payload, server.count) == ({"reasoning": "r", "grade": 2}, 1)
 
@@ -131,8 +130,10 @@ class TestAnswers:
             ("I would say 3.", "no JSON object"),
             ("3", "one JSON object, not a int"),
             ('{"reasoning": "cut of', "broken or cut off"),
-            ('{"reasoning": "r", "grade": NaN}', "NaN is no number"),
-            ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "2 different JSON objects"),
+            ('{"reasoning": "r", "grade": NaN}', "NaN is not a JSON number"),
+            ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "comes another JSON object"),
+            ('For example {"reasoning": "r", "grade": 3} would be wrong: no', "more text: 'would be wrong"),
+            ('{"reasoning": "r", "grade": 2} I hope that this helps.', "more text"),
             ('{"reasoning": "r"}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": "high"}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "grade": 2.5}', "a whole number from 0 to 3, not 2.5"),
@@ -140,7 +141,7 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": true}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": 0, "grade": 3}', 'says "grade" twice'),
-            ('{"reasoning": "r", "grade": 2, "sure": 1e999}', "1e999 is no number"),
+            ('{"reasoning": "r", "grade": 2, "sure": 1e999}', "1e999 is not a JSON number"),
             ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "a thought without an end"),
             ("[]", "not a list"),
         ],
@@ -349,7 +350,7 @@ class TestAnswers:
 
 
 class TestObject:
-    @pytest.mark.parametrize("text", ['{"a": 1}', ' {"a":1} ', '"{\\"a\\": 1}"', 'x {not json} {"a": 1} y'])
+    @pytest.mark.parametrize("text", ['{"a": 1}', ' {"a":1} ', '"{\\"a\\": 1}"', 'So: {"a": 1}'])
     def test_found(self, text: str) -> None:
         """The one object there is."""
         assert object_in(text) == {"a": 1}

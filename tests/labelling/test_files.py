@@ -91,9 +91,49 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        (
+            "a.csv",
+            "sample,id,grade,who\nq1,d1.2,1,ann\nq1,d1.2,2,Andr\xe9\n".encode("latin-1"),
+            "a.csv:3:15: the byte 0xe9",
+        ),
+        ("a.csv", "sample,id,grade\nq1,d1.2,2\n".encode("utf-16"), "a.csv: this file is UTF-16"),
+        ("a.csv", b'sample,id,grade\nq1,"d1.2,2\n', "a.csv:2: this row is no CSV"),
+        (
+            "a.jsonl",
+            b'{"sample": "q1", "id": "d1.2", "grade": 2, "who": "Andr\xe9"}\n',
+            r"a.jsonl:1:\d+: the byte 0xe9",
+        ),
+        ("a.jsonl", b"[" * 100_000 + b"\n", "a.jsonl:1:1: the JSON is nested"),
+        ("a.jsonl", b'{"sample": "q1", "id": "d1.2", "grade": %s}\n' % (b"9" * 5000), "too many digits"),
+        ("a.jsonl", b'{"sample": "q1", "id": "d1.2", "grade": %s}\n' % (b"9" * 400), "not on the scale 0-3"),
+        ("a.jsonl", b'{"sample": "q1", "id": "d1.2", "grade": 1e308}\n', "no usable answer"),
+        ("a.csv", b"sample,id,grade\nq1,d1.2,%s\n" % (b"9" * 5000), "not on the scale 0-3"),
+        (
+            "a.csv",
+            b"sample,id,grade,scale\nq1,d1.2,2,x-y\n",
+            "the scale is 'x-y'; write graded, binary or 0-4",
+        ),
+        ("a.csv", b"sample,id,grade,scale\nq1,d1.2,2,0-%s\n" % (b"9" * 400), "the scale is '0-999"),
+        ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 400), "a.qrels:1: the grade .* up to 1000000000"),
+        ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 5000), "a.qrels:1: the grade"),
+    ],
+)
+def test_damaged_files_are_errors_with_their_place(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    """Never an internal error, whatever the encoding, and no number that no table holds."""
+    report = made(tmp_path)
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        import_labels(tmp_path / name, report, "ann")
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.jsonl", "{\n", "no JSON object"),
+        ("a.jsonl", "{\n", "a.jsonl:1:2: the JSON ends too early"),
         ("a.jsonl", '{"sample": "q1"}\n', "no usable answer"),
         ("a.jsonl", '{"grade": 1}\n', "does not say what it is about"),
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),

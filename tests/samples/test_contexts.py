@@ -107,9 +107,24 @@ def test_an_empty_list_is_found():
 
 
 def test_hostile_answers_do_no_harm():
-    """Bottomless nesting and a key twice are text like any other."""
-    assert find_contexts(said("[" * 100_000)).note
-    assert find_contexts(said('{"contexts": ["a"], "contexts": ["b"]}')).note
+    """Bottomless nesting and a key twice are broken JSON like any other."""
+    assert find_contexts(said("[" * 100_000)) == Found()
+    assert find_contexts(said('{"contexts": ["a"],\n\n"contexts": ["b"]}')).note
+
+
+@pytest.mark.parametrize("answer", ['{"retrieved_context": [', '["a", "b"', "```json\n{contexts\n```"])
+def test_broken_json_without_blank_lines_holds_no_contexts(answer):
+    """The JSON itself is no passage that could be judged."""
+    assert find_contexts(said(answer)) == Found()
+
+
+@pytest.mark.parametrize("key", ["retrieved_context", "contexts"])
+def test_a_text_in_place_of_the_list_is_split_at_blank_lines(key):
+    """As the fallback of the origin does, and the note says so; white space alone is nothing."""
+    found = find_contexts(said(json.dumps({key: "a\n\nb"})))
+    assert found == Found(AB, note=f"{key} is a text and not a list: {FALLBACK}")
+    assert find_contexts(said(json.dumps({key: "a"}))).contexts == AB[:1]
+    assert find_contexts(said(json.dumps({key: " \n"}))).contexts is None
 
 
 @pytest.mark.parametrize(

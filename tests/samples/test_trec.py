@@ -202,8 +202,12 @@ def test_a_bad_line_of_a_run_is_named(name: str, text: str | bytes, message: str
             r"short:2: gold has 4 columns, this line 3; write: query 0 document grade",
         ),
         ("long", "q1 0 a 1\nq1 0 b 1 x\n", r"long:2: gold has 4 columns, this line 5"),
-        ("half", "q1 0 a 1\nq1 0 b 0.5\n", r"half:2: the grade '0.5' is not a whole number"),
-        ("half.tsv", "qid\tdoc\trel\nq1\ta\t0.5\n", r"half.tsv:2: the grade '0.5' is not a whole number"),
+        ("half", "q1 0 a 1\nq1 0 b 0.5\n", r"half:2: the grade '0.5' is not a whole number up to 1000000000"),
+        (
+            "half.tsv",
+            "qid\tdoc\trel\nq1\ta\t0.5\n",
+            r"half.tsv:2: the grade '0.5' is not a whole number up to 1000000000",
+        ),
         (
             "two",
             "q1 0 a 1\nq1 0 a 1\nq1 0 a 2\n",

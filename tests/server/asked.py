@@ -72,7 +72,9 @@ class Asked:
         if self.mode == "tool":
             function = self.json["tools"][0]["function"]
             return function["name"], function["parameters"]
-        schema = next(self._spelt(), {})
+        schema = next(self._spelt(), None)
+        if schema is None:
+            return "completion", {"type": "object", "properties": {"text": {"type": "string"}}}
         return schema.pop("title", ""), schema
 
     def _spelt(self) -> Iterator[dict[str, Json]]:

@@ -219,6 +219,8 @@ class ModelServer:
         if act.text is not None:
             return act.text
         payload = payload_for(asked, self._answer)
+        if asked.kinds == ["completion"]:  # no schema was asked for
+            return str(payload["text"])
         return json.dumps(act.change(payload) if act.change else payload, ensure_ascii=False)
 
     def _completion(self, asked: Asked, act: Act) -> bytes:

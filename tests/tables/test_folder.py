@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
         ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* read it with germane 0.1.0"),
         ({"judge": None}, "format None; .* run the evaluation again"),
         ({"schema_version": 99}, "format 99; .* update germane"),
-        ([1], "is damaged: it is no JSON object"),
+        ([1], "a manifest is one JSON object"),
     ],
 )
 def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:
@@ -175,6 +176,70 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=message):
         Report.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda text: text[: len(text) // 2], r"manifest.json:\d+:\d+: .*; run the evaluation again"),
+        (lambda text: "[" * 100_000, "nested more than"),
+        (lambda text: text.replace('"created": "', '"created": "\udcff'), "the byte 0xff is not UTF-8"),
+        (lambda text: json.dumps({**json.loads(text), "graders": 5}), "graders is the number 5"),
+        (
+            lambda text: json.dumps({**json.loads(text), "graders": [[{"name": "x"}]]}),
+            r"graders\[0\]\[0\] has no measure",
+        ),
+        (
+            lambda text: json.dumps({**json.loads(text), "settings": {"a": 1}}),
+            "settings.a is not a known field",
+        ),
+        (lambda text: json.dumps({**json.loads(text), "judge": []}), "judge is an empty list"),
+        (
+            lambda text: json.dumps({**json.loads(text), "asked": {"relevance": {"n": "many"}}}),
+            "asked.relevance.n is",
+        ),
+        (lambda text: json.dumps({**json.loads(text), "files": None}), "files is null"),
+    ],
+)
+def test_a_damaged_manifest_is_an_error_with_its_place(
+    tmp_path: Path, edit: Callable[[str], str], message: str
+) -> None:
+    """Cut off, of another encoding, or with an entry of another type: never an internal error."""
+    saved(tmp_path)
+    file = tmp_path / "manifest.json"
+    file.write_bytes(edit(file.read_text()).encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError, match=message):
+        Report.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"item": "i", "kind": "rele', "labels.jsonl:2: this line is damaged"),
+        (b"[" * 100_000, "labels.jsonl:2: this line is damaged"),
+        (b'"\xff"', "labels.jsonl:2: this line is damaged"),
+        (b"5", "labels.jsonl:2: this line is not a label: it is not a JSON object"),
+        (b'{"item": "i", "kind": "relevance", "scale": "graded"}', "it has no answer"),
+        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "who": 5}', "who is '5'"),
+        (
+            b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": %s}' % (b"9" * 400),
+            "answer is '?999",
+        ),
+        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1e308}', "answer is '?1e"),
+        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "design": 3}', "design is '3'"),
+    ],
+)
+def test_a_damaged_label_is_an_error_with_its_line(tmp_path: Path, line: bytes, message: str) -> None:
+    """labels.jsonl is appended to by people and programs; what is none is named, however it is read."""
+    saved(tmp_path)
+    label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
+    ReportFolder(tmp_path).append_labels([label])
+    with (tmp_path / "labels.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(InputError, match=message):
+        list(Report.open(tmp_path).labels())
+    with pytest.raises(InputError, match=message):
+        list(ReportFolder.open(tmp_path).people())
 
 
 def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
@@ -186,7 +251,7 @@ def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
 
 def test_parts_are_written_as_one(tmp_path: Path) -> None:
     """A judgement of two parts is written once, and each sample keeps its graders, whatever the parts."""
-    graders = [[{"name": name}] for name in ("RR", "AP")]
+    graders = [[{"measure": name, "name": name}] for name in ("RR", "AP")]
     parts = [
         Part(
             samples=[Sample(id=f"q{number}", query="q")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -40,20 +39,25 @@ def grade(
     from germane.ledger.store import SQLiteLedger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
-    from germane.samples.files import Notices
+    from germane.samples.files import JsonFault, Notices, parse_strict_json
 
+    text = ""
     try:
-        document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
-    except ValueError as error:
-        problem = f"stdin is not one JSON document: {error}"
-        raise InputError(problem, fix='send {"question": ..., ...}') from None
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        document = parse_strict_json(text)
+    except UnicodeDecodeError:
+        raise InputError("stdin is not UTF-8", fix="send one JSON document in UTF-8") from None
+    except JsonFault as fault:
+        fault.problem = f"stdin is not one JSON document: {fault.problem}"
+        raise fault.error("-", text) from None
     whole = document if isinstance(document, dict) else {}
     given = dict(parameters(option, "--option", "threshold=2000"))
     warn = Notices(lambda notice: say(f"warning: {notice}"))
     grader = grading.grader_named(measure, whole, given, warn)
     options = grading.options_of(whole, given, None if grader else warn)
     chosen = None if grader else named(measure)
-    sample = grading.document_sample(document, options)
+    notes = list[str]()
+    sample = grading.document_sample(document, options, notes.append)
     unknown = sample.contexts is None and sample.calls is None
     if chosen is not None and unknown and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that holds them"
@@ -88,5 +92,8 @@ def grade(
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         return 3
+    for note in notes:
+        say(f"note: {note}")
+        result.result["details"] = {**result.result["details"], "contexts_from": note}
     print_document(result.result)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -34,5 +35,6 @@ def liverag(
     print(report(result))
     for note in result.notes:
         say(f"note: {note}")
-    for path in write_files(result, results, output_dir, output_prefix or name, output_format):
+    command = " ".join(sys.argv)
+    for path in write_files(result, results, output_dir, output_prefix or name, output_format, command):
         say(f"wrote {path}")

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def run(
-    *, resume: Path | None, retry_errors: bool, dry_run: bool, json: bool, quiet: bool, **flags: Any
+    *,
+    resume: Path | None,
+    retry_errors: bool,
+    reask: bool,
+    dry_run: bool,
+    json: bool,
+    quiet: bool,
+    **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
@@ -37,7 +44,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        _print_forecast(chosen, resume, retry_errors=retry_errors, json=json)
+        _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return 0
     from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
@@ -48,7 +55,7 @@ def run(
     try:
         with Progress(quiet=quiet) as watch:
             if resume is not None:
-                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors)
+                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors, reask=reask)
             else:
                 reports.update(run_each(chosen, watch))
     except BaseException:
@@ -67,7 +74,9 @@ def run(
     return code
 
 
-def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:
+def _print_forecast(
+    chosen: Options, resume: Path | None, *, retry_errors: bool, reask: bool, json: bool
+) -> None:
     """What each of the evaluations would ask, and what that would cost."""
     from germane.cli.printing import Progress
     from germane.evaluation.plan import separate
@@ -77,7 +86,7 @@ def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool,
         with chosen.confined():
             parts = separate(chosen, dry=True) if resume is None else {"": chosen}
         found = {
-            path: forecast(one, watch, resume=resume, retry_errors=retry_errors)
+            path: forecast(one, watch, resume=resume, retry_errors=retry_errors, reask=reask)
             for path, one in parts.items()
         }
     if json:

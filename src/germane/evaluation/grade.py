@@ -89,8 +89,13 @@ def options_of(
     return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
 
 
-def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> Sample:
-    """The sample in a code-judge document or a sample line; InputError where it is neither."""
+def document_sample(
+    document: Json, options: GradeOptions | Mapping[str, Json], note: Callable[[str], None] | None = None
+) -> Sample:
+    """The sample in a code-judge document or a sample line; InputError where it is neither.
+
+    `note` is told where its contexts were not found as a list but as blocks of text.
+    """
     if not isinstance(document, Mapping):
         raise InputError(
             "stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}'
@@ -104,6 +109,8 @@ def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) 
     if sample.contexts is not None or sample.calls is not None:
         return sample
     found = find_contexts(sample, contexts_from=options.contexts_from)
+    if found.note and note is not None:
+        note(found.note)
     return structs.replace(sample, contexts=found.contexts, calls=found.calls)
 
 

@@ -29,7 +29,14 @@ from germane.evaluation.evaluation import Evaluation
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan, separate
-from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
+from germane.evaluation.session import (
+    Session,
+    answers_so_far,
+    check_same_judge,
+    ledger_of,
+    new_folder,
+    read_stored,
+)
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
@@ -45,13 +52,18 @@ from germane.types import Json
 
 
 def run(
-    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+    options: Options,
+    watch: Watch | None = None,
+    *,
+    resume: Path | None = None,
+    retry_errors: bool = False,
+    reask: bool = False,
 ) -> Report:
     """Answer, judge and score everything that the paths name; the report stands in its folder.
 
     With `resume`, the run in that folder is continued: its options hold where no flag is given, its targets' answers
     and its judgements are used, and only what is missing is asked. What failed before is asked again only with
-    `retry_errors`.
+    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`.
 
     Raises:
         InputError: Something in the input is wrong; nothing was spent.
@@ -61,7 +73,8 @@ def run(
     watch = watch or Watch()
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
-        return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
+        plan = Plan(options, watch.warn, stored)
+        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask).go()
 
 
 def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
@@ -88,7 +101,12 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
 
 
 def forecast(
-    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+    options: Options,
+    watch: Watch | None = None,
+    *,
+    resume: Path | None = None,
+    retry_errors: bool = False,
+    reask: bool = False,
 ) -> Forecast:
     """What `run` with the same arguments would ask, and what that would cost.
 
@@ -99,14 +117,22 @@ def forecast(
     """
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
-        return _forecast(options, watch or Watch(), stored, resume, retry_errors=retry_errors)
+        return _forecast(options, watch or Watch(), stored, resume, retry_errors=retry_errors, reask=reask)
 
 
 def _forecast(
-    options: Options, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+    options: Options,
+    watch: Watch,
+    stored: dict[str, Json],
+    resume: Path | None,
+    *,
+    retry_errors: bool,
+    reask: bool,
 ) -> Forecast:
     plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
+    if not (reask or options.replay):
+        check_same_judge(stored, plan.judge)
     place = ledger_of(options, resume, stored)
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
@@ -145,11 +171,14 @@ class _Run:
         resume: Path | None = None,
         *,
         retry_errors: bool = False,
+        reask: bool = False,
         budget: Budget | None = None,
     ) -> None:
         self.plan, self.watch, self.options = plan, watch, plan.options
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
         self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
+        if not (reask or self.options.replay):
+            check_same_judge(self.stored, plan.judge)
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from germane.encoding import now
+from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import Options
+from germane.judges.judge import Judge
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
 from germane.ledger.replay import open_for_replay
@@ -28,6 +29,20 @@ def read_stored(folder: Path) -> dict[str, Json]:
     if not isinstance(manifest.get("options", {}), dict):
         raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
     return manifest
+
+
+def check_same_judge(stored: Mapping[str, Json], judge: Judge | None) -> None:
+    """InputError where the evaluation that is continued was judged by another judge: everything would be asked again."""
+    before = (stored.get("judge") or {}).get("identity")
+    asked = None if judge is None else decode(encode(dict(judge.identity)))
+    if not before or not asked or before == asked:
+        return
+    changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
+    shown = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
+    raise InputError(
+        f"another judge than this evaluation began with: {shown}; every verdict would be asked again",
+        fix="give the judge as before, or --reask",
+    )
 
 
 def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:

@@ -3,7 +3,7 @@
 from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Aggregator, Composite
 from germane.graders.field_accuracy import FieldAccuracy, FieldRule
-from germane.graders.grader import CaseGrader, GraderResult
+from germane.graders.grader import CaseGrader, DirectGrader, GraderResult
 from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader, RubricItem
 from germane.graders.measure_grader import MeasureGrader
@@ -17,6 +17,7 @@ __all__ = [
     "CodeGrader",
     "Composite",
     "Cost",
+    "DirectGrader",
     "ExecutionMetrics",
     "ExpectedCall",
     "FieldAccuracy",

@@ -14,7 +14,7 @@ from germane.errors import InputError
 from germane.graders.code_grader import result_of
 from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
-from germane.graders.llm_grader import FreeForm, PromptText, prompt_text
+from germane.graders.llm_grader import FreeForm, prompt_text, template_of
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
@@ -57,7 +57,7 @@ class Aggregator(YamlModel):
     weights: Numbers = FrozenDict()
     threshold: Share | None = None
     path: Command | None = None
-    prompt: PromptText | None = None
+    prompt: Annotated[str, template_of([RESULTS])] | None = None
     cwd: str = "."
 
     @classmethod

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     Field,
@@ -17,7 +18,7 @@ from pydantic import (
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import BORDERLINE, PASS, STRICT
+from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
 from germane.samples import yamltext
 from germane.samples.evalfile import Case
@@ -135,6 +136,20 @@ class GraderResult:
         return found if self.status == "ok" else {**found, "status": self.status, "why": self.why}
 
 
+def result_from(value: Any, name: str) -> GraderResult:
+    """What a grader's `check` returned as a result: true is 1, false is 0; an error where it is no score from 0 to 1."""
+    if isinstance(value, GraderResult):
+        return value
+    if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1:
+        return GraderResult(score=float(value))
+    problem = f"check of {name} must return true or false, a number from 0 to 1 or a GraderResult"
+    return GraderResult.failed(f"{problem}, not {say(value)}")
+
+
+_NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
+"""Verdicts as AgentV negates them."""
+
+
 class CaseGrader(YamlModel, ABC):
     """What every grader has in common: its reported name, its weight, and what a case must reach.
 
@@ -143,9 +158,10 @@ class CaseGrader(YamlModel, ABC):
         weight: Its weight in the mean of the case's graders.
         required: True (the score must reach `min_score`, or 0.8), or the least score itself: a gate on the case.
         min_score: The score from which the verdict is `pass`; None is 0.8.
-        negate: Whether the score is turned round (1 - score), and hits with misses.
+        negate: Whether the score becomes 1 - score and hits change places with misses; the verdict follows from the new
+            score.
         compatibility: "agentv" gives the values of AgentV 2.1 (January 2026) where they differ from germane's: data that
-            is missing, a judge or a script that fails then score 0.
+            is missing, a judge or a script that fails then score 0, and `negate` turns pass into fail and fail into pass.
 
     Raises:
         InputError: A parameter cannot be used.
@@ -172,6 +188,8 @@ class CaseGrader(YamlModel, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.what = getattr(cls, "type", cls.what)
+        if "type" in vars(cls) and not cls.__module__.startswith("germane.graders."):
+            define_grader(cls.type)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -237,7 +255,8 @@ class CaseGrader(YamlModel, ABC):
             return found
         score, verdict = found.score, found.verdict
         if self.negate:
-            score, verdict = 1 - score, verdict and ("fail" if verdict == "pass" else "pass")
+            verdict = _NEGATED[verdict or self.verdict(score)] if self.agentv else None
+            score = 1 - score
             found = replace(found, score=score, hits=found.misses, misses=found.hits)
         return replace(found, verdict=verdict or self.verdict(score))
 
@@ -256,11 +275,11 @@ class DirectGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """The result, without a question."""
         yield from ()
-        return self.check(case)
+        return result_from(self.check(case), self.label)
 
     @abstractmethod
-    def check(self, case: Case) -> GraderResult:
-        """The result."""
+    def check(self, case: Case) -> GraderResult | float | bool:
+        """The result, the score alone (0 to 1), or whether the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
         """The result where the case lacks the data: skipped, or AgentV's 0."""

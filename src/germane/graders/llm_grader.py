@@ -98,8 +98,10 @@ class OpinionPayload(PayloadModel):
             return given
         found: dict[bool, list[str]] = {True: [], False: []}
         for one in listed:
+            if not isinstance(passed := one.get("passed"), bool):
+                raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
             said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
-            found[bool(one.get("passed"))].append(said)
+            found[passed].append(said)
         kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
         hits, misses = [*given.get("hits", ()), *found[True]], [*given.get("misses", ()), *found[False]]
         return {**kept, "hits": hits, "misses": misses}
@@ -320,23 +322,54 @@ class RubricItem(YamlModel):
         return f"[{self.id}]{noted} {said}"
 
 
-def _prompt_file(value: Any, info: ValidationInfo) -> Any:
-    """A prompt of an eval file: itself, or the text of the file that `file://` or a name with .md or .txt names."""
-    if not isinstance(value, Scalar):
-        return value
+VARIABLES = (
+    "candidate_answer", "question", "expected_outcome", "reference_answer", "input_messages", "output_messages",
+    "expected_messages", "output", "input", "criteria", "expected_output", "metadata", "metadata_json", "tool_calls",
+    "file_changes", "rubric", "rubrics", "rubrics_json",
+)  # fmt: skip
+"""The variables of a grader's template, in the words of both generations of AgentV."""
+
+
+def unknown_variable(template: str, variables: Sequence[str]) -> Wrong | None:
+    """The fault of a template that names a variable which does not exist: `{{anwser}}`."""
+    names = (name for name in sorted(variables_in(template)) if name[:1].isalpha() or name[:1] == "_")
+    unknown = next((name for name in names if name not in variables), None)
+    if unknown is None:
+        return None
+    listed = ", ".join(f"{{{{{name}}}}}" for name in variables)
+    return Wrong(f"names a variable that does not exist: {{{{{unknown}}}}}", f"the variables are {listed}")
+
+
+def template_of(variables: Sequence[str]) -> BeforeValidator:
+    """A prompt of an eval file, whose template may have these variables: itself, or the text of the file that it names."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, str):
+            return value
+        text, file = _prompt_file(value, info)
+        if wrong := unknown_variable(text, variables):
+            wrong.problem = f"{file} {wrong.problem}".lstrip()
+            raise wrong
+        return text
+
+    return BeforeValidator(read)
+
+
+def _prompt_file(value: str, info: ValidationInfo) -> tuple[str, str]:
+    """The text of a prompt, and the file that it was read from: `file://` or a name with .md or .txt; "" = none."""
     name, folder = value.removeprefix("file://").strip(), folder_of(info)
     named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
-    if not named and not value.startswith("file://"):
-        return str(value)
+    if not isinstance(value, Scalar) or not (named or value.startswith("file://")):
+        return str(value), ""
     check_place(folder / name)
     try:
-        return (folder / name).read_text("utf-8-sig")
+        return (folder / name).read_text("utf-8-sig"), name
     except (OSError, UnicodeDecodeError) as fault:
         why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
         raise Wrong(f"{name} in {folder} cannot be read: {why}", "check the path") from None
 
 
-PromptText = Annotated[str, BeforeValidator(_prompt_file)]
+PromptText = Annotated[str, template_of(VARIABLES)]
 
 
 class PromptCommand(YamlModel):
@@ -387,7 +420,7 @@ class LLMGrader(CaseGrader):
         prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
             `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`; AgentV 4's
             `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{metadata}}`, `{{tool_calls}}`,
-            `{{rubrics}}`), or, without any, what a good answer does; or a program that writes the template.
+            `{{rubrics}}`; no other), or, without any, what a good answer does; or a program that writes the template.
         rubrics: The items of a rubric.
     """
 
@@ -440,6 +473,10 @@ class LLMGrader(CaseGrader):
             command, cwd, env = self.prompt.command, self.prompt.cwd, self.prompt.env
             named = names_of(case, self.label)
             own = yield from ask(ScriptText(command=command, document=document, cwd=cwd, env=env, of=named))
+            if wrong := unknown_variable(own, VARIABLES):
+                return GraderResult.failed(
+                    f"the prompt that the program printed {wrong.problem}; {wrong.fix}"
+                )
         elif self.prompt and variables_in(self.prompt) & values.keys():
             own = self.prompt
         elif self.prompt:
@@ -495,6 +532,7 @@ class LLMGrader(CaseGrader):
         question, answer = question_of(case).strip(), answer_of(case).strip()
         reference, criteria = reference_of(case).strip(), criteria_of(case).strip()
         metadata = dict(case.metadata or case.sample.metadata)
+        rubrics = "\n".join(item.line() for item in self.rubrics)
         return {
             "question": question,
             "input": question,
@@ -511,7 +549,8 @@ class LLMGrader(CaseGrader):
             "metadata_json": json.dumps(metadata, ensure_ascii=False),
             "tool_calls": "\n".join(f"- {call.tool}: {json.dumps(call.input)}" for call in tool_calls(case)),
             "file_changes": "",
-            "rubrics": "\n".join(item.line() for item in self.rubrics),
+            "rubric": rubrics or criteria,
+            "rubrics": rubrics,
             "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
         }
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
+import regex
 from pydantic import BeforeValidator, Field, model_validator
 
 from germane.errors import InputError
@@ -26,7 +27,13 @@ _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "ends_with": (lambda text, value: text.strip().endswith(value.strip()), "ends with", "does not end with"),
     "equals": (lambda text, value: text.strip() == value.strip(), "equals", "does not equal"),
 }
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0)}
+_FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "g": 0, "u": 0}
+REGEX_SECONDS = 2.0
+"""Seconds that a regular expression may search one answer."""
+_END = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<end>\$)", re.DOTALL)
+_ENDS = {False: r"\Z", True: r"(?=[\n\r\u2028\u2029]|\Z)"}
+"""What `$` means in JavaScript: the end of the text, in multi-line mode that of a line; Python's stands before a last line
+break too."""
 
 Test = Literal["contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
                "starts_with", "ends_with", "equals", "regex", "is_json"]  # fmt: skip
@@ -39,7 +46,8 @@ class TextAssertion(DirectGrader):
         test: `contains`, `starts_with`, `ends_with`, `equals` (white space around both does not count), `regex` or
             `is_json`; `contains_any` and `contains_all` take several values; an `i` in front ignores case.
         value: What is looked for; () for `is_json`.
-        flags: Of a regular expression: i, m, s.
+        flags: Of a regular expression: i, m, s. `$` means the end, as in JavaScript. A search that takes longer than 2 s is
+            an error of that score.
     """
 
     type: ClassVar[str] = "text"
@@ -67,19 +75,25 @@ class TextAssertion(DirectGrader):
         if self.test == "regex":
             try:
                 self._pattern()
-            except (re.error, KeyError) as wrong:
+            except (regex.error, KeyError, RecursionError) as wrong:
                 problem = f"the regular expression cannot be read: {wrong}"
                 raise InputError(
                     problem, fix="check its brackets, and that its flags are i, m or s"
                 ) from None
         return self
 
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self.value[0], sum(_FLAGS[flag] for flag in set(self.flags)))
+    def _pattern(self) -> regex.Pattern[str]:
+        end = _ENDS["m" in self.flags or re.match(r"\(\?[a-z]*m", self.value[0]) is not None]
+        pattern = _END.sub(lambda found: end if found["end"] else found[0], self.value[0])
+        return regex.compile(pattern, sum(_FLAGS[flag] for flag in set(self.flags)))
 
     def check(self, case: Case) -> GraderResult:
-        """The test on the answer."""
-        return GraderResult.of_checks([self._tested(answer_of(case))])
+        """The test on the answer; an error where a regular expression takes too long."""
+        try:
+            return GraderResult.of_checks([self._tested(answer_of(case))])
+        except TimeoutError:
+            pattern = f"the regular expression /{self.value[0]}/{self.flags}"
+            return GraderResult.failed(f"{pattern} was stopped after {REGEX_SECONDS:g} s on this answer")
 
     def _tested(self, text: str) -> tuple[bool, str]:
         if self.test == "is_json":
@@ -89,7 +103,7 @@ class TextAssertion(DirectGrader):
                 return False, "Output is not valid JSON"
             return True, "Output is valid JSON"
         if self.test == "regex":
-            passed = self._pattern().search(text) is not None
+            passed = self._pattern().search(text, timeout=REGEX_SECONDS) is not None
             shown = f"/{self.value[0]}/{self.flags}"
             return passed, f"Output {'matches' if passed else 'does not match'} pattern {shown}"
         test = self.test.removesuffix("_any").removesuffix("_all")

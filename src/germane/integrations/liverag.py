@@ -9,6 +9,7 @@ import ast
 import datetime
 import re
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -107,7 +108,7 @@ class EvaluationRow:
 class EvaluationResult:
     """All questions: `metrics` are the means and percentages, `sample_count` how many questions are in them.
 
-    `notes` say what was counted, left out or read otherwise than the original does.
+    `notes` say what was counted, left out or read otherwise than the original does; `total_time_ms` is what evaluating took.
     """
 
     metrics: Mapping[str, Number]
@@ -116,6 +117,7 @@ class EvaluationResult:
     notes: tuple[str, ...] = ()
     evaluator_name: str = "ContextRecall"
     system_name: str | None = None
+    total_time_ms: float | None = None
     timestamp: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
 
 
@@ -140,6 +142,7 @@ class ContextRecall:
         `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`): objects with
         these attributes, or mappings. InputError where ids or qids cannot be used, or a qid is there twice.
         """
+        started = time.monotonic()
         results, strict = list(results), self.parity is None
         found = list(_listed(results, "doc_ids", strict=strict))
         gold = list(_listed(references, "document_ids", strict=strict))
@@ -151,6 +154,7 @@ class ContextRecall:
             sample_count=sum(values["context_recall"] is not None for _, values in rows),
             notes=tuple(notes),
             system_name=None if system is None else str(system),
+            total_time_ms=(time.monotonic() - started) * 1000,
         )
 
 

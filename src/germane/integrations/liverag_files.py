@@ -148,9 +148,11 @@ _READERS: dict[str, Callable[[Path], _Placed]] = {
 
 
 def write_files(
-    result: EvaluationResult, results: Path, folder: Path, name: str, fmt: OutputFormat
+    result: EvaluationResult, results: Path, folder: Path, name: str, fmt: OutputFormat, command: str = ""
 ) -> tuple[Path, Path]:
     """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; returns the two paths.
+
+    The columns are the original's, in its order; `full_command` is the `command`.
 
     The time is the original's: month, day, hour, minute. Where that name is taken the seconds follow, so that
     nothing is overwritten.
@@ -168,12 +170,16 @@ def write_files(
         "system_name": result.system_name,
         "timestamp": result.timestamp.replace(tzinfo=None).isoformat(),
         "is_aggregated": True,
+        "full_command": command or None,
+        "total_time_ms": result.total_time_ms,
         **dict.fromkeys(AGGREGATES),
         **result.metrics,
+        "processing_time_ms": result.total_time_ms,
     }
-    rows = [{"qid": row.qid, **dict.fromkeys(COLUMNS), **row.metrics} for row in result.rows]
+    known = {"evaluator_name": result.evaluator_name, "is_aggregated": False, **dict.fromkeys(COLUMNS)}
+    rows = [{"qid": row.qid, **known, **row.metrics} for row in result.rows]
     for path, header, content in zip(
-        paths, (list(aggregated), ["qid", *COLUMNS]), ([aggregated], rows), strict=True
+        paths, (list(aggregated), ["qid", *known]), ([aggregated], rows), strict=True
     ):
         path.write_text(_written(header, content, fmt), "utf-8", newline="")
     return paths

@@ -58,7 +58,8 @@ class ProxyJudge(Judge):
             requests += 1
             try:
                 text = await self._invoke(ask, problem)
-                for _, _, question, part in ask.split(object_in(text)):
+                payload = object_in(text) if ask.schema else {"text": text}
+                for _, _, question, part in ask.split(payload):
                     if isinstance(part, AnswerError):
                         raise part
                     found[id(question)] = question.checked(part)
@@ -77,10 +78,9 @@ class ProxyJudge(Judge):
         """The raw text of the answer, or the last message's content."""
         again = f"\n\nYour last answer was unusable: {problem}. Answer again." if problem else ""
         schema = canonical(ask.schema).decode("utf-8", "replace")
-        body: dict[str, Json] = {
-            "question": f"{ask.user}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{schema}{again}",
-            "systemPrompt": ask.system,
-        }
+        wanted = f"\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{schema}"
+        question = f"{ask.user}{wanted if ask.schema else ''}{again}"
+        body: dict[str, Json] = {"question": question, "systemPrompt": ask.system}
         response = await self._client.post("/invoke", json=body)
         if response.status_code != httpx2.codes.OK:
             raise JudgeError(f"status {response.status_code}: {response.text[:300]}")

@@ -20,7 +20,8 @@ from germane.judges.judge import LocalJudge, Reply
 from germane.judges.loopback import AskJudge, Loopback
 from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
 from germane.questions import AnyQuestion
-from germane.questions.script import Script
+from germane.questions.script import InvalidValue, Script
+from germane.samples.files import JsonFault, locate
 from germane.types import FrozenDict, Json
 
 __all__ = ["ScriptJudge"]
@@ -69,63 +70,96 @@ class ScriptJudge(LocalJudge):
     async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
+        argv = question.argv
+        if isinstance(
+            question.command, str
+        ):  # a login shell sets PATH anew: a virtual environment would be lost
+            argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
         try:
             finished = await run_program(
-                question.argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
+                argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
             )
         except OSError as fault:
             theirs = str(fault.strerror or fault)
-            why = f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {theirs}"
+            why = f"could not start `{question.command_line}` in {question.cwd}: {theirs}"
             return _failed(question, why, theirs)
         return _reply(question, finished)
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
     """What a program that has ended says, or what was wrong with it."""
-    command, stderr = shlex.join(question.argv), finished.tail(TAIL)
+    command = question.command_line
     if finished.timed_out:
-        why = f"`{command}` was stopped after {question.timeout:g} s{stderr and f': {stderr}'}"
+        why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
         return _failed(question, why, f"timed out after {question.timeout:g} s", finished)
     if finished.flooded:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
         return _failed(question, why, "stdout is too long", finished)
     if finished.code:
-        return _failed(question, *_exited(question, finished.code, stderr), finished)
+        return _failed(question, *_exited(question, finished), finished)
+    text = ""
     try:
-        payload = question.printed(finished.stdout)
+        text = finished.stdout.decode("utf-8-sig")
+        payload = question.printed(text)
         question.read(payload)
     except (ValueError, RecursionError, AnswerError) as fault:
         if question.agentv:
             return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))
-        shown = finished.stdout.decode("utf-8", "replace").strip()[:200]
-        why = f"`{command}` printed not one JSON document: {shown!r}"
-        why = f"`{command}`: {fault}" if isinstance(fault, AnswerError) else why
-        return Reply(error=f"{why}; its stderr ends: {stderr}" if stderr else why, ms=finished.ms)
+        why = f"`{command}`: {_unreadable(fault, text)}{_printed(question, finished, out=False)}"
+        return Reply(error=why, ms=finished.ms)
     return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
 
 
-def _exited(question: AnyScript, code: int, stderr: str) -> tuple[str, str]:
+def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> str:
+    """The end of what a program printed, for an error, and how to pass on a key that it misses."""
+    printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
+    stderr = finished.tail(TAIL)
+    shown = f"; its stderr ends: {stderr}" if stderr else ""
+    shown += f"; its stdout ends: {printed}" if out and printed else ""
+    if name := _missing_key(f"{stderr}\n{printed}", question.env):
+        here = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
+        shown += f" ({name} {here}; write `env: [{name}]`)"
+    return shown
+
+
+def _unreadable(fault: Exception, text: str) -> str:
+    """Why what a program printed cannot be used, with the line of its stdout that is at fault."""
+    if isinstance(fault, UnicodeDecodeError):
+        return "its stdout is not UTF-8"
+    offset: int | None = None
+    problem = str(fault)
+    if isinstance(fault, JsonFault):
+        problem, offset = f"it printed not one JSON document: {fault}", fault.offset
+    elif isinstance(fault, InvalidValue):
+        offset = locate(text, fault.path)
+    if offset is None:
+        return problem
+    line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
+    return f"{problem}, in line {text.count(chr(10), 0, offset) + 1}: {line[:200]}"
+
+
+def _exited(question: AnyScript, finished: Finished) -> tuple[str, str]:
     """What is said of a program that ended with an error: by us, and by AgentV."""
     hint = misplaced(question.command, question.cwd)
-    if hint is None and code == 127:
+    if hint is None and finished.code == 127:
         hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
-    elif hint is None and (withheld := _withheld(stderr, question.env)):
-        hint = f"{withheld} is set here and was not passed on: write `env: [{withheld}]`"
-    why = f"`{shlex.join(question.argv)}` ended with exit code {code}{f' ({hint})' if hint else ''}"
-    theirs = f"Code evaluator exited with code {code}"
-    stderr = (
-        f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL and question.agentv else stderr
-    )
-    return f"{why}: {stderr or 'nothing on stderr'}", f"{theirs}: {stderr}" if stderr else theirs
+    why = f"`{question.command_line}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}"
+    theirs = f"Code evaluator exited with code {finished.code}"
+    stderr = finished.tail(TAIL)
+    kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr
+    printed = _printed(question, finished) or "; it printed nothing"
+    return f"{why}{printed}", f"{theirs}: {kept}" if stderr else theirs
 
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
-def _withheld(stderr: str, passed: Sequence[str]) -> str:
-    """A variable of the environment that a program's last words name and that it did not get; "" where there is none."""
+def _missing_key(text: str, passed: Sequence[str]) -> str:
+    """A variable that a program's last words name and that it did not get: one of the environment, or a key; "" = none."""
     known = child_environment(passed)
-    return next((name for name in _NAME.findall(stderr) if name in os.environ and name not in known), "")
+    names = [name for name in _NAME.findall(text) if name not in known]
+    return next((name for name in names if name in os.environ or name.endswith(_KEYS)), "")
 
 
 def _failed(question: AnyScript, why: str, theirs: str, finished: Finished | None = None) -> Reply:

@@ -10,11 +10,11 @@ from pathlib import Path
 from msgspec import structs
 
 from germane.clean import cell
-from germane.encoding import decode, encode, now
+from germane.encoding import encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
-from germane.samples.files import numbered_lines, read_lines
+from germane.samples.files import JsonFault, parse_strict_json, read_lines, table_rows
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
     Label,
@@ -181,9 +181,8 @@ def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
         return bool(value), "binary"
     low, high = scale_ends(scale or "graded", place)
     if not low <= value <= high:
-        raise InputError(
-            f"the grade {value} is not on the scale {low}-{high}", fix="name its scale: 0-4", place=place
-        )
+        problem = f"the grade {str(value)[:40]} is not on the scale {low}-{high}"
+        raise InputError(problem, fix="name its scale: 0-4", place=place)
     return value, scale or "graded"
 
 
@@ -202,19 +201,21 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
     if path.suffix.lower() == ".csv":
-        lines = (line for _, line in read_lines(path))
-        for number, cells in enumerate(csv.DictReader(lines), 2):
-            yield number, {name: value for name, value in cells.items() if name and value}
+        rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
+        _, names = next(rows, (1, []))
+        for number, cells in rows:
+            yield number, {name: value for name, value in zip(names, cells, strict=False) if name and value}
     elif path.suffix.lower() == ".jsonl":
-        with path.open("rb") as file:
-            for number, line in numbered_lines(file):
-                try:
-                    row = decode(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict):
-                    raise InputError("this line is no JSON object", place=Place(str(path), number))
-                yield number, row
+        for number, line in read_lines(path):
+            if not line.strip():
+                continue
+            try:
+                row = parse_strict_json(line)
+            except JsonFault as fault:
+                raise fault.error(path, line, number) from None
+            if not isinstance(row, dict):
+                raise InputError("this line is not a JSON object", place=Place(str(path), number))
+            yield number, row
     else:
         yield from _qrels_rows(path)
 

@@ -130,7 +130,9 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     """Share of what the contexts state that is relevant to the query: how little noise comes with what is needed.
 
     One question a context lists its statements and says of each whether it is relevant. Where the answer about a
-    context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1.
+    context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1. The judge is
+    shown the reference where the sample has one; `--against query` shows the query alone, which is the reading of the
+    four-metric guide and of DeepEval.
     """
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):

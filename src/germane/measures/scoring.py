@@ -101,19 +101,29 @@ _GRADERS = {
         "1 where the answer passes the test, else 0",
     ),
 }  # fmt: skip
-for _name, _formula in _GRADERS.items():
-    define(
-        Definition(
-            name=_name,
-            family="graded",
-            compute=_never,
-            needs=(),
-            formula=_formula,
-            doc="A grader, declared in an eval file.",
-            reference="AgentV",
-            aliases=(_name.replace("_", "-"),) if "_" in _name else (),
+_defined: set[str] = set()
+
+
+def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
+    """Make the type of a grader known, under which its scores are stored; MeasureError where it is a measure's name."""
+    if name not in _defined:
+        define(
+            Definition(
+                name=name,
+                family="graded",
+                compute=_never,
+                needs=(),
+                formula=formula,
+                doc="A grader, declared in an eval file.",
+                reference=reference,
+                aliases=(name.replace("_", "-"),) if "_" in name else (),
+            )
         )
-    )
+        _defined.add(name)
+
+
+for _name, _formula in _GRADERS.items():
+    define_grader(_name, _formula, "AgentV")
 
 
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}

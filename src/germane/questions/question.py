@@ -51,6 +51,8 @@ class Question(ABC, Generic[A]):
     """Further fields that the prompt shows where they hold anything: they are in the key."""
     hidden: ClassVar[tuple[str, ...]] = ()
     """Fields that are judged and that the prompt does not show."""
+    free_text: ClassVar[bool] = False
+    """Whether the answer is the judge's text as it stands, `{"text": ...}`: no schema is asked for."""
     Payload: ClassVar[type[PayloadModel]]
     """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
     verdicts: ClassVar[tuple[str, str] | None] = None

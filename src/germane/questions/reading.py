@@ -109,7 +109,10 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request in words: constant instructions, the data, the schema of the answer and whose parts it has."""
+    """One request in words: constant instructions, the data, the schema of the answer and whose parts it has.
+
+    Without a schema the answer is the text as it stands.
+    """
 
     name: str
     system: str
@@ -224,6 +227,8 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
 
 
 def _schema(reading: Reading) -> dict[str, Json]:
+    if reading.questions[0].free_text:
+        return {}
     if len(reading.questions) == 1:
         return reading.questions[0].schema()
     if reading.flat():

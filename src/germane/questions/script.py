@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
@@ -12,9 +13,18 @@ from pydantic import StrictStr
 from germane.errors import AnswerError
 from germane.questions.payload import PayloadModel
 from germane.questions.question import Question, Wording
+from germane.samples.files import parse_strict_json
 from germane.types import FrozenDict, Json
 
 A = TypeVar("A")
+
+
+class InvalidValue(AnswerError):
+    """A value of a program's document is not what the protocol asks for; `path` leads to it."""
+
+    def __init__(self, problem: str, *path: str | int) -> None:
+        super().__init__(problem)
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,11 @@ class Script(Question[A], Generic[A]):
         """The program and its arguments."""
         return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
 
+    @property
+    def command_line(self) -> str:
+        """The command as its author wrote it."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
+
     def inputs(self) -> dict[str, Json]:
         """Command, place and document."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
@@ -66,9 +81,9 @@ class Script(Question[A], Generic[A]):
         self.read(payload)
         return payload
 
-    def printed(self, stdout: bytes) -> Json:
-        """The payload that a program printed; ValueError where it is none."""
-        return json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+    def printed(self, text: str) -> Json:
+        """The payload that a program printed: one strict JSON document; JsonFault where it is not."""
+        return parse_strict_json(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,28 +96,49 @@ class ScriptGrade(Script[ScriptResult]):
         """What the protocol asks of a program."""
         return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 
+    def printed(self, text: str) -> Json:
+        """The document; as AgentV reads it, the last of several values of one key counts."""
+        return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
+
     def read(self, payload: Json) -> ScriptResult:
-        """The result, of either generation of the protocol, with the score clamped to 0..1; AnswerError where it has none."""
+        """The result, of either generation of the protocol.
+
+        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that range and
+        anything true has passed.
+
+        Raises:
+            AnswerError: There is no score, or a value is not as it must be.
+        """
         if not isinstance(payload, Mapping):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
         checks = payload.get("assertions") or ()
         if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
-            raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
+            raise InvalidValue('"assertions" must be a list of {text, passed, evidence}', "assertions")
+        named = [(_assertion(check), self._passed(check, n)) for n, check in enumerate(checks)]
         score = payload.get("score")
         if score is None and checks:
-            score = sum(bool(check.get("passed")) for check in checks) / len(checks)
+            score = sum(passed for _, passed in named) / len(named)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
-            raise AnswerError(f'the script printed no number as "score": {json.dumps(score)[:80]}')
-        named = [(_assertion(check), bool(check.get("passed"))) for check in checks]
+            raise InvalidValue(f'the script printed no number as "score": {_shown(score)}', "score")
+        if not 0 <= score <= 1 and not self.agentv:
+            raise InvalidValue(f'"score" must be a number from 0 to 1, not {_shown(score)}', "score")
         details, verdict = payload.get("details"), payload.get("verdict")
         return ScriptResult(
-            score=min(1.0, max(0.0, float(score))),
+            score=float(min(1, max(0, score))),
             hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
             misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
             reasoning=str(payload.get("reasoning") or ""),
             details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
             verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
         )
+
+    def _passed(self, check: Mapping[str, Json], number: int) -> bool:
+        passed = check.get("passed")
+        if self.agentv or isinstance(passed, bool):
+            return bool(passed)
+        found = f"not {_shown(passed)}" if "passed" in check else "and is missing"
+        problem = f'"passed" of assertion {number + 1} must be true or false, {found}'
+        raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
 
     def typical(self) -> Json:
         """A score."""
@@ -119,9 +155,9 @@ class ScriptText(Script[str]):
         """`{text}`."""
         return {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
-    def printed(self, stdout: bytes) -> Json:
+    def printed(self, text: str) -> Json:
         """All that was printed is the text."""
-        return {"text": stdout.decode("utf-8-sig").strip()}
+        return {"text": text.strip()}
 
     def read(self, payload: Json) -> str:
         """The text; AnswerError where there is none."""
@@ -132,6 +168,10 @@ class ScriptText(Script[str]):
     def typical(self) -> Json:
         """A prompt of ordinary length."""
         return {"text": "Is this a good answer to the question? " * 10}
+
+
+def _shown(value: Json) -> str:
+    return json.dumps(value)[:80]
 
 
 def _texts(given: Json) -> tuple[str, ...]:
@@ -159,6 +199,7 @@ class TextCompletion(Question[str]):
     """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
 
     kind: ClassVar[str] = "completion"
+    free_text: ClassVar[bool] = True
     judges: ClassVar[tuple[str, ...]] = ("text",)
     beside: ClassVar[tuple[str, ...]] = ("system",)
     Payload: ClassVar[type[PayloadModel]] = CompletionPayload

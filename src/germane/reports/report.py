@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import compress
-from math import fsum
+from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from germane.reports.data import CaseResult, ReportData
 from germane.reports.gates import Gate, GateResult, Outcome, Verdict, check_gate, decide
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, summarise
+from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
@@ -232,24 +232,39 @@ def find_report(path: str | Path) -> ReportData:
     return read_document(documents[-1])
 
 
+LARGEST = 1e100
+"""The largest score of a document: the squares of such scores can still be summed."""
+
+
 def read_document(path: Path) -> ReportData:
     """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
+    import msgspec  # not at the top: `germane rank` reads no document
+
+    from germane.reports.schema import ScoredDocument
+
     place = Place(str(path))
+    text = read_text(path)
     try:
-        document = json.loads(path.read_text("utf-8"))
-        for row in document["scores"]:
-            if row["bounds"] is not None:
-                row["bounds"] = tuple(float("inf") if end is None else end for end in row["bounds"])
-        table = ScoreTable(Score(**row) for row in document["scores"])
-    except KeyError:
+        document = parse_strict_json(text)
+    except JsonFault as fault:
+        raise fault.error(path, text) from None
+    found = document if isinstance(document, dict) else {}
+    if "scores" not in found:
         problem = "this document holds no scores"
         fix = "write it with germane run --json, or germane rank --json -q"
-        if isinstance(document.get("reports"), dict):
-            problem = f"this document holds {len(document['reports'])} reports"
+        if isinstance(found.get("reports"), dict):
+            problem = f"this document holds {len(found['reports'])} reports"
             fix = "name the folder of one of them"
-        raise InputError(problem, fix=fix, place=place) from None
-    except (ValueError, TypeError, AttributeError) as error:
-        problem, fix = f"this is no --json document: {error}", "name a report folder or such a document"
+        raise InputError(problem, fix=fix, place=place)
+    try:
+        msgspec.convert(document, ScoredDocument)
+        for row in document["scores"]:
+            row["bounds"] = row["bounds"] and tuple(inf if end is None else end for end in row["bounds"])
+            if not abs(row["value"] or 0) <= LARGEST:
+                raise ValueError(f"the score {row['value']:g} is beyond {LARGEST:g}")  # noqa: TRY301
+        table = ScoreTable(Score(**row) for row in document["scores"])
+    except (ValueError, OverflowError) as error:
+        problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
         raise InputError(problem, fix=fix, place=place) from None
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)

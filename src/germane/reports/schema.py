@@ -111,7 +111,7 @@ class ScoreRow(TypedDict):
     value: float | None
     status: Literal["ok", "skipped", "incomplete", "error"]
     why: str | None
-    bounds: Pair | None
+    bounds: Annotated[list[float | None], "two numbers, the lower one first; null = without end"] | None
 
 
 class ResultRow(TypedDict):
@@ -226,6 +226,13 @@ class Document(TypedDict):
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
     stopped: NotRequired[str]
+
+
+class ScoredDocument(TypedDict):
+    """What `compare` and a baseline read of a document."""
+
+    scores: list[ScoreRow]
+    judge: NotRequired[dict[str, Any] | None]
 
 
 class Documents(TypedDict):

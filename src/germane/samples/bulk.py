@@ -507,6 +507,8 @@ def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
             if len(data) > line_limit() and b"\n" not in data:
                 raise NotPlain("a line is too long")
         elif not (block := data[:end]).isspace():
+            if len(block) > (limit := line_limit()) and any(len(line) > limit for line in io.BytesIO(block)):
+                raise NotPlain("a line is too long")
             yield block if block.endswith(b"\n") else block + b"\n"
         if back:
             stream.seek(end - len(data), os.SEEK_CUR)

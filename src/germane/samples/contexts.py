@@ -34,9 +34,9 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Found
     """The contexts of a sample: its own list, else what its response and messages hold.
 
     The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool
-    calls with `output.results`; a JSON array; fenced JSON; text that only looks like JSON, or any text under
-    `contexts_from="text"`, split at blank lines (and the note says so). Messages that were only expected are no
-    place to look: they are gold.
+    calls with `output.results`; a JSON array; fenced JSON. A text under one of these keys, a text that only looks like
+    JSON, or any text under `contexts_from="text"`, is split at blank lines, and the note says so; of what only looks like
+    JSON nothing is read where there is no blank line. Messages that were only expected are no place to look: they are gold.
     """
     if sample.contexts is not None or sample.calls is not None:
         return Found(sample.contexts, sample.calls)
@@ -49,6 +49,9 @@ def find_in(text: str, messages: Sequence[Message] = (), contexts_from: Contexts
     if contexts_from == "text":
         return Found(_blocks(text), note=FALLBACK) if text.strip() else Found()
     document = _json(text)
+    for key in _KEYS:
+        if isinstance(document, dict) and isinstance(listed := document.get(key), str):
+            return Found(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
     if (contexts := _under_keys(document)) is not None:
         return Found(contexts)
     if calls := tuple(_calls(messages)):
@@ -58,10 +61,13 @@ def find_in(text: str, messages: Sequence[Message] = (), contexts_from: Contexts
         if contexts is not None:
             return Found(contexts)
     looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
-    if not looks_like_json:
-        return Found()
     body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
-    return Found(_blocks(body), note=f"the answer looks like JSON and is none: {FALLBACK}")
+    blocks = (
+        _blocks(body) if looks_like_json else ()
+    )  # one block would be the broken JSON itself, and no passage
+    return (
+        Found(blocks, note=f"the answer looks like JSON and is none: {FALLBACK}") if blocks[1:] else Found()
+    )
 
 
 def only_contexts(content: Json) -> bool:
@@ -90,8 +96,6 @@ def _under_keys(document: Json) -> tuple[Context, ...] | None:
     """The contexts that a JSON object has under one of the keys for them."""
     for key in _KEYS:
         value = document.get(key) if isinstance(document, dict) else None
-        if isinstance(value, str):
-            return read_contexts([value])
         if isinstance(value, list | tuple) and (contexts := _read(value)) is not None:
             return contexts
     return None

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
+from math import isinf, isnan
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
@@ -292,7 +293,7 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
             cells = line.split(None, 5)
             try:
                 score, doc = float(cells[4]), cells[2].decode()
-                if score != score:  # noqa: PLR0124 - the test for NaN
+                if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
                     raise ValueError  # noqa: TRY301 - all faults are named in one place
                 if cells[0] != raw:
                     if cells[0][:1] == b"#":
@@ -325,10 +326,22 @@ def _trec_grades(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[FileRow]
             yield row
 
 
+LARGEST_GRADE = 10**9
+"""The largest gold grade; 3 is usual."""
+
+
 def _whole(text: bytes) -> int:
-    if not _WHOLE.fullmatch(text):
+    if not _WHOLE.fullmatch(text) or len(text) > 10 or abs(int(text)) > LARGEST_GRADE:
         raise ValueError
     return int(text)
+
+
+def _finite(value: Any) -> float:
+    """The number; ValueError where it is too large for one, and does not call itself infinite."""
+    number = float(value)
+    if isinf(number) and "inf" not in str(value).lower():
+        raise ValueError
+    return number
 
 
 def _trec_fault(line: bytes, place: Place, kind: Kind) -> InputError:
@@ -338,10 +351,10 @@ def _trec_fault(line: bytes, place: Place, kind: Kind) -> InputError:
     except InputError as fault:
         return fault
     cells = line.split()
-    wanted, least, what = (6, 5, "number") if kind is RUN else (4, 4, "whole number")
+    wanted, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
     if len(cells) < least or (kind is GOLD and len(cells) > wanted):
         problem = f"{kind.name} has {wanted} columns, this line {len(cells)}"
-    elif kind is RUN and _is_number(cells[4]):
+    elif kind is RUN and _is_number(cells[4]) and isnan(float(cells[4])):
         return _nan(cells[0].decode(), cells[2].decode(), place)
     else:
         problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
@@ -415,8 +428,8 @@ def _score(value: Any, place: Place) -> float:
 
 def _grade(value: Any, place: Place) -> int:
     number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
-    if not number.is_integer():
-        problem = f"the grade {str(value)!r} is not a whole number"
+    if not number.is_integer() or abs(number) > LARGEST_GRADE:
+        problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise InputError(problem, fix="write e.g. 0, 1 or 2", place=place)
     return int(number)
 
@@ -430,10 +443,10 @@ class _Cell(str):
 def _number(value: Any, what: str, place: Place) -> float:
     try:
         if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
-            return float(value)
+            return _finite(value)
     except (ValueError, OverflowError):
         pass
-    shown = repr(str(value)) if isinstance(value, str) else json.dumps(value)
+    shown = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
     fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"
     raise InputError(f"the {what} {shown[:60]} is not a number", fix=fix, place=place)
 

@@ -20,7 +20,7 @@ from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
-from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
+from germane.tables.labels import Label, LabelTable, by_people, dump_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import Beside, GraderSet, Part, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
@@ -29,6 +29,8 @@ from germane.tables.stored import (
     EarlierJudgements,
     StoredJudgements,
     blocks,
+    label_in,
+    labels_in,
     lines_of,
     numbered_rows,
     row_in,
@@ -227,7 +229,7 @@ class ReportFolder:
         """The labels that were added, then those that people gave in this folder before."""
         given = list(_of_people(self._path("labels")))
         if given:
-            written = set(map(load_label, rows_of(added)))
+            written = set(labels_in(added))
             with _open(added, os.O_APPEND) as file:
                 file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
         added.replace(self._path("labels"))
@@ -368,10 +370,10 @@ class ReportFolder:
         """The answers of people; while rows are written, those that were added and those that people gave before."""
         if self._source is not None:
             return self._source.labels
-        known = map(load_label, rows_of(self.path / _LABELS))
+        known = labels_in(self.path / _LABELS)
         if not self._end:
             return LabelTable(known)
-        return LabelTable([*map(load_label, rows_of(self._path("labels"))), *filter(by_people, known)])
+        return LabelTable([*labels_in(self._path("labels")), *filter(by_people, known)])
 
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples; other lines are passed over unread."""
@@ -459,12 +461,12 @@ def read_manifest(path: Path) -> dict[str, Json]:
         raise InputError(
             f"{path} is no report folder: it has no {_MANIFEST}", fix="name a folder that `germane run` wrote"
         )
-    try:
-        manifest = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is damaged: {error}", fix="run the evaluation again") from None
-    if not isinstance(manifest, dict):
-        raise InputError(f"{file} is damaged: it is no JSON object", fix="run the evaluation again")
+    from germane.tables.stored_manifest import (
+        check_shape,
+        manifest_in,
+    )  # not at the top: pydantic takes time to load
+
+    manifest = manifest_in(file)
     found = manifest.get("schema_version")
     if not (isinstance(found, int) and OLDEST <= found <= SCHEMA_VERSION):
         newer = isinstance(found, int) and found > SCHEMA_VERSION
@@ -473,16 +475,15 @@ def read_manifest(path: Path) -> dict[str, Json]:
             f"{path} is a report of format {found}; this germane reads formats {OLDEST} to {SCHEMA_VERSION}",
             fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
         )
+    check_shape(manifest, file)
     return manifest
 
 
 def _of_people(path: Path) -> Iterator[Label]:
     """The labels in a file that people gave."""
     for first, lines in blocks(path, _any_of_people):
-        for number, line in enumerate(lines, first):
-            label = load_label(row_in(path, number, line), Place(str(path), number))
-            if by_people(label):
-                yield label
+        labels = (label_in(path, number, line) for number, line in enumerate(lines, first))
+        yield from filter(by_people, labels)
 
 
 def _any_of_people(block: bytes) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from germane.encoding import decode
 from germane.errors import InputError, Place
 from germane.tables.judgements import load_judgement
+from germane.tables.labels import Label, load_label
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -69,9 +70,19 @@ def row_in(path: Path, number: int, line: bytes) -> Any:
     """The JSON value of a line; InputError where it is damaged."""
     try:
         return decode(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         place = Place(str(path), number)
         raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
+
+
+def labels_in(path: Path) -> Iterator[Label]:
+    """The labels of a file; none where there is no file. InputError names a damaged line."""
+    return (label_in(path, number, line) for number, (_, line) in enumerate(lines_of(path), 1))
+
+
+def label_in(path: Path, number: int, line: bytes) -> Label:
+    """The label of a line; InputError where it is damaged."""
+    return load_label(row_in(path, number, line), Place(str(path), number))
 
 
 class Places:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from germane.errors import AnswerError
 from germane.judges.client.parsing import object_in
@@ -65,18 +69,65 @@ def test_a_mark_in_a_string_is_none(mark: str) -> None:
     assert object_in(f'So: {{"reasoning": "it says {mark}", "grade": 2}}')["grade"] == 2
 
 
-@pytest.mark.parametrize("text", ["[{}]", "```json\n[{}]\n```", "Here: [{}]"])
-def test_a_list_of_one_object_is_that_object(text: str) -> None:
-    """Bare, fenced or in prose; of two that differ none is."""
-    assert object_in(text.replace("{}", OBJECT)) == {"grade": 2}
-    with pytest.raises(AnswerError, match="2 different JSON objects"):
-        object_in(text.replace("{}", f'{OBJECT}, {{"grade": 1}}'))
+@pytest.mark.parametrize(
+    "text",
+    [
+        OBJECT,
+        f"  {OBJECT}\n\n",
+        f"```json\n{OBJECT}\n```",
+        f"```\n{OBJECT}\n```\n",
+        f"`{OBJECT}`",
+        f"Sure! Here is my verdict:\n\n{OBJECT}",
+        f"Here it is:\n```json\n{OBJECT}\n```<|im_end|>",
+        f"{OBJECT}</s>",
+        f"<think>{DRAFT}</think>My answer: {OBJECT}",
+        json.dumps(OBJECT),
+        '{\n  "grade": 2\n}',
+    ],
+)
+def test_one_object_that_ends_the_text(text: str) -> None:
+    """Bare, in a fence, after a thought or a short lead-in, with the control tokens that end a turn."""
+    assert object_in(text) == {"grade": 2}
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("[]", "not a list"), ("[7]", "no JSON object"), ("7", "not a int")]
+    ("text", "problem"),
+    [
+        ('For example {"grade":3} would be ... but no', "more text: 'would be"),
+        (f"{OBJECT} I hope this helps!", "more text"),
+        (f"```json\n{OBJECT}\n```\nBut I am not sure.", "more text"),
+        (f'{OBJECT}\n{{"grade": 1}}', "another JSON object"),
+        (f"{OBJECT} {OBJECT}", "another JSON object"),
+        (f"Not {{grade: 3}} but {OBJECT}", "broken or cut off"),
+        (f"{DRAFT} {OBJECT}", "another JSON object"),
+        (f"{'The passage says little. ' * 20}{OBJECT}", "before the JSON object stand 499 characters"),
+        (f"[{OBJECT}]", "not a list"),
+        (f"```json\n[{OBJECT}]\n```", "more text"),
+        (f"Here: [{OBJECT}", "part of something longer"),
+        (f"[{OBJECT}, {OBJECT}]", "not a list"),
+        ("[]", "not a list"),
+        ("7", "not a int"),
+        ("I cannot decide.", "holds no JSON object"),
+        ('{"grade": 2', "broken or cut off"),
+        (f'{{"reasoning": "it says "</think>{OBJECT}', "broken or cut off"),
+        ('{"grade": 3, "grade": 0}', 'says "grade" twice'),
+        ("[" * 100_000, "holds no JSON object"),
+        ('{"a":' * 100_000, "broken or cut off"),
+        ('{"grade": 1e999}', "not a JSON number"),
+        (f'{{"grade": {"9" * 5000}}}', "broken or cut off"),
+    ],
 )
-def test_a_list_without_one_is_no_answer(text: str, problem: str) -> None:
-    """Nor is anything else."""
+def test_anything_else_is_unusable(text: str, problem: str) -> None:
+    """Text after the object, several objects, a quote in an argument: nothing of it is guessed."""
     with pytest.raises(AnswerError, match=problem):
         object_in(text)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_text_after_the_object(before: str, after: str) -> None:
+    """Whatever stands around an object: it is the answer, or there is none, and never with words behind it."""
+    try:
+        found = object_in(f"{before}{OBJECT} {after}x")
+    except AnswerError:
+        return
+    assert found != {"grade": 2}

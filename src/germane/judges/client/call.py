@@ -74,7 +74,7 @@ class GroupCall:
         state, replies = self.state, list[Reply]()
         usage, ms = state.usage(price), (monotonic() - state.started) * 1000
         common: dict[str, Json] = {
-            "mode": MODES[state.mode],
+            "mode": "text" if self.items[0].questions[0].free_text else MODES[state.mode],
             "model": state.model,
             "fingerprint": state.fingerprint,
             "left_out": self.client.capabilities.left_out,
@@ -229,12 +229,12 @@ class GroupCall:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None
-        if got.cut:
+        if got.cut and ask.schema:
             self.client.widen(got, self.state)
             return _CUT, note
         problem = self._keep(ask, got)
         if problem is None:
-            if note is None:
+            if note is None and ask.schema:
                 self.client.capabilities.usable(self.state.mode)
             return None, note
         if not (isinstance(problem, Miscounted) or got.problem):
@@ -244,7 +244,7 @@ class GroupCall:
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; what is wrong with the rest."""
         try:
-            parts = list(ask.split(got.payload()))
+            parts = list(ask.split(got.payload() if ask.schema else {"text": got.text}))
         except AnswerError as error:
             return error
         problem: AnswerError | None = None

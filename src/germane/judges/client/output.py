@@ -111,7 +111,9 @@ class ModelCapabilities:
             request["temperature"] = self.temperature
         if self.reasoning:
             request["reasoning_effort"] = self.reasoning[0]
-        if MODES[mode] == "schema":
+        if not ask.schema:
+            pass
+        elif MODES[mode] == "schema":
             schema = {"name": ask.name, "strict": True, "schema": ask.schema}
             request["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif MODES[mode] == "tool":
@@ -126,7 +128,7 @@ class ModelCapabilities:
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
-        if mode == PROMPT:
+        if mode == PROMPT and ask.schema:
             system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
         if not self.system:
             system, user = "", f"{system}\n\n{user}"

@@ -1,8 +1,8 @@
-"""The answer of a model in a chat completion: the one JSON object in what it wrote, and what it used.
+"""The answer of a model in a chat completion: the one JSON object that ends what it wrote, and what it used.
 
-Nothing in a response is trusted, and nothing is guessed: fences, thoughts and prose around an object are passed over;
-an object that is cut off or names a field twice, two different objects, a thought without an end, or no object at
-all is an AnswerError, whose text can be sent back to the model.
+Nothing in a response is trusted, and nothing is guessed: a fence, thoughts and a short lead-in before the object are passed
+over. An object that is cut off or names a field twice, a second object, text after the object, a thought without an end, or
+no object at all is an AnswerError, whose text can be sent back to the model.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _count(value: Json) -> int | None:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise AnswerError(f"{constant[:20]} is no number that JSON has")
+    raise AnswerError(f"{constant[:20]} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
@@ -163,57 +163,76 @@ _WORD = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scra
 _OPENS = rf"<{_WORD}>|\[think(?:ing)?\]|◁{_WORD}▷|<\|(?:start|begin)(?:_of)?_{_WORD}\|>"
 _ENDS = rf"</{_WORD}>|\[/think(?:ing)?\]|◁/{_WORD}▷|<\|end(?:_of)?_{_WORD}\|>"
 _CHANNEL = r"<\|?channel\|?>\s*(?:analysis|commentary|thought)\b"
-_MARK = re.compile(
-    rf'(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{\s*(?:"|\Z)', re.IGNORECASE
-)
+_MARK = re.compile(rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{", re.IGNORECASE)
 """Where a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
 _END = re.compile(_ENDS, re.IGNORECASE)
 _TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
+_FENCE = re.compile(r"`+\w*\s*\Z")
+_REST = re.compile(r"\s*(?:`+\s*)?(?:(?:<\|?\w{1,20}\|?>|</s>)\s*)*")
+"""What may follow the object: the end of its fence, and control tokens that end a turn."""
+LEAD_IN = 300
+"""Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is no answer."""
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """The JSON object that a model's answer consists of or contains; AnswerError where there is not one."""
+    """The one JSON object that ends a model's answer: bare, in a fence, after thoughts or a short lead-in.
+
+    Raises:
+        AnswerError: There is no object, more than one, text after it or a long text before it.
+    """
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
-        return _search(text)
+        return _last_object(text)
     if isinstance(value, str):  # JSON inside a JSON string
-        return _search(value)
-    if isinstance(value, list) and value:  # of one object: no other thing than in a fence
-        return _search(text)
+        return _last_object(value)
     if not isinstance(value, dict):
         raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
     return value
 
 
-def _search(text: str) -> dict[str, Json]:
-    """The one object outside of thoughts. What looks like the mark of a thought inside an object's strings is none."""
-    found: list[dict[str, Json]] = []
-    position, cut = 0, False
-    while (mark := _MARK.search(text, position)) is not None:
-        position = mark.end()
-        if mark["ends"]:  # the prompt's template began this thought
-            found, cut = [], False
-        elif mark["opens"]:
-            position = _after(_END, text, position).end()
+def _last_object(text: str) -> dict[str, Json]:
+    """The object after the last thought. What looks like the mark of a thought inside an object's strings is none."""
+    begin = 0
+    while (mark := _MARK.search(text, begin)) is not None:
+        if mark["opens"]:
+            begin = _after(_END, text, mark.end()).end()
         elif mark["channel"]:
-            position = _after(_TURN, text, position).start()
+            begin = _after(_TURN, text, mark.end()).start()
+        elif mark["ends"]:  # the prompt's template began this thought
+            begin = mark.end()
         else:
-            try:
-                value, position = _DECODER.raw_decode(text, mark.start())
-            except (ValueError, RecursionError):
-                cut, end = True, _END.search(text, position)
-                position = end.start() if end else len(text)
-                continue
-            if value not in found:
-                found.append(value)
-    if cut:
-        raise AnswerError("the answer is no valid JSON: an object begins, but is broken or cut off")
-    if not found:
-        raise AnswerError("the answer holds no JSON object")
-    if len(found) > 1:
-        raise AnswerError(f"the answer holds {len(found)} different JSON objects where one was asked for")
-    return found[0]
+            before = _FENCE.sub("", text[begin : mark.start()]).strip()
+            value, end = _decoded(text, mark.start())
+            thought = _END.search(text, end) if before else None
+            if thought is None:
+                return _alone(before, value, text[end:])
+            begin = thought.end()
+    raise AnswerError("the answer holds no JSON object")
+
+
+def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
+    """The object that begins there and where it ends; None where it is broken."""
+    try:
+        return _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None, begin
+
+
+def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
+    """The object, if nothing but a short lead-in stands before it and nothing after it."""
+    if value is None:
+        raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
+    if not _REST.fullmatch(after):
+        more = "another JSON object" if "{" in after else f"more text: {after.strip()[:40]!r}"
+        raise AnswerError(f"after the JSON object comes {more}; the answer must end with the one object")
+    if before.endswith(("[", ",", "(", '"', "'")):
+        raise AnswerError("the JSON object is part of something longer; answer with the object alone")
+    if len(before) > LEAD_IN:
+        raise AnswerError(
+            f"before the JSON object stand {len(before)} characters; answer with the object alone"
+        )
+    return value
 
 
 def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
