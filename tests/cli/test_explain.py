@@ -27,7 +27,7 @@ def test_every_measure_of_a_query_is_explained(inside: Cli, report: str) -> None
     assert ran.code == 0, ran.err
     assert "context_precision@5 = 0.5000" in ran.out
     assert "RR = 0.5000" in ran.out
-    assert "judge 3" in ran.out
+    assert "human 3" in ran.out
     assert "gold 1" in ran.out
     assert "rank 2 moved up one: 1.0000 (+0.5000)" in ran.out
     assert "rank 2 dropped: 0.0000 (-0.5000)" in ran.out
@@ -85,7 +85,6 @@ def test_a_script_reads_the_explanation_as_json(inside: Cli, report: str) -> Non
     first, second = facts["calls"][0]["contexts"]
     assert [(label["source"], label["grade"]) for label in second["labels"]] == [
         ("gold", 1),
-        ("judge", 3),
         ("human", 3),
     ]
     assert first["item"] != second["item"]

@@ -246,10 +246,10 @@ def test_failures_since_mended_are_not_spoken_of(inside: Cli, data: Path) -> Non
 
 
 def test_a_judge_that_costs_nothing_fails_too(inside: Cli, data: Path) -> None:
-    """People's labels are missing: said in the first session and in a continued one."""
-    asked = ["-m", "context_precision@5", "--judge", "labels", "-o", "r"]
-    assert "0 calls, 0 cached, 30 failed" in inside("run", data, *asked).out
-    assert "0 calls, 0 cached, 30 failed" in inside("run", "--resume", "r").out
+    """Labels do not answer such questions: said in the first session and in a continued one."""
+    asked = ["-m", "context_sufficiency", "--judge", "labels", "-o", "r"]
+    assert "0 calls, 0 cached, 6 failed" in inside("run", data, *asked).out
+    assert "0 calls, 0 cached, 6 failed" in inside("run", "--resume", "r").out
 
 
 def test_tokens_that_nobody_told_are_called_estimates(inside: Cli, data: Path) -> None:

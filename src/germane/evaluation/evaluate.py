@@ -12,7 +12,6 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from germane.errors import InputError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, judged_by, needs_judge, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.session import remove_ledger
 from germane.graders.grader import CaseGrader
 from germane.graders.specs import scored
 from germane.judges.judge import Judge, Judges
@@ -21,6 +20,7 @@ from germane.judging.recorded import Recorded
 from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, SQLiteLedger
+from germane.ledger.upkeep import remove_ledger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure

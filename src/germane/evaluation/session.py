@@ -17,6 +17,7 @@ from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
 from germane.ledger.replay import open_for_replay
 from germane.ledger.store import Ledger, SQLiteLedger, is_there
+from germane.ledger.upkeep import remove_ledger
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
@@ -171,9 +172,3 @@ class Session:
         self.folder.close()
         if complete and self.options.no_cache:
             remove_ledger(self.path / "ledger.sqlite")
-
-
-def remove_ledger(path: Path) -> None:
-    """Remove a ledger's file, with its log."""
-    for suffix in ("", "-wal", "-shm", ".secret"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -166,10 +166,14 @@ class LabelledPlace(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """One call's places, best first, made of the columns when someone looks; `query` is what this call searched for."""
+    """One call's places, best first, made of the columns when someone looks; `query` is what this call searched for.
+
+    `known`: of gold, the grades of all documents that are judged for the query.
+    """
 
     query: str
     places: tuple[LabelledPlace, ...]
+    known: tuple[int, ...] | None = None
 
 
 _GRADED, _BINARY = 0, 1
@@ -497,13 +501,14 @@ class PlaceLabels:
     def rankings(self, sample: int) -> tuple[Ranking, ...]:
         """The rankings of a sample, place by place."""
         found, at, verdicts = [], self.places_of(sample).start, self.verdicts_of(sample)
-        begun = at
+        gold = self.choice.source == "gold"
+        begun, known = at, tuple((self.samples[sample].qrels or {}).values()) if gold else None
         for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]:
             places = []
             for context in contexts:
                 places.append(LabelledPlace(context, self._label(sample, at), verdicts[at - begun]))
                 at += 1
-            found.append(Ranking(query, tuple(places)))
+            found.append(Ranking(query, tuple(places), known))
         return tuple(found)
 
     def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
@@ -535,9 +540,10 @@ def place_labels(
 
 
 def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
-    """The labels of these rankings of a judge or of people, one row each."""
-    found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
-    levels, gains = (
-        [[label and getattr(label, name) for label in row] for row in found] for name in ("level", "gain")
-    )
+    """The labels of these rankings, one row each, all of one source: what a changed ranking is scored by."""
+    labels = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
+    levels = [[label and label.level for label in row] for row in labels]
+    if lists and lists[0].known is not None:
+        return RankedLabels.of_lists(levels, [one.known or () for one in lists])
+    gains = [[label and label.gain for label in row] for row in labels]
     return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
