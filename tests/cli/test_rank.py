@@ -41,9 +41,9 @@ def test_a_table_on_stdout_and_notes_on_stderr(files: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "measure    mean          interval  n/N",
-        "RR       0.2500  0.0000 to 1.0000  2/2",
+        "RR       0.2500  0.0080 to 0.8322  2/2",
         "P@1      0.0000  0.0000 to 0.8419  2/2",
-        "AP       0.2500  0.0000 to 1.0000  2/2",
+        "AP       0.2500  0.0080 to 0.8322  2/2",
     ]
     name = files / "bm25.run"
     assert done.stderr.splitlines() == [
@@ -68,7 +68,7 @@ def test_every_query_on_demand(files: Path) -> None:
         "q2          -",
         "",
         "measure    mean          interval  n/N",
-        "RR       0.5000  0.0000 to 1.0000  1/2",
+        "RR       0.5000  0.0225 to 0.9775  1/2",
     ]
 
 
@@ -83,11 +83,11 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "dense   q2     1.0000",
         "",
         "measure                       bm25                      dense",
-        "RR       0.2500 (0.0000 to 1.0000)  1.0000 (0.1581 to 1.0000)",
+        "RR       0.2500 (0.0080 to 0.8322)  1.0000 (0.1581 to 1.0000)",
         "n/N                            2/2                        2/2",
         "systems by RR",
         "  dense  1.0000 (0.1581 to 1.0000)",
-        "  bm25   0.2500 (0.0000 to 1.0000)  -0.7500 (-1.0000 to +1.0000)  p 0.5000  not distinguishable",
+        "  bm25   0.2500 (0.0080 to 0.8322)  -0.7500 (-0.9920 to +0.5862)  p 0.3381  not distinguishable",
     ]
 
 
@@ -186,7 +186,7 @@ def test_slices_by_what_is_known_of_the_queries(files: Path) -> None:
     done = invoke(*common, "--queries", known, "--by", "lang")
     assert done.stdout.splitlines()[-3:] == [
         "slice    measure    mean          interval  n/N",
-        "lang=de  RR       0.5000  0.0000 to 1.0000  1/1",
+        "lang=de  RR       0.5000  0.0225 to 0.9775  1/1",
         "lang=en  RR       0.0000  0.0000 to 0.9750  1/1",
     ]
     document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").stdout)
@@ -326,7 +326,7 @@ def test_tables_for_papers(files: Path) -> None:
     assert notes.read_text("utf-8").splitlines() == [
         "| measure | bm25_k1 | dense |",
         "| --- | ---: | ---: |",
-        "| RR | 0.2500 (0.0000 to 1.0000) | **1.0000 (0.1581 to 1.0000)** |",
+        "| RR | 0.2500 (0.0080 to 0.8322) | **1.0000 (0.1581 to 1.0000)** |",
         "| n/N | 2/2 | 2/2 |",
     ]
     assert paper.read_text("utf-8").splitlines() == [
@@ -334,7 +334,7 @@ def test_tables_for_papers(files: Path) -> None:
         r"\toprule",
         r"measure & bm25\_k1 & dense \\",
         r"\midrule",
-        r"RR & 0.2500 (0.0000 to 1.0000) & \textbf{1.0000 (0.1581 to 1.0000)} \\",
+        r"RR & 0.2500 (0.0080 to 0.8322) & \textbf{1.0000 (0.1581 to 1.0000)} \\",
         r"n/N & 2/2 & 2/2 \\",
         r"\bottomrule",
         r"\end{tabular}",

@@ -233,7 +233,7 @@ def test_the_fallback_keeps_the_estimand() -> None:
     places = np.r_[0, 1, np.arange(100, 390)]
     weighted = corrected_mean(people, labelled(people, places), strata=people, value_range=(0, 1))
     assert weighted.mean == pytest.approx(20 / 600)
-    assert weighted.method == "labels alone, betting"
+    assert weighted.method == "labels alone, Gaffke"
 
 
 @pytest.mark.parametrize(

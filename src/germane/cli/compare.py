@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from typer import Argument, Exit, Option
 
@@ -35,7 +36,10 @@ def compare(
         None, "--cluster", help="The metadata field that names the queries' cluster."
     ),
     by: By = None,
-    seed: int = Option(0, "--seed", help="Of the random flips of the test."),
+    test: Literal["interval", "sign-flip"] = Option(
+        "interval", "--test", help="interval: p is that of the interval | sign-flip: a permutation test."
+    ),
+    seed: int = Option(0, "--seed", help="Of the random flips of --test sign-flip."),
     output: list[Path] | None = Option(
         None, "-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."
     ),
@@ -59,6 +63,7 @@ def compare(
         cluster=cluster,
         by=by,
         across_judges=across_judges,
+        test=test,
         seed=seed,
     )
     for path in output or []:

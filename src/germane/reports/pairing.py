@@ -29,6 +29,7 @@ from germane.statistics.comparison import (
     Decision,
     DifferenceParts,
     PairedDifference,
+    TestName,
     decide_change,
     holm,
     paired_difference,
@@ -200,13 +201,21 @@ class Pair:
         a: What is held against.
         b: What is compared with it.
         clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
-        seed: Seed of the random flips of the tests.
+        test: The test that p-values are of.
+        seed: Seed of the random flips of "sign-flip".
     """
 
-    def __init__(self, a: Side, b: Side, clusters: Mapping[str, str] | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        a: Side,
+        b: Side,
+        clusters: Mapping[str, str] | None = None,
+        test: TestName = "interval",
+        seed: int = 0,
+    ) -> None:
         if clusters is None:
             clusters = {**b.report.tables.clusters(), **a.report.tables.clusters()}
-        self.a, self.b, self.clusters, self.seed = a, b, clusters, seed
+        self.a, self.b, self.clusters, self.test, self.seed = a, b, clusters, test, seed
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
@@ -292,6 +301,7 @@ class Pair:
             bounds_a=(ours.low, ours.high),
             bounds_b=(theirs.low, theirs.high),
             value_range=limits_of(range_of(canonical), ours, theirs),
+            test=self.test,
             seed=self.seed,
         )
 

@@ -13,20 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import normal_cdf
-from germane.statistics.intervals import Interval, group_cases, mean_interval
+from germane.statistics.intervals import SAME, Interval, group_cases, mean_interval
 from germane.statistics.power import detectable_difference, units_needed
 
 Floats = NDArray[np.float64]
 
 EXACT, FLIPS, NORMAL_ABOVE = 13, 10_000, 20_000
 """Units up to which all flips are tried, random flips beyond, and units above which the normal approximation is used."""
-_SAME = 1e-9
-"""Differences within this are ties; sums of differences within this share of the largest possible are equal."""
+TestName = Literal["interval", "sign-flip"]
+"""The test that belongs to the interval, or the permutation test of symmetric differences."""
 
 
 @dataclass(frozen=True, slots=True)
-class SignFlipTest:
-    """Two-sided p-value of the hypothesis that differences are symmetric around 0, and how it was computed."""
+class PairedTest:
+    """Two-sided p-value of no difference, and how it was computed."""
 
     p: float
     method: str
@@ -45,7 +45,7 @@ class PairedDifference:
     mean_b: float | None
     difference: float | None
     interval: Interval
-    test: SignFlipTest | None
+    test: PairedTest | None
     wins: int
     ties: int
     losses: int
@@ -55,7 +55,7 @@ class PairedDifference:
 
     @property
     def p(self) -> float | None:
-        """The p-value of the sign-flip test."""
+        """The two-sided p-value of no difference."""
         return self.test.p if self.test else None
 
     @property
@@ -102,12 +102,13 @@ def paired_difference(
     bounds_a: tuple[ArrayLike, ArrayLike] | None = None,
     bounds_b: tuple[ArrayLike, ArrayLike] | None = None,
     value_range: tuple[float, float] | None = None,
+    test: TestName = "interval",
     seed: int = 0,
 ) -> PairedDifference:
     """Mean of b - a over the same cases, with interval, test and power.
 
-    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. The test is
-    `sign_flip_test`.
+    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. Its p-value is
+    the smallest alpha at which the interval excludes 0, so that the two cannot disagree.
 
     Args:
         a: Scores of system A, one per case (its trials averaged), shape (n,); nan where incomplete.
@@ -116,7 +117,8 @@ def paired_difference(
         bounds_a: Lower and upper bounds of A's scores, read where they or B's are nan.
         bounds_b: The same for B.
         value_range: Smallest and largest score possible; None = unknown.
-        seed: Seed of the random flips.
+        test: "interval" = the p-value that belongs to the interval; "sign-flip" = that of `sign_flip_test`.
+        seed: Seed of the random flips of the latter.
 
     Raises:
         InputError: Shapes differ, or scores are nan without bounds.
@@ -137,16 +139,19 @@ def paired_difference(
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
     varies = complete and len(units.sums) > 1 and units.deviation > 0
+    found = None if interval.p is None else PairedTest(interval.p, interval.method)
+    if test == "sign-flip":
+        found = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
     return PairedDifference(
         n=len(change),
         mean_a=_mean(first),
         mean_b=_mean(second),
         difference=interval.mean,
         interval=interval,
-        test=sign_flip_test(change, clusters=clusters, seed=seed) if complete else None,
-        wins=int((change > _SAME).sum()),
-        ties=int((np.abs(change) <= _SAME).sum()),
-        losses=int((change < -_SAME).sum()),
+        test=found,
+        wins=int((change > SAME).sum()),
+        ties=int((np.abs(change) <= SAME).sum()),
+        losses=int((change < -SAME).sum()),
         detectable=detectable_difference(units.deviation, len(units.sums)) if varies else None,
         needed=units_needed(units.deviation, units.mean) if varies else None,
         deviation=units.deviation if varies else None,
@@ -160,7 +165,7 @@ def _mean(values: Floats) -> float | None:
 
 def sign_flip_test(
     differences: ArrayLike, *, clusters: ArrayLike | None = None, flips: int = FLIPS, seed: int = 0
-) -> SignFlipTest:
+) -> PairedTest:
     """Permutation test of paired differences: is their sum larger than with random signs (Fisher 1935, section 21)?
 
     Exact up to 13 units: all 2^n sign patterns, p = share with |sum| at least the observed one. Beyond, R random
@@ -187,14 +192,14 @@ def sign_flip_test(
     total, most = float(d.sum()), float(np.abs(d).sum())
     observed = abs(total) - 1e-12 * most
     if n > NORMAL_ABOVE:
-        spread = sqrt(float(d @ d))
+        spread = sqrt(float(np.einsum("i,i->", d, d)))
         p = 2 * normal_cdf(-abs(total) / spread) if spread else 1.0
-        return SignFlipTest(p, "sign-flip, normal approximation")
+        return PairedTest(p, "sign-flip, normal approximation")
     tables = _tables(d)
     if n <= EXACT:
         patterns = np.arange(2**n, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, : len(tables)]
         sums = total - 2 * _looked_up(tables, patterns.T)
-        return SignFlipTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
+        return PairedTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
     rng = np.random.default_rng(seed)
     beyond = done = 0
     while done < flips:
@@ -203,14 +208,14 @@ def sign_flip_test(
         sums = total - 2 * _looked_up(tables, drawn)
         beyond += int((np.abs(sums) >= observed).sum())
         done += count
-    return SignFlipTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
+    return PairedTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
 
 
 def _tables(d: Floats) -> Floats:
     """Sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
     padded = np.concatenate([d, np.zeros(-len(d) % 8)]).reshape(-1, 8)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return np.asarray(padded @ bits.T.astype(float), float)
+    return np.asarray(np.einsum("ij,kj->ik", padded, bits.astype(float)), float)
 
 
 def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
