@@ -121,6 +121,7 @@ def test_one_json_document(files: Path) -> None:
                 "level": 0.95,
                 "units": 2,
                 "interval_why": None,
+                "estimand": "queries",
                 "mean_bounds": [1.0, 1.0],
                 "n": 2,
                 "total": 2,

@@ -32,18 +32,35 @@ def values(report: Report, system: str) -> np.ndarray[Any, Any]:
 
 
 def test_power_of_two_systems_rests_on_their_differences() -> None:
-    """The smallest difference is (t.975 + t.8) s / sqrt(n), and so many queries as are needed detect the one asked."""
+    """The spread is that of the differences, and so many queries as are needed detect the one asked or pass the margin."""
     report = evaluate([*rows("a", 0), *rows("b", 1)], "RR")
-    plan = plan_power(report, "RR", 0.1)
+    plan = plan_power(report, "RR", 0.1, margin=0.1)
     change = values(report, "b") - values(report, "a")
     assert plan.correlation is None
     assert plan.deviation == pytest.approx(change.std(ddof=1))
-    times = stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)
-    assert plan.smallest == pytest.approx(times * change.std(ddof=1) / math.sqrt(30))
+    assert plan.smallest is not None
+    assert plan.power is not None
     assert plan.needed is not None
-    times = stats.t.ppf(0.975, plan.needed - 1) + stats.t.ppf(0.8, plan.needed - 1)
-    assert times * plan.deviation / math.sqrt(plan.needed) <= 0.1
+    assert plan.power_to_pass is not None
+    assert plan.needed_to_pass is not None
+    assert plan.smallest > (stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)) * change.std(ddof=1) / math.sqrt(
+        30
+    )
     assert (plan.power >= 0.8) == (plan.needed <= 30)
+    assert (plan.power_to_pass >= 0.8) == (plan.needed_to_pass <= 30)
+    assert f"{plan.needed_to_pass:,} queries pass it with 0.8" in str(plan)
+
+
+@pytest.mark.parametrize("systems", [1, 2])
+def test_power_on_a_constant_measure_says_that_the_spread_is_unknown(systems: int) -> None:
+    """Equal scores, or equal differences of two systems, promise nothing."""
+    given = [row for system in "ab"[:systems] for row in rows(system, 0)]
+    plan = plan_power(
+        evaluate(given, "R@5" if systems == 1 else "RR"), "R@5" if systems == 1 else "RR", 0.02, margin=0.02
+    )
+    assert (plan.power, plan.smallest, plan.needed, plan.needed_to_pass) == (None, None, None, None)
+    assert "their spread is unknown" in str(plan)
+    assert "show it" not in str(plan)
 
 
 def test_power_of_one_system_says_what_it_assumes() -> None:

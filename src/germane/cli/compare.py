@@ -87,12 +87,17 @@ def power(
     ),
     measure: list[str] | None = measures_option("Default: all."),
     detect: float = Option(0.02, "--detect", help="The difference to detect."),
+    margin: float | None = Option(
+        None,
+        "--margin",
+        help="The loss that is acceptable: how many queries likely pass where there is none?",
+    ),
     correlation: float = Option(
         0.5, "--correlation", help="Of one system alone: how its scores go with those of the next."
     ),
     json: AsJson = False,
 ) -> None:
-    """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
+    """How many queries would show a difference or pass a margin, and the smallest one that these show, at 0.05 with power 0.8."""
     from dataclasses import asdict
 
     from germane.comparison.planning import plan_power
@@ -102,7 +107,7 @@ def power(
     here = find_report(report)
     there = None if other is None else find_report(other)
     names = list(map(str, parse_measures(measure))) if measure else here.measures
-    plans = [plan_power(here, name, detect, there, correlation) for name in names]
+    plans = [plan_power(here, name, detect, there, correlation, margin) for name in names]
     if json:
         print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
     else:

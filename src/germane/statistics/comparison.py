@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
-from germane.statistics.distributions import normal_cdf
-from germane.statistics.intervals import SAME, Interval, group_cases, mean_interval
-from germane.statistics.power import detectable_difference, units_needed
+from germane.statistics.distributions import normal_cdf, normal_quantile
+from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
+from germane.statistics.power import POWER, Pilot
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +36,8 @@ class PairedTest:
 class PairedDifference:
     """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
 
-    `detectable` is the smallest true difference that this many units show with a power of 0.8, `needed` the
-    number of units that would show the observed one; both None where differences do not vary.
+    `detectable` is the smallest true difference that this many units show with a power of 0.8; None where differences do
+    not vary.
     """
 
     n: int
@@ -50,8 +50,6 @@ class PairedDifference:
     ties: int
     losses: int
     detectable: float | None
-    needed: int | None
-    deviation: float | None
 
     @property
     def p(self) -> float | None:
@@ -68,7 +66,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Verdict on a change against a margin; `needed` = units that would decide it, None = decided or not to be said."""
+    """Verdict on a change against a margin.
+
+    `needed` = units with which a change of 0 would pass with probability 0.8; None = decided, or not to be said.
+    """
 
     verdict: Literal["pass", "fail", "undecided"]
     margin: float
@@ -138,7 +139,7 @@ def paired_difference(
     interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
-    varies = complete and len(units.sums) > 1 and units.deviation > 0
+    pilot = Pilot(units, limits[1] if limits and isfinite(limits[1]) else None)
     found = None if interval.p is None else PairedTest(interval.p, interval.method)
     if test == "sign-flip":
         found = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
@@ -152,9 +153,7 @@ def paired_difference(
         wins=int((change > SAME).sum()),
         ties=int((np.abs(change) <= SAME).sum()),
         losses=int((change < -SAME).sum()),
-        detectable=detectable_difference(units.deviation, len(units.sums)) if varies else None,
-        needed=units_needed(units.deviation, units.mean) if varies else None,
-        deviation=units.deviation if varies else None,
+        detectable=pilot.detectable(len(units.sums)) if complete and pilot.varies else None,
     )
 
 
@@ -243,18 +242,13 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     """Whether B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
 
     "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The
-    number of units needed is n * (distance from the mean to the end in question / distance from the mean to
-    -margin)^2: intervals shrink with the root of n.
+    number of units needed comes from the spread and the margin, never from the observed mean: with h the distance from
+    the mean to the lower end and z normal quantiles it is n * (h (1 + z(0.8) / z(0.975)) / margin)^2.
 
     Args:
         interval: Interval of the difference B - A, higher is better.
-        margin: Loss that is still acceptable, 0 or more.
-
-    Raises:
-        InputError: The margin is below 0 or not a number.
+        margin: Loss that is still acceptable; below 0: the gain that is wanted at least.
     """
-    if not margin >= 0:
-        raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
     if interval.ends is None:
         return Decision("undecided", margin)
     low, high = interval.ends
@@ -262,11 +256,10 @@ def decide_change(interval: Interval, margin: float) -> Decision:
         return Decision("pass", margin)
     if high < -margin:
         return Decision("fail", margin)
-    if interval.mean is None or interval.mean == -margin:
+    if interval.mean is None or margin <= 0:
         return Decision("undecided", margin)
-    distance = interval.mean + margin
-    reach = interval.mean - low if distance > 0 else high - interval.mean
-    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (reach / distance) ** 2)))
+    far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
+    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
 
 
 def split_difference(a: ArrayLike, mixed: ArrayLike, b: ArrayLike) -> DifferenceParts:

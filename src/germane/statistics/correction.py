@@ -13,6 +13,8 @@ of the labels alone. What is estimated (the estimand) is one of
 - B, the mean over queries, of which some are labelled whole (`corrected_mean` with one value per query);
 - C, the mean over queries of which only some passages are labelled (`corrected_query_mean`).
 
+Each is of these queries (the report is the population: width 0 when all is labelled) or of queries like these.
+
 Only labels that were drawn with a known probability may be given here.
 """
 
@@ -31,6 +33,10 @@ from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Ends = tuple[float, float]
+Population = Literal["report", "queries"]
+POPULATIONS: tuple[Population, ...] = ("report", "queries")
+"""What a mean is of: these queries, or queries like these."""
 
 FEWEST = 10
 """Labels below which nothing is corrected."""
@@ -45,7 +51,8 @@ class CorrectedMean:
     """A judged mean corrected with labels.
 
     `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
-    own mean over all, `human` and `human_ends` what the same labels say alone. `weight` is the weight of the judge,
+    own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
+    `set_ends` are those of these queries. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
     that alone would give the same precision.
     """
@@ -58,6 +65,7 @@ class CorrectedMean:
     ends: tuple[float, float] | None = None
     human: float | None = None
     human_ends: tuple[float, float] | None = None
+    set_ends: tuple[float, float] | None = None
     weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
@@ -76,6 +84,7 @@ def corrected_mean(
     proxy: ArrayLike | None = None,
     strata: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
+    queries: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean:
     """Mean over a fixed set of N units (passages, or whole queries), of which a random sample is labelled.
@@ -88,6 +97,13 @@ def corrected_mean(
 
     which for a simple random sample is (1 - n/N) s_e^2 / n. l is the least-squares weight, not below 0; one degree of
     freedom is taken off for it. The second term is the uncertainty of l itself. Strata with one label are taken together.
+    With `queries` the mean is that of queries like these, and the first term the variance over queries of
+
+        z = sum over the query's units of (l f + mean e of the stratum - the same of all) / N
+            + sum over its labels of w (e - mean e of the stratum) / sum w
+
+    The interval is Student's t, and where `clusters` were labelled whole that of the residuals by the rule for differences
+    (`mean_interval`), stretched to the variance: these are few and often skewed.
 
     Args:
         judged: The judge's value of every unit, on the scale of the labels, shape (N,).
@@ -97,6 +113,7 @@ def corrected_mean(
         strata: Stratum that each unit was drawn from, shape (N,); None = one. Its labelled share is the probability.
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
             were labelled whole (one that is labelled in part corrects nothing); shape (N,).
+        queries: The query of each unit, shape (N,), for the mean over queries like these; None = over these.
         value_range: Smallest and largest possible value; the interval is cut to it.
 
     Raises:
@@ -139,15 +156,58 @@ def corrected_mean(
     scale = (1 - drawn) * (count / (count - 1))[layers]
     df = len(first) - len(count)
     fit = _fit(u, v, scale, df)
-    variance = fit.variance + (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
-    alone = float(scale @ np.square(u))
+    residuals, doubt = u - fit.weight * v, (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
+    variance, alone = fit.variance, float(scale @ np.square(u))
+    if queries is not None:
+        of_query = cluster_codes(queries, size)
+        groups, at = of_query[known], of_query[known][first]
+        alone = _over_queries(of_query, _predicted(f, y, known, layer, 0.0), at, u)
+        variance = _over_queries(of_query, _predicted(f, y, known, layer, fit.weight), at, residuals)
+        variance *= df / (df - 1)
+    variance += doubt
     if _unvaried(y) or alone <= 0 or variance <= 0:
         uneven = w if np.ptp(w) > 0 else None
-        return _labels_alone(base, y, value_range, None if clusters is None else groups, uneven)
+        return _labels_alone(
+            base, y, value_range, groups if clusters is not None or queries is not None else None, uneven
+        )
     mean = human + fit.weight * (float(f.mean()) - f_mean)
-    half = t_quantile(UPPER, max(df - 1, 1)) * sqrt(variance)
-    half_alone = t_quantile(UPPER, df) * sqrt(alone)
-    return _estimated(base, (mean, half), (human, half_alone), fit.weight, limits)
+    rows = residuals if np.square(residuals).sum() > 0 else u
+    whole = value_range if clusters is not None else None
+    ends = _ends(mean, rows, variance, max(df - 1, 1), whole)
+    ends_alone = _ends(human, u, alone, df, whole)
+    return _estimated(base, mean, ends, human, ends_alone, fit.weight, limits)
+
+
+def _predicted(f: Floats, y: Floats, known: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
+    """What each unit's label is predicted to be, less the mean of all: from the judge's value and its stratum; shape (N,)."""
+    layers = layer[known]
+    rest = np.bincount(layers, y - weight * f[known]) / np.bincount(layers)
+    found = weight * f + rest[layer]
+    return np.asarray(found - found.mean(), float)
+
+
+def _over_queries(of_query: Ints, predicted: Floats, at: Ints, rows: Floats) -> float:
+    """Variance over queries of a mean: of the units' predictions, and of the rows that were drawn `at` some of the queries."""
+    totals = np.bincount(of_query, predicted) / len(predicted)
+    totals += np.bincount(at, rows, len(totals))
+    drawn = len(np.unique(at))
+    return float(np.square(totals).sum()) * drawn / max(drawn - 1, 1)
+
+
+def _ends(mean: float, residuals: Floats, variance: float, df: int, whole: Ends | None) -> Ends:
+    """The interval of a mean of this variance: Student's t, or by the rule for differences where units were drawn `whole`.
+
+    `residuals` are each unit's share of the mean less its expectation, `whole` the range of a unit's value.
+    """
+    if whole is None:
+        half = t_quantile(UPPER, df) * sqrt(variance)
+        return mean - half, mean + half
+    n = len(residuals)
+    stretch = n * sqrt(variance / float(np.square(residuals).sum()))
+    rows = residuals * stretch
+    most = max(whole[1] - whole[0], float(np.abs(rows).max()))
+    found = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
+    return mean + found[0], mean + found[1]
 
 
 def corrected_query_mean(
@@ -156,7 +216,7 @@ def corrected_query_mean(
     queries: ArrayLike,
     *,
     proxy: ArrayLike | None = None,
-    population: Literal["report", "queries"] = "report",
+    population: Population = "report",
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean:
     """Mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
@@ -231,26 +291,22 @@ def corrected_query_mean(
     )
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
-    return _estimated(base, (mean, half), (human, half_alone), inner.weight, limits)
+    ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
+    return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
 
 
 def _estimated(
-    base: CorrectedMean,
-    corrected: tuple[float, float],
-    alone: tuple[float, float],
-    weight: float,
-    limits: tuple[float, float],
+    base: CorrectedMean, mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """The result: the corrected mean and the labels' own, each with half the width of its interval."""
-    (mean, half), (human, half_alone) = corrected, alone
+    """The result: the corrected mean and the labels' own, each with its interval."""
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
-        ends=_cut(mean, half, limits),
+        ends=_cut(ends, limits),
         human=human,
-        human_ends=_cut(human, half_alone, limits),
+        human_ends=_cut(alone, limits),
         weight=weight,
-        ess=base.labels * (half_alone / half) ** 2,
+        ess=base.labels * ((alone[1] - alone[0]) / (ends[1] - ends[0])) ** 2,
     )
 
 
@@ -388,5 +444,5 @@ def _labels_alone(
     )
 
 
-def _cut(mean: float, half: float, limits: tuple[float, float]) -> tuple[float, float]:
-    return max(mean - half, limits[0]), min(mean + half, limits[1])
+def _cut(ends: Ends, limits: Ends) -> Ends:
+    return max(ends[0], limits[0]), min(ends[1], limits[1])

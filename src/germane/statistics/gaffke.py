@@ -34,7 +34,7 @@ _MIDDLE = 1e-3
 """Standard units around the middle within which r* is expanded: skewness / 6."""
 
 
-def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float) -> float:
+def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
     """The mean at and below which lies the probability `tail`.
 
     Args:
@@ -42,8 +42,9 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float) -> float:
         sizes: Size of each unit, above 0, shape (n,).
         end: Lower end of the range of a unit's mean, sum / size.
         tail: Probability below the limit, 0 < tail < 1/2.
+        times: How often there is each unit: what as many more units like these would give.
     """
-    s, w, k = _with_end(sums, sizes, end)
+    s, w, k = _with_end(sums, sizes, end, times)
     goal, total = normal_quantile(tail), _dot(k, w)
     mean = _dot(k, s) / total
     off = s - w * mean
@@ -72,10 +73,10 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
 
-def _with_end(sums: Floats, sizes: Floats, end: float) -> tuple[Floats, Floats, Floats]:
+def _with_end(sums: Floats, sizes: Floats, end: float, times: float = 1.0) -> tuple[Floats, Floats, Floats]:
     """Sums, sizes and gamma shapes of the units and of the end of the range."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
-    shapes = np.ones(len(sums) + 1)
+    shapes = np.full(len(sums) + 1, times)
     shapes[-1] = SHAPE
     return np.append(sums, end * size), np.append(sizes, size), shapes
 

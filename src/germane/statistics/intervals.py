@@ -60,11 +60,6 @@ class Interval:
         """Half the length of the interval, or None."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
 
-    def shifted(self, by: float) -> Interval:
-        """The interval of the mean plus a number."""
-        mean = None if self.mean is None else self.mean + by
-        return replace(self, mean=mean, ends=self.ends and (self.ends[0] + by, self.ends[1] + by), p=None)
-
     def turned(self) -> Interval:
         """The interval of minus the mean."""
         mean = None if self.mean is None else -self.mean
@@ -94,6 +89,11 @@ class Units:
         """Standard deviation of one unit's contribution; with n units the mean's standard error is this by sqrt(n)."""
         n = len(self.sums)
         return sqrt(float(np.square(self.residuals).sum()) / (n - 1)) if n > 1 else inf
+
+    @property
+    def turned(self) -> Units:
+        """The units of minus the values."""
+        return replace(self, sums=-self.sums)
 
     @property
     def error(self) -> float:
@@ -184,7 +184,10 @@ def mean_interval(
         method = "Clopper-Pearson"
         ends = clopper_pearson(int(low.sum()), n, tail)[0], clopper_pearson(int(high.sum()), n, tail)[1]
     elif value_range is not None and all(map(isfinite, value_range)):
-        method, limits = "Gaffke", _reach(below, above, value_range[1]) if differences else value_range
+        method, limits = "Gaffke", value_range
+        if differences:
+            moved = np.maximum(np.abs(below.sums), np.abs(above.sums)) / below.sizes
+            limits = reach(float(moved.max()), int(np.count_nonzero(moved > SAME)), value_range[1])
         ends, p = _gaffke(below, above, limits, tail, test=differences)
     else:
         method, (ends, p) = "Student t", _student(below, above, value_range or (-inf, inf), tail)
@@ -239,12 +242,16 @@ def clopper_pearson(successes: int, n: int, tail: float = 1 - UPPER) -> tuple[fl
     return low, high
 
 
-def _reach(below: Units, above: Units, end: float) -> tuple[float, float]:
-    """The range that differences are taken to have; `end` is the largest one possible."""
-    sizes = np.maximum(np.abs(below.sums), np.abs(above.sums)) / below.sizes
-    most, half = float(sizes.max()), end / 2
-    reach = max(most, half if np.count_nonzero(sizes > SAME) < FEW_DIFFER else min(half, 2 * most))
-    return -reach, reach
+def reach(largest: float, differing: float, end: float) -> tuple[float, float]:
+    """The range that differences are taken to have.
+
+    Args:
+        largest: The largest |difference| of a unit.
+        differing: How many units differ.
+        end: The largest difference possible.
+    """
+    far = max(largest, end / 2 if differing < FEW_DIFFER else min(end / 2, 2 * largest))
+    return -far, far
 
 
 def _gaffke(
