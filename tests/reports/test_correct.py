@@ -124,6 +124,7 @@ def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
     assert found.mean == pytest.approx(people_mean())
     assert found.set_ends == (found.mean, found.mean)
     assert found.ends is not None
+    assert found.mean is not None
     assert found.ends[0] < found.mean < found.ends[1]
     line = report.to_json()["measures"][REL]["corrected"]
     assert line is not None

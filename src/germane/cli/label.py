@@ -60,6 +60,12 @@ def label(
         None, "--guideline", help="What labellers were told: shown by ?, kept as a hash."
     ),
     take: Path | None = Option(None, "--import", help="Add labels from a file: .jsonl, .csv or TREC qrels."),
+    for_width: float | None = Option(
+        None,
+        "--for-width",
+        help="Only tell how many labels make the corrected intervals this narrow, e.g. 0.05.",
+    ),
+    json: AsJson = False,
     give: Path | None = Option(
         None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."
     ),
@@ -81,7 +87,9 @@ def label(
         say(f"{len(found.labels)} labels added to {folder}{others}")
     if give is not None:
         say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
-    if take is not None or give is not None:
+    if for_width is not None:
+        _plan(Report.open(folder), for_width, json=json)
+    if take is not None or give is not None or for_width is not None:
         return
     tasks = label_tasks(report, kind)
     settings = report.manifest.get("settings") or {}
@@ -94,6 +102,19 @@ def label(
         guideline=fingerprint,
     )
     _label(session, report, text)
+
+
+def _plan(report: Report, width: float, *, json: bool) -> None:
+    """How many labels make the corrected interval of each judged measure this narrow, from those that there are."""
+    from germane.labelling.planning import plan_labels
+
+    plans = plan_labels(report, width)
+    if json:
+        print_document(
+            {"schema_version": 1, "for_width": width, "measures": [plan.as_json() for plan in plans]}
+        )
+    else:
+        print("\n".join(map(str, plans)))
 
 
 def _user() -> str:

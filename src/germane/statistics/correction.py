@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
+from germane.statistics.sampling import chances_of_rounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -47,6 +48,46 @@ _RARE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPilot:
+    """What labels tell of how narrow the interval of a corrected mean over queries becomes with more of them.
+
+    Labels are drawn in rounds, one of every query and then the next. With m of a query's M passages labelled the variance is
+    that of `_Stages`: mean (1 - m/M) within / m over the Q queries, plus `between` where the mean is of queries like these,
+    divided by Q, and the doubt about the judge's weight, which falls with the labels.
+
+    Attributes:
+        sizes: Passages of each query, shape (Q,).
+        within: Variance of a label's residual within queries.
+        between: Variance of the queries' true means.
+        doubt: Variance that the judge's weight adds, times the labels.
+    """
+
+    sizes: tuple[int, ...]
+    within: float
+    between: float
+    doubt: float
+
+    def width(self, labels: int, population: Population = "queries") -> float:
+        """Width of the interval that so many labels would give; at least one per query."""
+        sizes, many = np.array(self.sizes), len(self.sizes)
+        held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
+        noise = float(((1 - held / sizes) * self.within / held).mean()) / many
+        variance = noise + self.doubt / labels + (self.between / many if population == "queries" else 0.0)
+        df = many - 1 if population == "queries" else max(labels - many - 1, 1)
+        return 2 * t_quantile(UPPER, df) * sqrt(variance)
+
+    def labels_for(self, width: float, population: Population = "queries") -> int | None:
+        """The smallest number of labels whose interval is at most so wide; None = not even all of them."""
+        low, high = len(self.sizes), sum(self.sizes)
+        if self.width(high, population) > width:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.width(middle, population) <= width else (middle + 1, high)
+        return high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedMean:
     """A judged mean corrected with labels.
 
@@ -54,7 +95,8 @@ class CorrectedMean:
     own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
     `set_ends` are those of these queries. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
-    that alone would give the same precision.
+    that alone would give the same precision. `pilot` tells how narrow more labels would make it, where some of every query
+    are labelled.
     """
 
     method: str
@@ -70,6 +112,7 @@ class CorrectedMean:
     queries: int | None = None
     ess: float | None = None
     why: str = ""
+    pilot: LabelPilot | None = None
 
     def of_all(self, mean: float) -> CorrectedMean:
         """The mean where everything is labelled: nothing is left to estimate."""
@@ -292,6 +335,7 @@ def corrected_query_mean(
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
+    base = replace(base, pilot=stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean())))
     return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
 
 
@@ -360,6 +404,20 @@ class _Stages:
         """Weight of each label's squared deviation in the variance within queries."""
         share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
         return np.asarray(share[self.group], float)
+
+    def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
+        """What these labels tell of more; None where nearly every query has one, or some have none."""
+        free = self.free - (fit.weight > 0)
+        if self.free < _FREE or len(self.counts) < self.queries:
+            return None
+        variance = float(np.square(within).sum()) / free
+        noise = float(((1 - self.counts / self.sizes) * variance / self.counts).mean())
+        return LabelPilot(
+            sizes=tuple(self.sizes.tolist()),
+            within=variance,
+            between=max(float(between.var(ddof=1)) - noise, 0.0),
+            doubt=gap**2 * fit.weight_variance * len(self.group),
+        )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Half the interval, from deviations within queries, values per query, and what the weights add.

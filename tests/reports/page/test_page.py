@@ -199,8 +199,9 @@ class TestParts:
             shown = page.get_by_role(
                 "row", name=re.compile(f"^{re.escape(row['measure'])}")
             ).first.inner_text()
-            ends = interval_in_words(row["interval"] and tuple(row["interval"]), sign="+")
-            assert f"{abs(row['difference']):.4f}" in shown
+            low, high = row["interval"] or (0.0, 0.0)
+            ends = interval_in_words((low, high), sign="+")
+            assert f"{abs(row['difference'] or 0.0):.4f}" in shown
             assert ends in shown.replace("\u2212", "-")  # rounded as everywhere else
             if row["p"] is not None and row["p"] >= 0.00005:
                 assert f"{row['p']:.4f}" in shown
