@@ -7,7 +7,7 @@ import importlib
 
 from benchmarks.running import PEERS
 
-NAMES = ("calls", "cpu", "wall", "storm", "replay", "million", "coverage", "permutation", "rank")
+NAMES = ("calls", "cpu", "wall", "storm", "replay", "million", "coverage", "planning", "permutation", "rank")
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import fsum, isfinite, sqrt
 
 import numpy as np
 
 from germane.clean import shorten, some_of
+from germane.comparison.noise import variance_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.pairing import Pair, sides_of
@@ -28,7 +29,8 @@ class PowerPlan:
     or from the `correlation` that two systems' scores of a query are thought to have. `smallest` is the difference that n
     queries detect with probability 0.8, `power` the probability of detecting `detect`, `needed` the queries for 0.8.
     `power_to_pass` is the probability that n queries pass `margin` where there is no difference, `needed_to_pass` the queries
-    for 0.8. Where differences do not vary nothing can be told, and `why` says so.
+    for 0.8. Where differences do not vary nothing can be told, and `why` says so. `variance` says where the noise of the
+    first system's mean comes from (`variance_of`), where there are trials, replicas of the judge, or labels.
     """
 
     measure: str
@@ -43,6 +45,7 @@ class PowerPlan:
     power_to_pass: float | None = None
     needed_to_pass: int | None = None
     why: str | None = None
+    variance: Mapping[str, Json] | None = None
 
     def __str__(self) -> str:
         rests = (
@@ -54,7 +57,7 @@ class PowerPlan:
             f"{self.measure}: {self.n:,} queries, standard deviation of differences {self.deviation:.4f} ({rests})"
         ]
         if self.power is None or self.smallest is None:
-            return f"{lines[0]}\n  {self.why}"
+            return "\n  ".join([*lines, str(self.why), *_noise(self.variance)])
         shown = f"{_queries(self.needed, 'show it')} with {POWER:g}"
         lines += [
             f"a difference of {self.detect:g} is detected with probability {self.power:.2f}; {shown}",
@@ -65,7 +68,42 @@ class PowerPlan:
                 f"without a difference a margin of {self.margin:g} is passed with probability {self.power_to_pass:.2f}; "
                 f"{_queries(self.needed_to_pass, 'pass it')} with {POWER:g}"
             )
-        return "\n  ".join(lines)
+        return "\n  ".join([*lines, *_noise(self.variance)])
+
+
+def _noise(variance: Mapping[str, Json] | None) -> Iterator[str]:
+    """Where the noise comes from, and what one more of each would buy."""
+    if variance is None:
+        return
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in variance["shares"].items())
+    yield f"the variance of {variance['of']} comes from: {shares}"
+    more = ", ".join(f"{_ONE[name]} -{share:.1%}" for name, share in variance["one_more"].items())
+    yield f"what one more would take off it: {more}"
+
+
+_ONE = {
+    "queries": "query",
+    "trials": "trial of every query",
+    "replicas": "replica of every verdict",
+    "labels": "label of every query",
+}
+
+
+def _variance(report: ReportData, summary: MeasureSummary) -> Mapping[str, Json] | None:
+    """The components of variance as scripts read them."""
+    found = variance_of(report, summary)
+    if found is None:
+        return None
+    parts = found.of_mean
+    total = fsum(parts.values())
+    return {
+        "of": f"the mean of {summary.system}" if summary.system else "the mean",
+        "components": {name: getattr(found, name) for name in _ONE},
+        "counts": dict(found.counts),
+        "of_mean": total,
+        "shares": {name: part / total for name, part in parts.items()} if total > 0 else {},
+        "one_more": found.one_more,
+    }
 
 
 def _queries(needed: int | None, what: str) -> str:
@@ -107,7 +145,13 @@ def plan_power(
     if n < 2:
         raise InputError(f"{n} queries in common", fix="name reports over the same queries")
     plan = PowerPlan(
-        measure=name, n=n, deviation=pilot.deviation, correlation=assumed, detect=detect, margin=margin
+        measure=name,
+        n=n,
+        deviation=pilot.deviation,
+        correlation=assumed,
+        detect=detect,
+        margin=margin,
+        variance=_variance(report, report[name, report.systems[0]]),
     )
     if not pilot.varies:
         what = "differences" if assumed is None else "scores"

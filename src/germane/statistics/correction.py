@@ -60,12 +60,14 @@ class LabelPilot:
         within: Variance of a label's residual within queries.
         between: Variance of the queries' true means.
         doubt: Variance that the judge's weight adds, times the labels.
+        labels: How many labels this is told from.
     """
 
     sizes: tuple[int, ...]
     within: float
     between: float
     doubt: float
+    labels: int
 
     def width(self, labels: int, population: Population = "queries") -> float:
         """Width of the interval that so many labels would give; at least one per query."""
@@ -417,6 +419,7 @@ class _Stages:
             within=variance,
             between=max(float(between.var(ddof=1)) - noise, 0.0),
             doubt=gap**2 * fit.weight_variance * len(self.group),
+            labels=len(self.group),
         )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
