@@ -19,7 +19,8 @@ def planted(
 def test_planted_components_are_recovered(sds: tuple[float, float, float]) -> None:
     """Within 15% of what was planted, over 40 reports of 100 queries, 4 trials and 3 replicas."""
     rng = np.random.default_rng(0)
-    found = [split_variance(*planted(rng, sds, (100, 4, 3))) for _ in range(40)]
+    reports = (planted(rng, sds, (100, 4, 3)) for _ in range(40))
+    found = [split_variance(values, query, trial) for values, query, trial in reports]
     means = [np.mean([getattr(one, name) for one in found]) for name in ("queries", "trials", "replicas")]
     assert means == pytest.approx(np.square(sds), rel=0.15)
     assert found[0].counts == {"queries": 100, "trials": 4, "replicas": 3}
@@ -53,6 +54,7 @@ def test_unequal_numbers_of_trials() -> None:
     for query in range(400):
         level = rng.normal(0, 0.2)
         rows += [(level + rng.normal(0, 0.1), query, trial) for trial in range(rng.integers(1, 6))]
-    found = split_variance(*zip(*rows, strict=True))
+    values, queries, trials = (np.array(side) for side in zip(*rows, strict=True))
+    found = split_variance(values, queries, trials)
     assert found.queries == pytest.approx(0.04, rel=0.15)
     assert found.trials == pytest.approx(0.01, rel=0.15)

@@ -251,7 +251,7 @@ class Corrections:
             values, clusters=self._clusters_of(rows), value_range=rows.measure.definition.range
         ).ends
         return CorrectedMean(
-            mean=mean, ends=ends, set_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
+            mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
@@ -337,9 +337,7 @@ class Corrections:
         queries = len(set(rows.case[~np.isnan(labels)].tolist()))
         if result.mean is None or result.ends is None:
             return result
-        limits = rows.measure.definition.range
-        mean, *ends = np.clip([result.mean, *result.ends, *(of_set.ends or result.ends)], *limits).tolist()
-        return replace(result, mean=mean, ends=tuple(ends[:2]), set_ends=tuple(ends[2:]), queries=queries)
+        return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
 
     def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
@@ -353,11 +351,13 @@ class Corrections:
             corrected_mean(np.array(judged), values, clusters=each, queries=queries, value_range=limits)
             for queries in (None, each)
         )
-        if result.mean is None:
+        if result.mean is None or result.ends is None:
             result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
+        else:
+            result = _both(of_set, result, limits)
         labelled = np.isin(rows.case, np.flatnonzero(~np.isnan(values)))
         return replace(
-            result, set_ends=of_set.ends, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
+            result, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
@@ -389,6 +389,25 @@ class Corrections:
                 for number, trials in enumerate(rows.samples)
             ]
         )
+
+
+def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
+    """A corrected mean of queries like these, with the interval of these queries, both within the measure's range.
+
+    Estimated variances may order the two the wrong way round; the wider population never has the narrower interval.
+    """
+    low, high = found.ends or limits
+    set_low, set_high = of_set.ends or (low, high)
+    ends = np.clip(
+        [found.mean or 0.0, min(low, set_low), max(high, set_high), set_low, set_high], *limits
+    ).tolist()
+    return replace(
+        found,
+        mean=ends[0],
+        ends=(ends[1], ends[2]),
+        set_ends=(ends[3], ends[4]),
+        set_human_ends=of_set.human_ends,
+    )
 
 
 def design_of(label: Label) -> FrozenDict:

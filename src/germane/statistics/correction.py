@@ -95,7 +95,7 @@ class CorrectedMean:
 
     `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
     own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
-    `set_ends` are those of these queries. `weight` is the weight of the judge,
+    `set_ends` (and `set_human_ends`, of the labels alone) are those of these queries. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
     that alone would give the same precision. `pilot` tells how narrow more labels would make it, where some of every query
     are labelled.
@@ -110,6 +110,7 @@ class CorrectedMean:
     human: float | None = None
     human_ends: tuple[float, float] | None = None
     set_ends: tuple[float, float] | None = None
+    set_human_ends: tuple[float, float] | None = None
     weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
