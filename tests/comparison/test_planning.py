@@ -13,6 +13,7 @@ from germane import Report, evaluate
 from germane.comparison.planning import overlap, plan_power
 from germane.errors import InputError
 from germane.reports.pairing import rank_systems
+from germane.reports.summary import p_in_words
 
 
 def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:
@@ -99,6 +100,23 @@ def test_overlap_names_the_queries_that_differ() -> None:
     assert "only in A: 1 (only a)" in text
     with pytest.raises(InputError, match="no query in common"):
         overlap({"q": ["x"]}, {"r": ["x"]})
+
+
+def test_p_is_p_and_holms_stands_beside_it() -> None:
+    """Of three systems both stand, each by its name: as text and in the document."""
+    best = [
+        {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} for row in rows("best", 0)
+    ]
+    found = rank_systems(evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR"))
+    behind = [one for one in found.behind if one is not None]
+    assert len(behind) == 2
+    assert any(one.p != one.p_holm for one in behind)
+    for one, line in zip(behind, found.as_json()["systems"][1:], strict=True):
+        assert (line["p"], line["p_holm"]) == (one.p, one.p_holm)
+        shown = f"p {p_in_words(one.p)}" + (
+            "" if one.p == one.p_holm else f" (Holm {p_in_words(one.p_holm)})"
+        )
+        assert shown in str(found)
 
 
 def test_systems_stand_in_the_order_of_their_means() -> None:

@@ -359,7 +359,8 @@ class RankedSystems:
             line = f"  {clean(one.system) or '-':{width}}  {in_digits(one.mean)} ({one.interval_in_words()})"
             if behind is not None:
                 ends = interval_in_words(behind.interval.ends, sign="+")
-                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p_holm)}"
+                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p)}"
+                line += "" if behind.p_holm == behind.p else f" (Holm {p_in_words(behind.p_holm)})"
                 line += "" if behind.distinguishable else "  not distinguishable"
             lines.append(line)
         for other, (tau, top) in self.orders.items():
@@ -368,7 +369,7 @@ class RankedSystems:
         return "\n".join(lines)
 
 
-_BEHIND = ("difference", "p_holm", "mde", "distinguishable")
+_BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
 def orders_json(orders: Orders) -> dict[str, OrderLine]:

@@ -178,6 +178,7 @@ class RankedLine(TypedDict):
     interval: Pair | None
     difference: float | None
     difference_interval: Pair | None
+    p: float | None
     p_holm: float | None
     mde: float | None
     distinguishable: bool | None

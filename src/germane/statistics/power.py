@@ -57,9 +57,12 @@ class Pilot:
             return t_quantile(UPPER, n - 1) * self.deviation / sqrt(n)
         units, times = self.units, n / len(self.units.sums)
         sums = units.sums + (difference - units.mean) * units.sizes
-        moved = np.sort(np.abs(sums) / units.sizes)
-        # The largest of n units that are drawn from these, on average.
-        largest = float(np.einsum("i,i->", moved, np.diff(np.linspace(0, 1, len(moved) + 1) ** n)))
+        moved = np.abs(sums) / units.sizes
+        largest = float(moved.max())
+        if n <= _DRAWN_TO:  # of few units that are drawn from these, the largest on average
+            largest = float(
+                np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, len(moved) + 1) ** n))
+            )
         differing = times * np.count_nonzero(np.abs(units.sums) > SAME)
         low, _ = reach(largest, differing, self.end)
         return difference - lower_limit(sums, units.sizes, low, 1 - UPPER, times)
@@ -105,7 +108,7 @@ class Pilot:
         if n < 2:
             return inf
         found = 0.0
-        for _ in range(3):  # h(n) depends little on the difference
+        for _ in range(3 if n <= _DRAWN_TO else 1):  # h(n) depends little on the difference
             found = self.half_width(n, found) + t_quantile(POWER, n - 1) * self.deviation / sqrt(n)
         return found
 
