@@ -7,7 +7,19 @@ import importlib
 
 from benchmarks.running import PEERS
 
-NAMES = ("calls", "cpu", "wall", "storm", "replay", "million", "coverage", "permutation", "rank", "shapes")
+NAMES = (
+    "calls",
+    "cpu",
+    "wall",
+    "storm",
+    "replay",
+    "million",
+    "coverage",
+    "planning",
+    "permutation",
+    "rank",
+    "shapes",
+)
 
 
 def main() -> None:

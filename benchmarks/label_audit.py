@@ -106,7 +106,7 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> list[tuple[flo
         ]  # fmt: skip
         found, _ = corrections.with_labels(labels).of(summary)
         assert found is not None
-        whole = {"mean": found.mean, "interval": found.ends, "labels_alone": found.human_ends}
+        whole = {"mean": found.mean, "interval": found.set_ends, "labels_alone": found.set_human_ends}
         lines = [whole, *(line["corrected"] for line in set_means("relevance", graded, cases, labels))]
         for one, true, to in zip(lines, people, drawn, strict=True):
             (low, high), (least, most) = one["interval"], one["labels_alone"]

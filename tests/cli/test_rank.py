@@ -40,9 +40,9 @@ def test_a_table_on_stdout_and_notes_on_stderr(files: Path) -> None:
     assert done.code == 0
     assert done.out.splitlines() == [
         "measure    mean          interval  n/N",
-        "RR       0.2500  0.0000 to 1.0000  2/2",
+        "RR       0.2500  0.0080 to 0.8322  2/2",
         "P@1      0.0000  0.0000 to 0.8419  2/2",
-        "AP       0.2500  0.0000 to 1.0000  2/2",
+        "AP       0.2500  0.0080 to 0.8322  2/2",
     ]
     name = files / "bm25.run"
     assert done.err.splitlines() == [
@@ -67,7 +67,7 @@ def test_every_query_on_demand(files: Path) -> None:
         "q2          -",
         "",
         "measure    mean          interval  n/N",
-        "RR       0.5000  0.0000 to 1.0000  1/2",
+        "RR       0.5000  0.0225 to 0.9775  1/2",
     ]
 
 
@@ -82,11 +82,11 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "dense   q2     1.0000",
         "",
         "measure                       bm25                      dense",
-        "RR       0.2500 (0.0000 to 1.0000)  1.0000 (0.1581 to 1.0000)",
+        "RR       0.2500 (0.0080 to 0.8322)  1.0000 (0.1581 to 1.0000)",
         "n/N                            2/2                        2/2",
         "systems by RR",
         "  dense  1.0000 (0.1581 to 1.0000)",
-        "  bm25   0.2500 (0.0000 to 1.0000)  -0.7500 (-1.0000 to +1.0000)  p 0.5000  not distinguishable",
+        "  bm25   0.2500 (0.0080 to 0.8322)  -0.7500 (-0.9920 to +0.5862)  p 0.3381  not distinguishable",
     ]
 
 
@@ -120,6 +120,7 @@ def test_one_json_document(files: Path) -> None:
                 "level": 0.95,
                 "units": 2,
                 "interval_why": None,
+                "estimand": "queries",
                 "mean_bounds": [1.0, 1.0],
                 "n": 2,
                 "total": 2,
@@ -185,7 +186,7 @@ def test_slices_by_what_is_known_of_the_queries(files: Path) -> None:
     done = invoke(*common, "--queries", known, "--by", "lang")
     assert done.out.splitlines()[-3:] == [
         "slice    measure    mean          interval  n/N",
-        "lang=de  RR       0.5000  0.0000 to 1.0000  1/1",
+        "lang=de  RR       0.5000  0.0225 to 0.9775  1/1",
         "lang=en  RR       0.0000  0.0000 to 0.9750  1/1",
     ]
     document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").out)
@@ -325,7 +326,7 @@ def test_tables_for_papers(files: Path) -> None:
     assert notes.read_text("utf-8").splitlines() == [
         "| measure | bm25_k1 | dense |",
         "| --- | ---: | ---: |",
-        "| RR | 0.2500 (0.0000 to 1.0000) | **1.0000 (0.1581 to 1.0000)** |",
+        "| RR | 0.2500 (0.0080 to 0.8322) | **1.0000 (0.1581 to 1.0000)** |",
         "| n/N | 2/2 | 2/2 |",
     ]
     assert paper.read_text("utf-8").splitlines() == [
@@ -333,7 +334,7 @@ def test_tables_for_papers(files: Path) -> None:
         r"\toprule",
         r"measure & bm25\_k1 & dense \\",
         r"\midrule",
-        r"RR & 0.2500 (0.0000 to 1.0000) & \textbf{1.0000 (0.1581 to 1.0000)} \\",
+        r"RR & 0.2500 (0.0080 to 0.8322) & \textbf{1.0000 (0.1581 to 1.0000)} \\",
         r"n/N & 2/2 & 2/2 \\",
         r"\bottomrule",
         r"\end{tabular}",

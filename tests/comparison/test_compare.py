@@ -22,6 +22,7 @@ from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
+from germane.statistics.intervals import mean_interval
 from germane.types import Json
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "comparison.schema.json"
@@ -72,15 +73,17 @@ def test_queries_are_paired_by_id(before: Report, after: Report) -> None:
     change = np.array([b[query] - a[query] for query in a])
     assert found.n == found.due == 40
     assert found.difference == pytest.approx(change.mean())
-    low, high = stats.t.interval(0.95, 39, change.mean(), stats.sem(change))
-    assert found.interval.ends == pytest.approx((low, high))
+    assert found.interval == mean_interval(change, value_range=(-1, 1), differences=True)
+    assert found.p == found.interval.p
     assert (found.wins, found.ties, found.losses) == (
         (change > 1e-9).sum(),
         (abs(change) <= 1e-9).sum(),
         (change < -1e-9).sum(),
     )
     oracle = stats.permutation_test((change,), np.mean, permutation_type="samples", n_resamples=20_000, rng=1)
-    assert found.p == pytest.approx(oracle.pvalue, abs=0.002)
+    flipped = compare(before, after, test="sign-flip")["nDCG@5"]
+    assert flipped.p == pytest.approx(oracle.pvalue, abs=0.002)
+    assert (found.test, flipped.test) == ("Gaffke", "sign-flip, 10,000 random flips")
 
 
 def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
@@ -306,7 +309,7 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
 
 def test_clusters_are_flipped_and_counted_together(before: Report, after: Report) -> None:
     """Ten topics of four queries each are ten units."""
-    found = compare(before, after, cluster="topic")["nDCG@5"]
+    found = compare(before, after, cluster="topic", test="sign-flip")["nDCG@5"]
     assert (found.interval.units, found.interval.n, found.n) == ("clusters", 10, 40)
     assert found.test == "sign-flip, exact"
 
@@ -321,7 +324,7 @@ def test_above_twenty_thousand_queries_the_normal_approximation_is_named() -> No
     n = 20_001
     keys = [[(f"q{number}", system, 0) for number in range(n)] for system in "ab"]
     tables = [ScoreTable.of_columns(one, [("RR", "RR")], [rng.random(n)], {}) for one in keys]
-    found = compare(Built.build(Part(scores=tables[0].extend(tables[1])), {}))
+    found = compare(Built.build(Part(scores=tables[0].extend(tables[1])), {}), test="sign-flip")
     assert found["RR"].test == "sign-flip, normal approximation"
     assert "test     sign-flip, normal approximation" in str(found)
 

@@ -13,6 +13,7 @@ from germane import Report, evaluate
 from germane.comparison.planning import overlap, plan_power
 from germane.errors import InputError
 from germane.reports.pairing import rank_systems
+from germane.reports.summary import p_in_words
 
 
 def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:
@@ -32,18 +33,35 @@ def values(report: Report, system: str) -> np.ndarray[Any, Any]:
 
 
 def test_power_of_two_systems_rests_on_their_differences() -> None:
-    """The smallest difference is (t.975 + t.8) s / sqrt(n), and so many queries as are needed detect the one asked."""
+    """The spread is that of the differences, and so many queries as are needed detect the one asked or pass the margin."""
     report = evaluate([*rows("a", 0), *rows("b", 1)], "RR")
-    plan = plan_power(report, "RR", 0.1)
+    plan = plan_power(report, "RR", 0.1, margin=0.1)
     change = values(report, "b") - values(report, "a")
     assert plan.correlation is None
     assert plan.deviation == pytest.approx(change.std(ddof=1))
-    times = stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)
-    assert plan.smallest == pytest.approx(times * change.std(ddof=1) / math.sqrt(30))
+    assert plan.smallest is not None
+    assert plan.power is not None
     assert plan.needed is not None
-    times = stats.t.ppf(0.975, plan.needed - 1) + stats.t.ppf(0.8, plan.needed - 1)
-    assert times * plan.deviation / math.sqrt(plan.needed) <= 0.1
+    assert plan.power_to_pass is not None
+    assert plan.needed_to_pass is not None
+    assert plan.smallest > (stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)) * change.std(ddof=1) / math.sqrt(
+        30
+    )
     assert (plan.power >= 0.8) == (plan.needed <= 30)
+    assert (plan.power_to_pass >= 0.8) == (plan.needed_to_pass <= 30)
+    assert f"{plan.needed_to_pass:,} queries pass it with 0.8" in str(plan)
+
+
+@pytest.mark.parametrize("systems", [1, 2])
+def test_power_on_a_constant_measure_says_that_the_spread_is_unknown(systems: int) -> None:
+    """Equal scores, or equal differences of two systems, promise nothing."""
+    given = [row for system in "ab"[:systems] for row in rows(system, 0)]
+    plan = plan_power(
+        evaluate(given, "R@5" if systems == 1 else "RR"), "R@5" if systems == 1 else "RR", 0.02, margin=0.02
+    )
+    assert (plan.power, plan.smallest, plan.needed, plan.needed_to_pass) == (None, None, None, None)
+    assert "their spread is unknown" in str(plan)
+    assert "show it" not in str(plan)
 
 
 def test_power_of_one_system_says_what_it_assumes() -> None:
@@ -82,6 +100,23 @@ def test_overlap_names_the_queries_that_differ() -> None:
     assert "only in A: 1 (only a)" in text
     with pytest.raises(InputError, match="no query in common"):
         overlap({"q": ["x"]}, {"r": ["x"]})
+
+
+def test_p_is_p_and_holms_stands_beside_it() -> None:
+    """Of three systems both stand, each by its name: as text and in the document."""
+    best = [
+        {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} for row in rows("best", 0)
+    ]
+    found = rank_systems(evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR"))
+    behind = [one for one in found.behind if one is not None]
+    assert len(behind) == 2
+    assert any(one.p != one.p_holm for one in behind)
+    for one, line in zip(behind, found.as_json()["systems"][1:], strict=True):
+        assert (line["p"], line["p_holm"]) == (one.p, one.p_holm)
+        shown = f"p {p_in_words(one.p)}" + (
+            "" if one.p == one.p_holm else f" (Holm {p_in_words(one.p_holm)})"
+        )
+        assert shown in str(found)
 
 
 def test_systems_stand_in_the_order_of_their_means() -> None:

@@ -13,8 +13,9 @@ from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
+from germane.reports.correct import corrected_in_words
 from germane.reports.report import Report
-from germane.statistics.correction import corrected_query_mean
+from germane.statistics.correction import POPULATIONS, corrected_query_mean
 from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
 from tests.labelling.stratified import queue_of
 
@@ -54,15 +55,26 @@ def test_labels_on_some_passages_correct_the_mean(tmp_path: Path) -> None:
     tasks = label_tasks(report)
     judged = np.array([task.verdict >= 2 for task in tasks], float)
     known = np.array([given[t.item] >= 2 if t.item in given else np.nan for t in tasks], float)
-    expected = corrected_query_mean(
-        judged,
-        known,
-        [task.case for task in tasks],
-        proxy=[task.verdict for task in tasks],
-        value_range=(0, 1),
+    of_set, expected = (
+        corrected_query_mean(
+            judged,
+            known,
+            [task.case for task in tasks],
+            proxy=[task.verdict for task in tasks],
+            population=population,
+            value_range=(0, 1),
+        )
+        for population in POPULATIONS
     )
     assert found.mean == pytest.approx(expected.mean)
     assert found.ends == pytest.approx(expected.ends)
+    assert found.set_ends == pytest.approx(of_set.ends)
+    assert found.ends is not None
+    assert found.set_ends is not None
+    assert found.ends[0] < found.set_ends[0] < found.set_ends[1] < found.ends[1]
+    (words,) = corrected_in_words([report[REL]])
+    assert "of queries like these;" in words
+    assert words.endswith("of these queries)")
     assert report[REL].basis.calibrated
     line = report.to_json()["measures"][REL]
     assert line["corrected"] is not None
@@ -111,7 +123,13 @@ def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
     assert found is not None
     assert found.method == "labels of all"
     assert found.mean == pytest.approx(people_mean())
-    assert found.ends == (found.mean, found.mean)
+    assert found.set_ends == (found.mean, found.mean)
+    assert found.ends is not None
+    assert found.mean is not None
+    assert found.ends[0] < found.mean < found.ends[1]
+    line = report.to_json()["measures"][REL]["corrected"]
+    assert line is not None
+    assert (line["estimand"], line["set_interval"]) == ("queries", [found.mean, found.mean])
     ordered = report["context_precision"].corrected
     human = rescore(report, parse_measures(["context_precision(labels=human)"])).summaries[0]
     assert ordered is not None

@@ -151,7 +151,7 @@ def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
         check_gate(Gate.parse(f"{how}(RR)>=0.7"), lines) for how in ("mean", "lower", "upper")
     )
     assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
-    assert lower.detail == "lower end 0.5090 of 0.5089 to 0.9135"
+    assert lower.detail == "lower end 0.5090 of 0.5089 to 0.9135, of queries like these"
     (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
     assert none.outcome == "failed"
 

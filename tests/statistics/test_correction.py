@@ -233,7 +233,7 @@ def test_the_fallback_keeps_the_estimand() -> None:
     places = np.r_[0, 1, np.arange(100, 390)]
     weighted = corrected_mean(people, labelled(people, places), strata=people, value_range=(0, 1))
     assert weighted.mean == pytest.approx(20 / 600)
-    assert weighted.method == "labels alone, betting"
+    assert weighted.method == "labels alone, Gaffke"
 
 
 @pytest.mark.parametrize(
@@ -329,3 +329,45 @@ def test_few_labels_beyond_one_in_each_query_still_cover(budget: int) -> None:
         widths.append(found.ends[1] - found.ends[0])
     assert np.mean(inside) >= 0.92
     assert np.median(widths) <= 2.6 * np.sqrt(1 / budget)
+
+
+@pytest.mark.parametrize("population", ["set", "queries"])
+def test_few_whole_queries_hold_the_mean(population: str) -> None:
+    """Ten of 40 skewed queries labelled whole: the interval of the residuals holds the mean of these queries, and of queries like these."""
+    rng = np.random.default_rng(12)
+    truth = rng.random(100_000) ** 4
+    held = 0
+    for _ in range(300):
+        people = rng.choice(truth, 40) if population == "queries" else rng.random(40) ** 4
+        judge = np.clip(people + rng.normal(0, 0.1, 40), 0, 1)
+        found = corrected_mean(
+            judge,
+            labelled(people, np.arange(10)),
+            clusters=np.arange(40),
+            queries=np.arange(40) if population == "queries" else None,
+            value_range=(0, 1),
+        )
+        assert found.ends is not None
+        held += found.ends[0] <= (truth.mean() if population == "queries" else people.mean()) <= found.ends[1]
+    assert held >= 0.93 * 300
+
+
+def test_strata_of_queries_like_these_hold_the_mean() -> None:
+    """Passages drawn by the judge's grade, queries that differ: over queries to come the interval is wider, and holds."""
+    rng = np.random.default_rng(13)
+    held = {"set": 0, "queries": 0}
+    for _ in range(300):
+        level = np.repeat(rng.random(30), 10)
+        people = (rng.random(300) < level).astype(float)
+        judge = np.where(rng.random(300) < 0.2, 1 - people, people)
+        known = np.concatenate(
+            [rng.choice(np.flatnonzero(judge == grade), 30, replace=False) for grade in (0, 1)]
+        )
+        for name, queries, mean in (("set", None, people.mean()), ("queries", np.arange(300) // 10, 0.5)):
+            found = corrected_mean(
+                judge, labelled(people, known), strata=judge, queries=queries, value_range=(0, 1)
+            )
+            assert found.ends is not None
+            held[name] += found.ends[0] <= mean <= found.ends[1]
+    assert held["set"] >= 0.92 * 300
+    assert held["queries"] >= 0.92 * 300

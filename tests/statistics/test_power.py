@@ -3,38 +3,74 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from germane.statistics.power import detectable_difference, flip_of_mean, power_of, units_needed
+from germane.statistics.intervals import group_cases, mean_interval
+from germane.statistics.power import Pilot, flip_of_mean, smallest
+
+RNG = np.random.default_rng(5)
+
+
+def pilot(values: np.ndarray, end: float | None = 1.0) -> Pilot:
+    return Pilot(group_cases(values, None), end)
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(10, 0.03), (50, 0.005), (1000, 0.001)])
 def test_detectable_difference_is_close_to_that_of_the_noncentral_t(n: int, tolerance: float) -> None:
-    """Within 3% of statsmodels from 10 units on."""
+    """Of a measure without a range: within 3% of statsmodels from 10 units on, and what n units show with power .8."""
     expected = TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
-    assert detectable_difference(0.3, n) == pytest.approx(0.3 * expected, rel=tolerance)
+    counts = pilot(RNG.normal(0, 3, 40), None)
+    found = counts.detectable(n)
+    assert found == pytest.approx(counts.deviation * expected, rel=tolerance)
+    assert counts.power(n, found) == pytest.approx(0.8)
+    assert smallest(lambda many: counts.power(many, found * 1.0001)) == n
 
 
-def test_power_inverts_the_detectable_difference() -> None:
-    """What is detectable with power .8 is detected with power .8."""
-    assert power_of(0.2, 40, detectable_difference(0.2, 40)) == pytest.approx(0.8)
-    assert power_of(0.2, 1, 0.5) == 0
-    assert power_of(0.0, 5, 0.5) == 1
+def test_the_distance_to_the_lower_limit_is_that_of_the_interval() -> None:
+    """For as many units as the pilot has and its own mean, up to the expected size of the largest difference."""
+    d = np.where(RNG.random(300) < 0.3, RNG.choice([-0.2, 0.2], 300), 0.0)
+    found = mean_interval(d, value_range=(-1, 1), differences=True)
+    assert found.mean is not None
+    assert found.ends is not None
+    assert pilot(d).half_width(300, found.mean) == pytest.approx(found.mean - found.ends[0], rel=1e-6)
+    assert pilot(d).half_width(1200) == pytest.approx(pilot(d).half_width(300) / 2, rel=0.05)
 
 
-@pytest.mark.parametrize("difference", [0.3, 0.05, -0.01, 0.001])
-def test_units_needed_is_the_smallest_number(difference: float) -> None:
-    """That many units detect the difference, one in a thousand fewer do not."""
-    n = units_needed(0.2, difference)
+@pytest.mark.parametrize("shape", ["normal", "ties", "skewed"])
+def test_promised_power_is_that_of_simulated_samples(shape: str) -> None:
+    """So many queries pass a margin where there is no difference, and show a difference, with the promised probability."""
+    rng = np.random.default_rng(6)
+
+    def draw(n: int) -> np.ndarray:
+        spread = {"normal": rng.normal(0, 0.15, n), "skewed": 0.1 - rng.exponential(0.1, n)}
+        return np.clip(spread.get(shape, np.where(rng.random(n) < 0.7, 0, rng.normal(0, 0.3, n))), -1, 1)
+
+    known = pilot(draw(20_000))
+    n = smallest(lambda many: known.power_to_pass(many, 0.05), known.about(0.05))
     assert n is not None
-    assert detectable_difference(0.2, n) <= abs(difference)
-    assert detectable_difference(0.2, max(2, n - 1 - n // 1000)) > abs(difference) or n == 2
+    samples = [mean_interval(draw(n), value_range=(-1, 1), differences=True).ends for _ in range(1000)]
+    assert np.mean([ends is not None and ends[0] > -0.05 for ends in samples]) == pytest.approx(
+        known.power_to_pass(n, 0.05), abs=0.045
+    )
+    shown = [
+        mean_interval(np.clip(draw(n) + 0.05, -1, 1), value_range=(-1, 1), differences=True).p
+        for _ in range(1000)
+    ]
+    assert np.mean([p is not None and p < 0.05 for p in shown]) == pytest.approx(
+        known.power(n, 0.05), abs=0.045
+    )
 
 
-def test_no_number_shows_no_difference() -> None:
-    """A difference of 0 cannot be shown, one unit shows nothing, and equal differences need two."""
-    assert units_needed(0.2, 0) is None
-    assert units_needed(1.0, 1e-9) is None
-    assert detectable_difference(0.2, 1) == np.inf
-    assert units_needed(0.0, 0.1) == 2
+def test_nothing_is_told_from_equal_differences() -> None:
+    """No spread, or one unit: nothing varies."""
+    assert not pilot(np.zeros(30)).varies
+    assert not pilot(np.full(30, 0.1)).varies
+    assert not pilot(np.array([0.1])).varies
+    assert pilot(np.array([0.1, 0.2])).detectable(1) == np.inf
+    assert pilot(np.array([0.1, 0.2])).power(1, 0.5) == 0
+
+
+def test_no_number_shows_next_to_nothing() -> None:
+    """A difference far below the spread cannot be had."""
+    assert smallest(lambda n: pilot(np.array([-0.5, 0.5, 0.0])).power(n, 1e-7), 1000) is None
 
 
 def test_flips_of_a_verdict_are_as_frequent_as_predicted() -> None:

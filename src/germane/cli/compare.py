@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from germane.cli.values import print_document, say
 
@@ -19,6 +20,7 @@ def compare(
     across_judges: bool,
     cluster: str | None,
     by: str | None,
+    test: Literal["interval", "sign-flip"],
     seed: int,
     output: Sequence[Path],
     json: bool,
@@ -41,6 +43,7 @@ def compare(
         cluster=cluster,
         by=by,
         across_judges=across_judges,
+        test=test,
         seed=seed,
     )
     for path in output:
@@ -63,10 +66,11 @@ def power(
     *,
     measures: Sequence[str],
     detect: float,
+    margin: float | None,
     correlation: float,
     json: bool,
 ) -> None:
-    """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
+    """How many queries would show a difference or pass a margin, and the smallest one that these show, at 0.05 with power 0.8."""
     from dataclasses import asdict
 
     from germane.comparison.planning import plan_power
@@ -76,7 +80,7 @@ def power(
     here = find_report(report)
     there = None if other is None else find_report(other)
     names = list(map(str, parse_measures(measures))) if measures else here.measures
-    plans = [plan_power(here, name, detect, there, correlation) for name in names]
+    plans = [plan_power(here, name, detect, there, correlation, margin) for name in names]
     if json:
         print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
     else:

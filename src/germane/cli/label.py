@@ -52,6 +52,8 @@ def label(
     scale: str | None,
     guideline: Path | None,
     take: Path | None,
+    for_width: float | None,
+    json: bool,
     give: Path | None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
@@ -71,7 +73,9 @@ def label(
         say(f"{len(found.labels)} labels added to {folder}{others}")
     if give is not None:
         say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
-    if take is not None or give is not None:
+    if for_width is not None:
+        _plan(Report.open(folder), for_width, json=json)
+    if take is not None or give is not None or for_width is not None:
         return
     tasks = label_tasks(report, kind)
     settings = report.manifest.get("settings") or {}
@@ -84,6 +88,19 @@ def label(
         guideline=fingerprint,
     )
     _label(session, report, text)
+
+
+def _plan(report: Report, width: float, *, json: bool) -> None:
+    """How many labels make the corrected interval of each judged measure this narrow, from those that there are."""
+    from germane.labelling.planning import plan_labels
+
+    plans = plan_labels(report, width)
+    if json:
+        print_document(
+            {"schema_version": 1, "for_width": width, "measures": [plan.as_json() for plan in plans]}
+        )
+    else:
+        print("\n".join(map(str, plans)))
 
 
 def _user() -> str:

@@ -25,6 +25,7 @@ from germane.reports.pairing import (
 )
 from germane.reports.report import find_report
 from germane.reports.summary import canonical_name, slices_of
+from germane.statistics.comparison import TestName
 
 
 def compare(
@@ -37,11 +38,12 @@ def compare(
     cluster: str | Mapping[str, str] | None = None,
     by: str | None = None,
     across_judges: bool = False,
+    test: TestName = "interval",
     seed: int = 0,
 ) -> Comparison:
     """Compare systems over the same cases: every other one against the first.
 
-    Per measure: the paired difference with its interval, a sign-flip test, Holm's adjustment over the primary measures,
+    Per measure: the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
     wins, ties and losses, the smallest difference that so many cases could have shown, what the difference is made of,
     and the decision against a margin. Of two reports that hold the same several systems each system is compared with
     itself, and `orders` says how alike the two order them.
@@ -58,7 +60,8 @@ def compare(
             `Sample.cluster`.
         by: A tag, or a field of metadata: each of its slices is compared too.
         across_judges: Compare what different judges judged; the difference is then split into retrieval and judge.
-        seed: Seed of the random flips of the tests.
+        test: "interval" = the p-value that belongs to the interval; "sign-flip" = a permutation test.
+        seed: Seed of the random flips of the latter.
 
     Raises:
         InputError: A report, system or measure is not there, no case is in both, or different judges judged them.
@@ -84,7 +87,7 @@ def compare(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [Pair(one, other, _clusters(one, other, cluster), seed) for one, other in against]
+    pairs = [Pair(one, other, _clusters(one, other, cluster), test, seed) for one, other in against]
     rows: list[MeasureComparison] = []
     notes = list(differ) if judged else []
     for pair in pairs:

@@ -21,12 +21,14 @@ from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import (
+    LIKE_THESE,
     canonical_name,
     higher_is_better,
     in_digits,
     interval_in_words,
     p_in_words,
 )
+from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
 from germane.wholetable import plain_text
 
@@ -161,13 +163,22 @@ def _parts(found: Comparison) -> Iterator[RenderableType]:
     yield from map(Text, _orders(found))
     yield from (Text(line) for line in _only_in(found, "only in  "))
     yield from (Text(f"note     {clean(note)}") for note in found.notes)
-    if tests := sorted({one.test for one in found.comparisons if one.test}):
-        yield Text(f"test     {', '.join(tests)}")
+    yield from map(Text, _methods(found))
     if found.verdict is not None:
         word = _WORDS[found.verdict]
         text = Text(f"verdict  {word} (exit code {found.exit_code})")
         text.stylize(f"bold {_COLOUR[found.verdict]}", 9, 9 + len(word))
         yield text.append("".join(f"\n  {line}" for line in _decisions(found)))
+
+
+def _methods(found: Comparison) -> Iterator[str]:
+    """How intervals and p-values were computed, and of what the intervals are."""
+    for head, methods in (
+        (f"interval 95%, {LIKE_THESE}: ", {one.interval.method for one in found.comparisons}),
+        ("test     ", {one.test or "" for one in found.comparisons}),
+    ):
+        if names := ", ".join(sorted(filter(None, methods))):
+            yield f"{head}{names}"
 
 
 def _heads(found: Comparison) -> tuple[str, ...]:
@@ -237,12 +248,13 @@ def _name(found: Comparison, one: MeasureComparison) -> str:
 def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
     """What must be known to read a difference: what could have been shown, and what it is made of."""
     name, parts = _name(found, one), one.parts
+    if 0 < one.wins + one.losses < FEW_DIFFER <= one.n:
+        yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
     if one.mde is not None and not one.distinguishable:
         ends = one.interval.ends
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
         what = "smaller than these queries reliably show" if sure else "not distinguishable"
-        needed = f"; {one.needed:,} would show this one" if one.needed else ""
-        yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8{needed}"
+        yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8"
     if one.interval.ends is None and one.interval.why:
         yield f"{name}: no interval: {one.interval.why}"
     if parts is not None and parts.verdicts:
@@ -277,7 +289,11 @@ def _moved(one: MovedQuery) -> Text:
 def _decisions(found: Comparison) -> Iterator[str]:
     for one in found.comparisons:
         if (decision := one.decision) is not None:
-            needed = f"; {decision.needed:,} queries would decide it" if decision.needed else ""
+            needed = (
+                f"; {decision.needed:,} queries would likely pass a B that is no worse"
+                if decision.needed
+                else ""
+            )
             held = f"{_name(found, one)}, margin {decision.margin:g}: {_ends(one)}{needed}"
             yield f"{_WORDS[decision.verdict]:9}  {held}"
 
@@ -314,6 +330,7 @@ def _row(one: MeasureComparison) -> ComparedLine:
         interval=list(ends) if ends else None,
         interval_method=one.interval.method if ends else None,
         interval_why=one.interval.why or None,
+        estimand="queries",
         level=one.interval.level,
         units=one.interval.n,
         decision=decision and decision.verdict,

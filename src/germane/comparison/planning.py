@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import fsum, sqrt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import fsum, isfinite, sqrt
+
+import numpy as np
 
 from germane.clean import shorten, some_of
+from germane.comparison.noise import variance_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.pairing import Pair, sides_of
-from germane.statistics.power import POWER, detectable_difference, power_of, units_needed
+from germane.reports.summary import MeasureSummary, range_of
+from germane.statistics.distributions import normal_quantile
+from germane.statistics.intervals import group_cases
+from germane.statistics.power import POWER, Pilot, smallest
 from germane.statistics.ranking import overlap_at, rank_biased_overlap
 from germane.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerPlan:
-    """What the queries of a report can show of a difference on one measure, by a two-sided test at 0.05.
+    """What the queries of a report can show of a difference on one measure, by the interval at 0.95 and its test.
 
     `deviation` is the standard deviation of the paired differences of `n` queries or clusters: measured over two systems,
     or from the `correlation` that two systems' scores of a query are thought to have. `smallest` is the difference that n
     queries detect with probability 0.8, `power` the probability of detecting `detect`, `needed` the queries for 0.8.
+    `power_to_pass` is the probability that n queries pass `margin` where there is no difference, `needed_to_pass` the queries
+    for 0.8. Where differences do not vary nothing can be told, and `why` says so. `variance` says where the noise of the
+    first system's mean comes from (`variance_of`), where there are trials, replicas of the judge, or labels.
     """
 
     measure: str
@@ -29,63 +38,149 @@ class PowerPlan:
     deviation: float
     correlation: float | None
     detect: float
-    smallest: float
-    power: float
-    needed: int | None
+    smallest: float | None = None
+    power: float | None = None
+    needed: int | None = None
+    margin: float | None = None
+    power_to_pass: float | None = None
+    needed_to_pass: int | None = None
+    why: str | None = None
+    variance: Mapping[str, Json] | None = None
 
     def __str__(self) -> str:
-        rests, needed = "measured", "no number of queries shows it"
-        if self.correlation is not None:
-            rests = f"for a correlation of {self.correlation:g} between systems"
-        if self.needed is not None:
-            needed = f"{self.needed:,} queries show it"
-        return (
-            f"{self.measure}: {self.n:,} queries, standard deviation of differences {self.deviation:.4f} ({rests})\n"
-            f"  a difference of {self.detect:g} is detected with probability {self.power:.2f}; {needed} with {POWER:g}\n"
-            f"  the smallest difference that {self.n:,} queries show with {POWER:g} is {self.smallest:.4f}"
+        rests = (
+            "measured"
+            if self.correlation is None
+            else f"for a correlation of {self.correlation:g} between systems"
         )
+        lines = [
+            f"{self.measure}: {self.n:,} queries, standard deviation of differences {self.deviation:.4f} ({rests})"
+        ]
+        if self.power is None or self.smallest is None:
+            return "\n  ".join([*lines, str(self.why), *_noise(self.variance)])
+        shown = f"{_queries(self.needed, 'show it')} with {POWER:g}"
+        lines += [
+            f"a difference of {self.detect:g} is detected with probability {self.power:.2f}; {shown}",
+            f"the smallest difference that {self.n:,} queries show with {POWER:g} is {self.smallest:.4f}",
+        ]
+        if self.margin is not None:
+            lines.append(
+                f"without a difference a margin of {self.margin:g} is passed with probability {self.power_to_pass:.2f}; "
+                f"{_queries(self.needed_to_pass, 'pass it')} with {POWER:g}"
+            )
+        return "\n  ".join([*lines, *_noise(self.variance)])
+
+
+def _noise(variance: Mapping[str, Json] | None) -> Iterator[str]:
+    """Where the noise comes from, and what one more of each would buy."""
+    if variance is None:
+        return
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in variance["shares"].items())
+    yield f"the variance of {variance['of']} comes from: {shares}"
+    more = ", ".join(f"{_ONE[name]} -{share:.1%}" for name, share in variance["one_more"].items())
+    yield f"what one more would take off it: {more}"
+
+
+_ONE = {
+    "queries": "query",
+    "trials": "trial of every query",
+    "replicas": "replica of every verdict",
+    "labels": "label of every query",
+}
+
+
+def _variance(report: ReportData, summary: MeasureSummary) -> Mapping[str, Json] | None:
+    """The components of variance as scripts read them."""
+    found = variance_of(report, summary)
+    if found is None:
+        return None
+    parts = found.of_mean
+    total = fsum(parts.values())
+    return {
+        "of": f"the mean of {summary.system}" if summary.system else "the mean",
+        "components": {name: getattr(found, name) for name in _ONE},
+        "counts": dict(found.counts),
+        "of_mean": total,
+        "shares": {name: part / total for name, part in parts.items()} if total > 0 else {},
+        "one_more": found.one_more,
+    }
+
+
+def _queries(needed: int | None, what: str) -> str:
+    return f"no number of queries would {what}" if needed is None else f"{needed:,} queries {what}"
 
 
 def plan_power(
-    report: ReportData, measure: str, detect: float, other: ReportData | None = None, correlation: float = 0.5
+    report: ReportData,
+    measure: str,
+    detect: float,
+    other: ReportData | None = None,
+    correlation: float = 0.5,
+    margin: float | None = None,
 ) -> PowerPlan:
-    """How large a difference the queries of a report can show, and how many would show one of `detect`.
+    """How large a difference the queries of a report can show, and how many would show one of `detect` or pass a margin.
 
     With a second report, or a second system in the first, the spread of the differences is measured. With one system it
-    is sqrt(2 (1 - correlation)) standard deviations of its scores.
+    is sqrt(2 (1 - correlation)) standard deviations of its scores, and normal.
 
     Raises:
         InputError: The measure is not there or has no two complete scores, or a number is outside its range.
     """
     if not detect > 0:
         raise InputError(f"a difference of {detect}", fix="give --detect a number above 0, such as 0.02")
+    if margin is not None and not margin > 0:
+        raise InputError(f"a margin of {margin}", fix="give --margin a number above 0, such as 0.02")
     if not -1 <= correlation < 1:
         raise InputError(f"a correlation of {correlation}", fix="give a number from -1 to below 1")
     name = report.reported(measure)
+    assumed = None
     if other is not None or len(report.systems) > 1:
         a, b, *_ = sides_of([one for one in (report, other) if one is not None])
         if name not in b.types:
             raise InputError(f"{measure} was not measured of both", fix="name a measure of both")
-        units = Pair(a, b).complete_differences(name)
-        n, deviation, assumed = len(units.sums), units.deviation, None
+        pilot = Pair(a, b).pilot(name)
     else:
-        summary = report[name]
-        if summary.error is None or summary.n < 2:
-            raise InputError(f"{measure} has no two complete scores", fix="name another measure")
-        n = summary.units or summary.n
-        deviation, assumed = summary.error * sqrt(n) * sqrt(2 * (1 - correlation)), correlation
+        pilot, assumed = _one_system(report[name], correlation), correlation
+    n = len(pilot.units.sums)
     if n < 2:
         raise InputError(f"{n} queries in common", fix="name reports over the same queries")
-    return PowerPlan(
+    plan = PowerPlan(
         measure=name,
         n=n,
-        deviation=deviation,
+        deviation=pilot.deviation,
         correlation=assumed,
         detect=detect,
-        smallest=detectable_difference(deviation, n),
-        power=power_of(deviation, n, detect),
-        needed=units_needed(deviation, detect),
+        margin=margin,
+        variance=_variance(report, report[name, report.systems[0]]),
     )
+    if not pilot.varies:
+        what = "differences" if assumed is None else "scores"
+        return replace(
+            plan,
+            why=f"all {what} are equal: their spread is unknown, and with it what any number of queries shows",
+        )
+    return replace(
+        plan,
+        smallest=pilot.detectable(n),
+        power=pilot.power(n, detect),
+        needed=smallest(lambda n: pilot.power(n, detect), pilot.about(detect)),
+        power_to_pass=None if margin is None else pilot.power_to_pass(n, margin),
+        needed_to_pass=None
+        if margin is None
+        else smallest(lambda n: pilot.power_to_pass(n, margin), pilot.about(margin)),
+    )
+
+
+def _one_system(summary: MeasureSummary, correlation: float) -> Pilot:
+    """Normal differences to a system whose scores go with this one's so closely."""
+    if summary.error is None or summary.n < 2:
+        raise InputError(f"{summary.measure} has no two complete scores", fix="name another measure")
+    n = summary.units or summary.n
+    low, high = range_of(summary.type)
+    values = np.array([normal_quantile((place + 0.5) / n) for place in range(n)])
+    values *= summary.error * sqrt(n) * sqrt(2 * (1 - correlation)) / float(values.std(ddof=1))
+    end = high - low if isfinite(high) else None
+    return Pilot(group_cases(values if end is None else np.clip(values, -end, end), None), end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,10 +83,12 @@ def _change(name: str, pair: Pair, measure: str, gate: Gate | None = None) -> Ga
     if gate is None:
         worse = ends is not None and (ends[1] < 0 if higher_is_better(found.type) else ends[0] > 0)
         return GateResult(name, "failed" if worse else "passed", detail, stand_in)
-    shifted = found.interval.shifted(-gate.limit)
-    decision = decide_change(shifted.turned() if gate.op in {"<", "<="} else shifted, 0.0)
+    below = gate.op in {"<", "<="}
+    decision = decide_change(
+        found.interval.turned() if below else found.interval, gate.limit if below else -gate.limit
+    )
     if decision.needed:
-        detail += f"; {decision.needed:,} would decide it"
+        detail += f"; {decision.needed:,} would decide it where nothing changed"
     return GateResult(name, _OUTCOME[decision.verdict], detail, stand_in)
 
 

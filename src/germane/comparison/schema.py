@@ -31,8 +31,9 @@ class PartsLine(TypedDict):
 class ComparedLine(TypedDict):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
-    `mde` is the smallest difference that so many queries could have shown with power 0.8, `needed` the queries that would
-    show this one. `decision` is against `margin`; undecided, `needed_to_decide` queries would decide it.
+    `estimand` says of what the interval and the decision are: "queries" = of queries like these. `mde` is the smallest
+    difference that so many queries could have shown with power 0.8. `decision` is against `margin`; undecided,
+    `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
     """
 
     a: str
@@ -47,6 +48,7 @@ class ComparedLine(TypedDict):
     interval: Pair | None
     interval_method: str | None
     interval_why: str | None
+    estimand: Literal["queries", "set"]
     level: float
     units: int
     p: float | None
@@ -56,7 +58,6 @@ class ComparedLine(TypedDict):
     ties: int
     losses: int
     mde: float | None
-    needed: int | None
     decision: Outcome | None
     margin: float | None
     needed_to_decide: int | None

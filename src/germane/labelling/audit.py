@@ -17,6 +17,7 @@ from germane.labelling.setmeans import set_means
 from germane.questions.relevance import HELPS
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
+from germane.reports.summary import interval_in_words
 from germane.statistics.agreement import (
     JudgeAgreement,
     agreement,
@@ -455,4 +456,4 @@ def _text(value: Json) -> str:
 
 def _interval(found: Mapping[str, Json]) -> str:
     ends = found["interval"]
-    return _text(found["mean"]) + (f" ({ends[0]:.3f} to {ends[1]:.3f})" if ends else "")
+    return _text(found["mean"]) + (f" ({interval_in_words(ends, 3)})" if ends else "")

@@ -111,6 +111,7 @@ def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean
         "corrected": {
             "mean": found.mean,
             "interval": list(ends),
+            "estimand": "set",
             "method": found.method,
             "labels": found.labels,
             "ess": found.ess,

@@ -28,8 +28,9 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
 from germane.questions.support import Sufficiency, Support
-from germane.reports.summary import MeasureSummary
-from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary, interval_in_words
+from germane.statistics.correction import POPULATIONS, CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.intervals import mean_interval
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
@@ -109,6 +110,8 @@ class _Things:
     """The things of one measure of one system: one row per distinct item of a case; a case may have several trials."""
 
     measure: Measure
+    names: Sequence[str]
+    """The ids of the cases."""
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
     samples: Sequence[Sequence[Sample]]
@@ -228,6 +231,7 @@ class Corrections:
                     weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
         return _Things(
             measure=measure,
+            names=list(cases),
             cases=list(cases.values()),
             samples=list(samples.values()),
             items=[item for _, item in things],
@@ -244,9 +248,12 @@ class Corrections:
         if isinstance(values, str) or np.isnan(values).any():
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
+        ends = mean_interval(
+            values, clusters=self._clusters_of(rows), value_range=rows.measure.definition.range
+        ).ends
         return CorrectedMean(
-            mean=mean, ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0, human=mean,
-            human_ends=(mean, mean), labels=count, total=count, queries=len(rows.cases), ess=float(count),
+            mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
+            human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
     def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
@@ -305,19 +312,33 @@ class Corrections:
             told = {label.item: str(design_of(label).get("stratum")) for label in strata}
             if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
                 return "the judge's verdicts changed after labels were drawn from their strata"
-            result = corrected_mean(
-                found * scale, labels * scale, proxy=proxy, strata=names, value_range=limits
+            of_set, result = (
+                corrected_mean(
+                    found * scale,
+                    labels * scale,
+                    proxy=proxy,
+                    strata=names,
+                    queries=queries,
+                    value_range=limits,
+                )
+                for queries in (None, rows.case)
             )
         else:
-            result = corrected_query_mean(
-                found * scale, labels * scale, rows.case, proxy=proxy, value_range=limits
+            of_set, result = (
+                corrected_query_mean(
+                    found * scale,
+                    labels * scale,
+                    rows.case,
+                    proxy=proxy,
+                    population=population,
+                    value_range=limits,
+                )
+                for population in POPULATIONS
             )
         queries = len(set(rows.case[~np.isnan(labels)].tolist()))
         if result.mean is None or result.ends is None:
             return result
-        limits = rows.measure.definition.range
-        mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
-        return replace(result, mean=mean, ends=(low, high), queries=queries)
+        return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
 
     def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
@@ -326,14 +347,25 @@ class Corrections:
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
         whole = int((~np.isnan(values)).sum())
-        result = corrected_mean(np.array(judged), values, value_range=rows.measure.definition.range)
-        if result.mean is None:
+        each, limits = np.arange(len(values)), rows.measure.definition.range
+        of_set, result = (
+            corrected_mean(np.array(judged), values, clusters=each, queries=queries, value_range=limits)
+            for queries in (None, each)
+        )
+        if result.mean is None or result.ends is None:
             result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
+        else:
+            result = _both(of_set, result, limits)
         labelled = np.isin(rows.case, np.flatnonzero(~np.isnan(values)))
         return replace(
             result, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
             method=f"{result.method}, whole queries",
         )  # fmt: skip
+
+    def _clusters_of(self, rows: _Things) -> list[str] | None:
+        """The cluster of each case, where any case has one."""
+        known = self._tables.clusters()
+        return [known.get(case, f"case {case}") for case in rows.names] if known else None
 
     def _human(self, rows: _Things, book: LabelBook) -> Floats | str:
         """People's value of each case, nan where a label is missing; or why there is none at all."""
@@ -358,6 +390,25 @@ class Corrections:
                 for number, trials in enumerate(rows.samples)
             ]
         )
+
+
+def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
+    """A corrected mean of queries like these, with the interval of these queries, both within the measure's range.
+
+    Estimated variances may order the two the wrong way round; the wider population never has the narrower interval.
+    """
+    low, high = found.ends or limits
+    set_low, set_high = of_set.ends or (low, high)
+    ends = np.clip(
+        [found.mean or 0.0, min(low, set_low), max(high, set_high), set_low, set_high], *limits
+    ).tolist()
+    return replace(
+        found,
+        mean=ends[0],
+        ends=(ends[1], ends[2]),
+        set_ends=(ends[3], ends[4]),
+        set_human_ends=of_set.human_ends,
+    )
 
 
 def design_of(label: Label) -> FrozenDict:
@@ -390,7 +441,8 @@ def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
             what = "claims" if measure.definition.family == "judged" else "passages"
             what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
+            of_set = f"; {interval_in_words(one.set_ends, 3)} {THESE}" if one.set_ends else ""
             yield (
                 f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "
-                f"{one.total} {what} it is {one.mean:.3f} ({one.ends[0]:.3f} to {one.ends[1]:.3f})"
+                f"{one.total} {what} it is {one.mean:.3f} ({interval_in_words(one.ends, 3)} {LIKE_THESE}{of_set})"
             )

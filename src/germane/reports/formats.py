@@ -33,7 +33,7 @@ from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import MeasureSummary, in_digits
+from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -53,6 +53,9 @@ Words = Mapping[SampleKey, Sequence[ResultRow]]
 """What each grader found in each case, in words."""
 
 
+_INTERVALS = f"intervals: 95%, {LIKE_THESE}"
+
+
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
     return plain_text(render(report), width)
@@ -62,7 +65,7 @@ def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
-    below = [*remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
+    below = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
     return html_table(table.header, table.rows, below)
 
 
@@ -104,6 +107,8 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
         yield _table(report, _lines([file])).rich(_STYLES)
     if not report.files:
         yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
+    if any(one.interval for one in report.summaries):
+        yield Text(f"  {_INTERVALS}", style="dim")
     yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
     yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
@@ -386,7 +391,7 @@ def _markdown(report: ReportData) -> Iterator[str]:
         yield "\n"
         yield _table(report, _lines(slices), "slice", COUNTS).markdown(markdown_text)
     judge = report.manifest.get("judge") or {}
-    said = [*remarks_of(report), *corrected_in_words(report.summaries)]
+    said = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
     yield from (f"\n{markdown_text(line, 1000)}\n" for line in (*said, *notes_of(report)))
     if judge.get("stand_in"):

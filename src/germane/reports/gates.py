@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from germane.clean import clean
 from germane.errors import InputError, Place
-from germane.reports.summary import MeasureSummary, canonical_name, known_measure, range_of, slices_of
+from germane.reports.summary import (
+    LIKE_THESE,
+    THESE,
+    MeasureSummary,
+    canonical_name,
+    interval_in_words,
+    known_measure,
+    range_of,
+    slices_of,
+)
 from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
 from germane.tables.scores import ScoreTable
@@ -237,7 +246,9 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
         return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
     low, high = found.ends
     value = {"lower": low, "upper": high}.get(gate.how, found.mean)
-    shown = f"corrected {found.mean:.4f} ({low:.4f} to {high:.4f}, {found.labels} labels)"
+    of_set = f"; {interval_in_words(found.set_ends)} {THESE}" if found.set_ends else ""
+    ends = f"{interval_in_words(found.ends)} {LIKE_THESE}{of_set}"
+    shown = f"corrected {found.mean:.4f} ({ends}, {found.labels} labels)"
     return gate.holds(value, value), shown
 
 
@@ -246,7 +257,7 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     if summary.interval is None:
         return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
     end = summary.interval[gate.how == "upper"]
-    return gate.holds(end, end), f"{gate.how} end {end:.4f} of {summary.interval_in_words()}"
+    return gate.holds(end, end), f"{gate.how} end {end:.4f} of {summary.interval_in_words()}, {LIKE_THESE}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[Outcome, str]:

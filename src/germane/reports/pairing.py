@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +30,14 @@ from germane.statistics.comparison import (
     Decision,
     DifferenceParts,
     PairedDifference,
+    TestName,
     decide_change,
     holm,
     paired_difference,
     split_difference,
 )
-from germane.statistics.intervals import Interval, Units, group_cases
+from germane.statistics.intervals import Interval, group_cases
+from germane.statistics.power import Pilot
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.cases import CaseValues
 from germane.types import Sample
@@ -51,8 +54,7 @@ class MeasureComparison:
     `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
     of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
     where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
-    `mde` is the smallest difference that so many cases would have shown with probability 0.8, `needed` the number
-    of cases that would show the observed one. `decision` is against a margin, None where none is given. `parts` splits the
+    `mde` is the smallest difference that so many cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
     difference into retrieval and verdicts over `parts.n` cases, with whose verdicts these are in `verdicts`; where that
     is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
     """
@@ -75,7 +77,6 @@ class MeasureComparison:
     ties: int
     losses: int
     mde: float | None
-    needed: int | None
     decision: Decision | None = None
     parts: DifferenceParts | None = None
     verdicts: str = ""
@@ -87,7 +88,9 @@ class MeasureComparison:
         return self.difference is not None and self.mde is not None and abs(self.difference) >= self.mde
 
     def decide(self, margin: float) -> Decision:
-        """Whether B is worse than A by the margin or more."""
+        """Whether B is worse than A by the margin or more; InputError for a margin below 0."""
+        if not margin >= 0:
+            raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
         better = higher_is_better(self.type)
         return decide_change(self.interval if better else self.interval.turned(), margin)
 
@@ -200,13 +203,21 @@ class Pair:
         a: What is held against.
         b: What is compared with it.
         clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
-        seed: Seed of the random flips of the tests.
+        test: The test that p-values are of.
+        seed: Seed of the random flips of "sign-flip".
     """
 
-    def __init__(self, a: Side, b: Side, clusters: Mapping[str, str] | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        a: Side,
+        b: Side,
+        clusters: Mapping[str, str] | None = None,
+        test: TestName = "interval",
+        seed: int = 0,
+    ) -> None:
         if clusters is None:
             clusters = {**b.report.tables.clusters(), **a.report.tables.clusters()}
-        self.a, self.b, self.clusters, self.seed = a, b, clusters, seed
+        self.a, self.b, self.clusters, self.test, self.seed = a, b, clusters, test, seed
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
@@ -281,7 +292,6 @@ class Pair:
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,
             mde=counted.detectable,
-            needed=counted.needed,
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
@@ -292,15 +302,19 @@ class Pair:
             bounds_a=(ours.low, ours.high),
             bounds_b=(theirs.low, theirs.high),
             value_range=limits_of(range_of(canonical), ours, theirs),
+            test=self.test,
             seed=self.seed,
         )
 
-    def complete_differences(self, measure: str) -> Units:
-        """B minus A of the cases of which both were measured, by independent unit."""
+    def pilot(self, measure: str) -> Pilot:
+        """The gain of B over A of the cases of which both were measured, by independent unit."""
         ours, theirs = self.values(measure)
         both = np.flatnonzero(ours.complete & theirs.complete)
         names = self.a.scores.clusters_of(ours.case[both], self.clusters)
-        return group_cases(theirs.low[both] - ours.low[both], names)
+        units = group_cases(theirs.low[both] - ours.low[both], names)
+        span = limits_of(range_of(self.a.types[measure]), ours, theirs)
+        end = span[1] - span[0] if span and isfinite(span[1]) else None
+        return Pilot(units if higher_is_better(self.a.types[measure]) else units.turned, end)
 
     def split(self, measure: str, mixed: Floats) -> DifferenceParts | None:
         """The difference as retrieval and verdicts, over the cases with all three scores; None where there is none.
@@ -345,7 +359,8 @@ class RankedSystems:
             line = f"  {clean(one.system) or '-':{width}}  {in_digits(one.mean)} ({one.interval_in_words()})"
             if behind is not None:
                 ends = interval_in_words(behind.interval.ends, sign="+")
-                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p_holm)}"
+                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p)}"
+                line += "" if behind.p_holm == behind.p else f" (Holm {p_in_words(behind.p_holm)})"
                 line += "" if behind.distinguishable else "  not distinguishable"
             lines.append(line)
         for other, (tau, top) in self.orders.items():
@@ -354,7 +369,7 @@ class RankedSystems:
         return "\n".join(lines)
 
 
-_BEHIND = ("difference", "p_holm", "mde", "distinguishable")
+_BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
 def orders_json(orders: Orders) -> dict[str, OrderLine]:

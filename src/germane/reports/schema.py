@@ -65,11 +65,14 @@ class BasisLine(TypedDict):
 class CorrectedLine(TypedDict):
     """A judged mean corrected with people's labels, with its 95% interval.
 
-    `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much.
+    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
+    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much.
     """
 
     mean: float
     interval: Pair
+    estimand: Literal["queries", "set"]
+    set_interval: Pair | None
     method: str
     labels: int
     queries: int | None
@@ -80,7 +83,7 @@ class MeasureLine(TypedDict):
     """One measure over all cases; `mean` is null where nothing could be measured.
 
     `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
-    is none, for the reason in `interval_why`.
+    is none, for the reason in `interval_why`. `estimand` says of what: "queries" = of queries like these.
     """
 
     mean: float | None
@@ -89,6 +92,7 @@ class MeasureLine(TypedDict):
     level: float | None
     units: int | None
     interval_why: str | None
+    estimand: Literal["queries", "set"]
     mean_bounds: Pair | None
     n: int
     total: int
@@ -174,6 +178,7 @@ class RankedLine(TypedDict):
     interval: Pair | None
     difference: float | None
     difference_interval: Pair | None
+    p: float | None
     p_holm: float | None
     mde: float | None
     distinguishable: bool | None

@@ -177,7 +177,10 @@ class MeasureSummary:
         one = self.corrected
         corrected = None
         if one is not None and one.mean is not None and one.ends is not None:
-            corrected = line_of(CorrectedLine, one, interval=list(one.ends))
+            of_set = list(one.set_ends) if one.set_ends else None
+            corrected = line_of(
+                CorrectedLine, one, interval=list(one.ends), estimand="queries", set_interval=of_set
+            )
         found: MeasureLine = line_of(
             MeasureLine,
             self,
@@ -185,6 +188,7 @@ class MeasureSummary:
             interval_why=self.interval_why or None,
             mean_bounds=list(bounds) if bounds else None,
             basis=self.basis.as_json(),
+            estimand="queries",
             corrected=corrected,
             corrected_why=self.corrected_why or None,
         )
@@ -303,6 +307,10 @@ def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
 def p_in_words(value: float | None) -> str:
     """A p-value as it is printed."""
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
+
+
+LIKE_THESE, THESE = "of queries like these", "of these queries"
+"""The two estimands: the queries as a sample of those to come, and the set itself as the population."""
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:

@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
-from germane.statistics.distributions import normal_cdf
-from germane.statistics.intervals import Interval, group_cases, mean_interval
-from germane.statistics.power import detectable_difference, units_needed
+from germane.statistics.distributions import normal_cdf, normal_quantile
+from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
+from germane.statistics.power import POWER, Pilot
 
 Floats = NDArray[np.float64]
 
 EXACT, FLIPS, NORMAL_ABOVE = 13, 10_000, 20_000
 """Units up to which all flips are tried, random flips beyond, and units above which the normal approximation is used."""
-_SAME = 1e-9
-"""Differences within this are ties; sums of differences within this share of the largest possible are equal."""
+TestName = Literal["interval", "sign-flip"]
+"""The test that belongs to the interval, or the permutation test of symmetric differences."""
 
 
 @dataclass(frozen=True, slots=True)
-class SignFlipTest:
-    """Two-sided p-value of the hypothesis that differences are symmetric around 0, and how it was computed."""
+class PairedTest:
+    """Two-sided p-value of no difference, and how it was computed."""
 
     p: float
     method: str
@@ -36,8 +36,8 @@ class SignFlipTest:
 class PairedDifference:
     """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
 
-    `detectable` is the smallest true difference that this many units show with a power of 0.8, `needed` the
-    number of units that would show the observed one; both None where differences do not vary.
+    `detectable` is the smallest true difference that this many units show with a power of 0.8; None where differences do
+    not vary.
     """
 
     n: int
@@ -45,17 +45,15 @@ class PairedDifference:
     mean_b: float | None
     difference: float | None
     interval: Interval
-    test: SignFlipTest | None
+    test: PairedTest | None
     wins: int
     ties: int
     losses: int
     detectable: float | None
-    needed: int | None
-    deviation: float | None
 
     @property
     def p(self) -> float | None:
-        """The p-value of the sign-flip test."""
+        """The two-sided p-value of no difference."""
         return self.test.p if self.test else None
 
     @property
@@ -68,7 +66,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Verdict on a change against a margin; `needed` = units that would decide it, None = decided or not to be said."""
+    """Verdict on a change against a margin.
+
+    `needed` = units with which a change of 0 would pass with probability 0.8; None = decided, or not to be said.
+    """
 
     verdict: Literal["pass", "fail", "undecided"]
     margin: float
@@ -102,12 +103,13 @@ def paired_difference(
     bounds_a: tuple[ArrayLike, ArrayLike] | None = None,
     bounds_b: tuple[ArrayLike, ArrayLike] | None = None,
     value_range: tuple[float, float] | None = None,
+    test: TestName = "interval",
     seed: int = 0,
 ) -> PairedDifference:
     """Mean of b - a over the same cases, with interval, test and power.
 
-    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. The test is
-    `sign_flip_test`.
+    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. Its p-value is
+    the smallest alpha at which the interval excludes 0, so that the two cannot disagree.
 
     Args:
         a: Scores of system A, one per case (its trials averaged), shape (n,); nan where incomplete.
@@ -116,7 +118,8 @@ def paired_difference(
         bounds_a: Lower and upper bounds of A's scores, read where they or B's are nan.
         bounds_b: The same for B.
         value_range: Smallest and largest score possible; None = unknown.
-        seed: Seed of the random flips.
+        test: "interval" = the p-value that belongs to the interval; "sign-flip" = that of `sign_flip_test`.
+        seed: Seed of the random flips of the latter.
 
     Raises:
         InputError: Shapes differ, or scores are nan without bounds.
@@ -136,20 +139,21 @@ def paired_difference(
     interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
-    varies = complete and len(units.sums) > 1 and units.deviation > 0
+    pilot = Pilot(units, limits[1] if limits and isfinite(limits[1]) else None)
+    found = None if interval.p is None else PairedTest(interval.p, interval.method)
+    if test == "sign-flip":
+        found = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
     return PairedDifference(
         n=len(change),
         mean_a=_mean(first),
         mean_b=_mean(second),
         difference=interval.mean,
         interval=interval,
-        test=sign_flip_test(change, clusters=clusters, seed=seed) if complete else None,
-        wins=int((change > _SAME).sum()),
-        ties=int((np.abs(change) <= _SAME).sum()),
-        losses=int((change < -_SAME).sum()),
-        detectable=detectable_difference(units.deviation, len(units.sums)) if varies else None,
-        needed=units_needed(units.deviation, units.mean) if varies else None,
-        deviation=units.deviation if varies else None,
+        test=found,
+        wins=int((change > SAME).sum()),
+        ties=int((np.abs(change) <= SAME).sum()),
+        losses=int((change < -SAME).sum()),
+        detectable=pilot.detectable(len(units.sums)) if complete and pilot.varies else None,
     )
 
 
@@ -160,7 +164,7 @@ def _mean(values: Floats) -> float | None:
 
 def sign_flip_test(
     differences: ArrayLike, *, clusters: ArrayLike | None = None, flips: int = FLIPS, seed: int = 0
-) -> SignFlipTest:
+) -> PairedTest:
     """Permutation test of paired differences: is their sum larger than with random signs (Fisher 1935, section 21)?
 
     Exact up to 13 units: all 2^n sign patterns, p = share with |sum| at least the observed one. Beyond, R random
@@ -187,14 +191,14 @@ def sign_flip_test(
     total, most = float(d.sum()), float(np.abs(d).sum())
     observed = abs(total) - 1e-12 * most
     if n > NORMAL_ABOVE:
-        spread = sqrt(float(d @ d))
+        spread = sqrt(float(np.einsum("i,i->", d, d)))
         p = 2 * normal_cdf(-abs(total) / spread) if spread else 1.0
-        return SignFlipTest(p, "sign-flip, normal approximation")
+        return PairedTest(p, "sign-flip, normal approximation")
     tables = _tables(d)
     if n <= EXACT:
         patterns = np.arange(2**n, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, : len(tables)]
         sums = total - 2 * _looked_up(tables, patterns.T)
-        return SignFlipTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
+        return PairedTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
     rng = np.random.default_rng(seed)
     beyond = done = 0
     while done < flips:
@@ -203,14 +207,14 @@ def sign_flip_test(
         sums = total - 2 * _looked_up(tables, drawn)
         beyond += int((np.abs(sums) >= observed).sum())
         done += count
-    return SignFlipTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
+    return PairedTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
 
 
 def _tables(d: Floats) -> Floats:
     """Sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
     padded = np.concatenate([d, np.zeros(-len(d) % 8)]).reshape(-1, 8)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return np.asarray(padded @ bits.T.astype(float), float)
+    return np.asarray(np.einsum("ij,kj->ik", padded, bits.astype(float)), float)
 
 
 def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
@@ -238,18 +242,13 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     """Whether B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
 
     "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The
-    number of units needed is n * (distance from the mean to the end in question / distance from the mean to
-    -margin)^2: intervals shrink with the root of n.
+    number of units needed comes from the spread and the margin, never from the observed mean: with h the distance from
+    the mean to the lower end and z normal quantiles it is n * (h (1 + z(0.8) / z(0.975)) / margin)^2.
 
     Args:
         interval: Interval of the difference B - A, higher is better.
-        margin: Loss that is still acceptable, 0 or more.
-
-    Raises:
-        InputError: The margin is below 0 or not a number.
+        margin: Loss that is still acceptable; below 0: the gain that is wanted at least.
     """
-    if not margin >= 0:
-        raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
     if interval.ends is None:
         return Decision("undecided", margin)
     low, high = interval.ends
@@ -257,11 +256,10 @@ def decide_change(interval: Interval, margin: float) -> Decision:
         return Decision("pass", margin)
     if high < -margin:
         return Decision("fail", margin)
-    if interval.mean is None or interval.mean == -margin:
+    if interval.mean is None or margin <= 0:
         return Decision("undecided", margin)
-    distance = interval.mean + margin
-    reach = interval.mean - low if distance > 0 else high - interval.mean
-    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (reach / distance) ** 2)))
+    far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
+    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
 
 
 def split_difference(a: ArrayLike, mixed: ArrayLike, b: ArrayLike) -> DifferenceParts:

@@ -13,6 +13,8 @@ of the labels alone. What is estimated (the estimand) is one of
 - B, the mean over queries, of which some are labelled whole (`corrected_mean` with one value per query);
 - C, the mean over queries of which only some passages are labelled (`corrected_query_mean`).
 
+Each is of these queries (the report is the population: width 0 when all is labelled) or of queries like these.
+
 Only labels that were drawn with a known probability may be given here.
 """
 
@@ -28,9 +30,14 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
+from germane.statistics.sampling import chances_of_rounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Ends = tuple[float, float]
+Population = Literal["report", "queries"]
+POPULATIONS: tuple[Population, ...] = ("report", "queries")
+"""What a mean is of: these queries, or queries like these."""
 
 FEWEST = 10
 """Labels below which nothing is corrected."""
@@ -41,13 +48,57 @@ _RARE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPilot:
+    """What labels tell of how narrow the interval of a corrected mean over queries becomes with more of them.
+
+    Labels are drawn in rounds, one of every query and then the next. With m of a query's M passages labelled the variance is
+    that of `_Stages`: mean (1 - m/M) within / m over the Q queries, plus `between` where the mean is of queries like these,
+    divided by Q, and the doubt about the judge's weight, which falls with the labels.
+
+    Attributes:
+        sizes: Passages of each query, shape (Q,).
+        within: Variance of a label's residual within queries.
+        between: Variance of the queries' true means.
+        doubt: Variance that the judge's weight adds, times the labels.
+        labels: How many labels this is told from.
+    """
+
+    sizes: tuple[int, ...]
+    within: float
+    between: float
+    doubt: float
+    labels: int
+
+    def width(self, labels: int, population: Population = "queries") -> float:
+        """Width of the interval that so many labels would give; at least one per query."""
+        sizes, many = np.array(self.sizes), len(self.sizes)
+        held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
+        noise = float(((1 - held / sizes) * self.within / held).mean()) / many
+        variance = noise + self.doubt / labels + (self.between / many if population == "queries" else 0.0)
+        df = many - 1 if population == "queries" else max(labels - many - 1, 1)
+        return 2 * t_quantile(UPPER, df) * sqrt(variance)
+
+    def labels_for(self, width: float, population: Population = "queries") -> int | None:
+        """The smallest number of labels whose interval is at most so wide; None = not even all of them."""
+        low, high = len(self.sizes), sum(self.sizes)
+        if self.width(high, population) > width:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.width(middle, population) <= width else (middle + 1, high)
+        return high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedMean:
     """A judged mean corrected with labels.
 
     `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
-    own mean over all, `human` and `human_ends` what the same labels say alone. `weight` is the weight of the judge,
+    own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
+    `set_ends` (and `set_human_ends`, of the labels alone) are those of these queries. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
-    that alone would give the same precision.
+    that alone would give the same precision. `pilot` tells how narrow more labels would make it, where some of every query
+    are labelled.
     """
 
     method: str
@@ -58,10 +109,13 @@ class CorrectedMean:
     ends: tuple[float, float] | None = None
     human: float | None = None
     human_ends: tuple[float, float] | None = None
+    set_ends: tuple[float, float] | None = None
+    set_human_ends: tuple[float, float] | None = None
     weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
     why: str = ""
+    pilot: LabelPilot | None = None
 
     def of_all(self, mean: float) -> CorrectedMean:
         """The mean where everything is labelled: nothing is left to estimate."""
@@ -76,6 +130,7 @@ def corrected_mean(
     proxy: ArrayLike | None = None,
     strata: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
+    queries: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean:
     """Mean over a fixed set of N units (passages, or whole queries), of which a random sample is labelled.
@@ -88,6 +143,13 @@ def corrected_mean(
 
     which for a simple random sample is (1 - n/N) s_e^2 / n. l is the least-squares weight, not below 0; one degree of
     freedom is taken off for it. The second term is the uncertainty of l itself. Strata with one label are taken together.
+    With `queries` the mean is that of queries like these, and the first term the variance over queries of
+
+        z = sum over the query's units of (l f + mean e of the stratum - the same of all) / N
+            + sum over its labels of w (e - mean e of the stratum) / sum w
+
+    The interval is Student's t, and where `clusters` were labelled whole that of the residuals by the rule for differences
+    (`mean_interval`), stretched to the variance: these are few and often skewed.
 
     Args:
         judged: The judge's value of every unit, on the scale of the labels, shape (N,).
@@ -97,6 +159,7 @@ def corrected_mean(
         strata: Stratum that each unit was drawn from, shape (N,); None = one. Its labelled share is the probability.
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
             were labelled whole (one that is labelled in part corrects nothing); shape (N,).
+        queries: The query of each unit, shape (N,), for the mean over queries like these; None = over these.
         value_range: Smallest and largest possible value; the interval is cut to it.
 
     Raises:
@@ -139,15 +202,58 @@ def corrected_mean(
     scale = (1 - drawn) * (count / (count - 1))[layers]
     df = len(first) - len(count)
     fit = _fit(u, v, scale, df)
-    variance = fit.variance + (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
-    alone = float(scale @ np.square(u))
+    residuals, doubt = u - fit.weight * v, (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
+    variance, alone = fit.variance, float(scale @ np.square(u))
+    if queries is not None:
+        of_query = cluster_codes(queries, size)
+        groups, at = of_query[known], of_query[known][first]
+        alone = _over_queries(of_query, _predicted(f, y, known, layer, 0.0), at, u)
+        variance = _over_queries(of_query, _predicted(f, y, known, layer, fit.weight), at, residuals)
+        variance *= df / (df - 1)
+    variance += doubt
     if _unvaried(y) or alone <= 0 or variance <= 0:
         uneven = w if np.ptp(w) > 0 else None
-        return _labels_alone(base, y, value_range, None if clusters is None else groups, uneven)
+        return _labels_alone(
+            base, y, value_range, groups if clusters is not None or queries is not None else None, uneven
+        )
     mean = human + fit.weight * (float(f.mean()) - f_mean)
-    half = t_quantile(UPPER, max(df - 1, 1)) * sqrt(variance)
-    half_alone = t_quantile(UPPER, df) * sqrt(alone)
-    return _estimated(base, (mean, half), (human, half_alone), fit.weight, limits)
+    rows = residuals if np.square(residuals).sum() > 0 else u
+    whole = value_range if clusters is not None else None
+    ends = _ends(mean, rows, variance, max(df - 1, 1), whole)
+    ends_alone = _ends(human, u, alone, df, whole)
+    return _estimated(base, mean, ends, human, ends_alone, fit.weight, limits)
+
+
+def _predicted(f: Floats, y: Floats, known: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
+    """What each unit's label is predicted to be, less the mean of all: from the judge's value and its stratum; shape (N,)."""
+    layers = layer[known]
+    rest = np.bincount(layers, y - weight * f[known]) / np.bincount(layers)
+    found = weight * f + rest[layer]
+    return np.asarray(found - found.mean(), float)
+
+
+def _over_queries(of_query: Ints, predicted: Floats, at: Ints, rows: Floats) -> float:
+    """Variance over queries of a mean: of the units' predictions, and of the rows that were drawn `at` some of the queries."""
+    totals = np.bincount(of_query, predicted) / len(predicted)
+    totals += np.bincount(at, rows, len(totals))
+    drawn = len(np.unique(at))
+    return float(np.square(totals).sum()) * drawn / max(drawn - 1, 1)
+
+
+def _ends(mean: float, residuals: Floats, variance: float, df: int, whole: Ends | None) -> Ends:
+    """The interval of a mean of this variance: Student's t, or by the rule for differences where units were drawn `whole`.
+
+    `residuals` are each unit's share of the mean less its expectation, `whole` the range of a unit's value.
+    """
+    if whole is None:
+        half = t_quantile(UPPER, df) * sqrt(variance)
+        return mean - half, mean + half
+    n = len(residuals)
+    stretch = n * sqrt(variance / float(np.square(residuals).sum()))
+    rows = residuals * stretch
+    most = max(whole[1] - whole[0], float(np.abs(rows).max()))
+    found = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
+    return mean + found[0], mean + found[1]
 
 
 def corrected_query_mean(
@@ -156,7 +262,7 @@ def corrected_query_mean(
     queries: ArrayLike,
     *,
     proxy: ArrayLike | None = None,
-    population: Literal["report", "queries"] = "report",
+    population: Population = "report",
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean:
     """Mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
@@ -231,26 +337,23 @@ def corrected_query_mean(
     )
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
-    return _estimated(base, (mean, half), (human, half_alone), inner.weight, limits)
+    ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
+    base = replace(base, pilot=stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean())))
+    return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
 
 
 def _estimated(
-    base: CorrectedMean,
-    corrected: tuple[float, float],
-    alone: tuple[float, float],
-    weight: float,
-    limits: tuple[float, float],
+    base: CorrectedMean, mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """The result: the corrected mean and the labels' own, each with half the width of its interval."""
-    (mean, half), (human, half_alone) = corrected, alone
+    """The result: the corrected mean and the labels' own, each with its interval."""
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
-        ends=_cut(mean, half, limits),
+        ends=_cut(ends, limits),
         human=human,
-        human_ends=_cut(human, half_alone, limits),
+        human_ends=_cut(alone, limits),
         weight=weight,
-        ess=base.labels * (half_alone / half) ** 2,
+        ess=base.labels * ((alone[1] - alone[0]) / (ends[1] - ends[0])) ** 2,
     )
 
 
@@ -304,6 +407,21 @@ class _Stages:
         """Weight of each label's squared deviation in the variance within queries."""
         share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
         return np.asarray(share[self.group], float)
+
+    def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
+        """What these labels tell of more; None where nearly every query has one, or some have none."""
+        free = self.free - (fit.weight > 0)
+        if self.free < _FREE or len(self.counts) < self.queries:
+            return None
+        variance = float(np.square(within).sum()) / free
+        noise = float(((1 - self.counts / self.sizes) * variance / self.counts).mean())
+        return LabelPilot(
+            sizes=tuple(self.sizes.tolist()),
+            within=variance,
+            between=max(float(between.var(ddof=1)) - noise, 0.0),
+            doubt=gap**2 * fit.weight_variance * len(self.group),
+            labels=len(self.group),
+        )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Half the interval, from deviations within queries, values per query, and what the weights add.
@@ -388,5 +506,5 @@ def _labels_alone(
     )
 
 
-def _cut(mean: float, half: float, limits: tuple[float, float]) -> tuple[float, float]:
-    return max(mean - half, limits[0]), min(mean + half, limits[1])
+def _cut(ends: Ends, limits: Ends) -> Ends:
+    return max(ends[0], limits[0]), min(ends[1], limits[1])

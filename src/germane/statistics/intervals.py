@@ -1,29 +1,28 @@
-"""Confidence intervals of a mean over cases.
+"""Confidence intervals of a mean over cases, and the test that belongs to them.
 
 The unit is the case. Trials of one case are averaged before; cases that are rephrasings of one
 another form a cluster, and then the cluster is the unit. Which method is used depends on the values alone:
 
-=====================================================  ==================================
-values                                                 method
-=====================================================  ==================================
-range 0 to 1, every case is 0 or 1, no clusters        Clopper-Pearson
-a range, and few units, skewed or mostly equal values  betting
-a range otherwise                                      Student t, cut to the range
-no range                                               Student t
-=====================================================  ==================================
+===============================================  ============================
+values                                           method
+===============================================  ============================
+range 0 to 1, every case is 0 or 1, no clusters  Clopper-Pearson
+a range otherwise                                Gaffke
+no range                                         Student t, for 2 units or more
+===============================================  ============================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, isfinite, log, sqrt
+from math import inf, isfinite, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
+from germane.statistics.gaffke import lower_limit, probability_below
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -31,18 +30,10 @@ Ints = NDArray[np.intp]
 LEVEL = 0.95
 UPPER = (1 + LEVEL) / 2
 """Nominal coverage of every interval, and the probability below its upper end."""
-FEW, FEW_PAIRS = 50, 10
-"""Number of units below which Student's t is not trusted: for scores with a range, for differences of two scores."""
-_DIFFER, _COCHRAN = 15, 15
-"""Differences that must not be ties, and units per squared skewness, for Student's t (Cochran's rule of thumb is 25;
-from 15 its coverage was 93% or more in benchmarks/coverage.py)."""
-_SKEWED, _EQUAL = 1.0, 0.8
-_ORDERS, _CELLS = 32, 20_000
-"""Orders that a betting interval is averaged over, and orders x units that are worth the time."""
-_BET = 0.9
-"""Largest share of the capital that one unit can lose, the constant c of the paper."""
-_PRIOR = 0.3
-"""Units that the guess of the variance before the first unit counts for."""
+SAME = 1e-9
+"""Differences within this are ties."""
+FEW_DIFFER = 10
+"""Differing units below which the reach of differences is half the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +42,8 @@ class Interval:
 
     `mean` is the point estimate (None where scores are incomplete: it lies between bounds), `ends` the interval or
     None with the reason in `why`, `method` how it was computed, `level` its nominal coverage, `units` what was taken
-    as independent ("cases" or "clusters") and `n` how many of these there were.
+    as independent ("cases" or "clusters") and `n` how many of these there were. `p` is the two-sided p-value of a mean of
+    0 that belongs to it: below 1 - level exactly where the interval excludes 0. It is given for complete differences.
     """
 
     mean: float | None
@@ -61,16 +53,12 @@ class Interval:
     n: int
     why: str = ""
     level: float = LEVEL
+    p: float | None = None
 
     @property
     def half_width(self) -> float | None:
         """Half the length of the interval, or None."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
-
-    def shifted(self, by: float) -> Interval:
-        """The interval of the mean plus a number."""
-        mean = None if self.mean is None else self.mean + by
-        return replace(self, mean=mean, ends=self.ends and (self.ends[0] + by, self.ends[1] + by))
 
     def turned(self) -> Interval:
         """The interval of minus the mean."""
@@ -101,6 +89,11 @@ class Units:
         """Standard deviation of one unit's contribution; with n units the mean's standard error is this by sqrt(n)."""
         n = len(self.sums)
         return sqrt(float(np.square(self.residuals).sum()) / (n - 1)) if n > 1 else inf
+
+    @property
+    def turned(self) -> Units:
+        """The units of minus the values."""
+        return replace(self, sums=-self.sums)
 
     @property
     def error(self) -> float:
@@ -151,23 +144,21 @@ def mean_interval(
     """Confidence interval of the mean over cases, by the method that the values call for.
 
     - Clopper and Pearson (1934) where every case is 0 or 1: exact, at least the nominal coverage.
-    - The hedged capital of Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting",
-      where there are fewer than 50 units, their skewness is beyond 1 or 80% are equal: valid for every distribution
-      within the range, hence wider. For `differences`, which pairing makes more symmetric: fewer than 10 units, fewer
-      than 15 times their squared skewness (after Cochran 1977), or mostly ties and fewer than 15
-      others. For clusters the bets are on sum - size * mean.
-    - Student's t otherwise, mean -+ t * s / sqrt(n), cut to the range. For clusters s is that of the linearised
-      contributions, with clusters - 1 degrees of freedom.
+    - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range. For clusters they are those of
+      sum / size. For `differences` the ends of the range are -+ reach: twice the largest |difference|, at most half the
+      length from 0 to the end of the range, never below the largest; that half, or the largest, where fewer than 10 units differ.
+    - Student's t where there is no range, mean -+ t * s / sqrt(n); for clusters s is that of the linearised contributions,
+      with clusters - 1 degrees of freedom.
 
     Where scores are incomplete the interval covers the mean wherever it lies between the mean of the lower and of the
-    upper bounds: with Student's t by the constant of Imbens and Manski (2004), else from the lower end of the one to
-    the upper end of the other. No interval has zero width.
+    upper bounds: it goes from the lower limit of the one to the upper limit of the other, with the tails that the
+    constant of Imbens and Manski (2004) leaves. An interval within a range never has zero width.
 
     Args:
         values: One score per case, shape (n,); nan where it is incomplete.
         clusters: Identity of each case's cluster, shape (n,); None = every case is one.
         bounds: Lower and upper bounds of the incomplete scores, two arrays of shape (n,); read where `values` is nan.
-        value_range: Smallest and largest value possible; None = unknown.
+        value_range: Smallest and largest value possible; None = unknown. Of differences of scores in 0 to 1: (-1, 1).
         weights: Weight of each case, shape (n,), where cases were drawn with unequal probabilities: 1 / probability.
         differences: The values are differences between two scores of each case.
 
@@ -180,28 +171,34 @@ def mean_interval(
     below = group_cases(low, clusters, weights)
     above = below if complete else group_cases(high, clusters, weights)
     n = len(below.sums)
+    tail = 1 - UPPER if complete else _tail(below, above)
     ends: tuple[float, float] | None
-    shares = value_range is not None and value_range[0] == 0 and value_range[1] == 1
-    if shares and below.name == "cases" and weights is None and _binary(low) and _binary(high):
-        method = "Clopper-Pearson"
-        ends = clopper_pearson(int(low.sum()), len(low))[0], clopper_pearson(int(high.sum()), len(high))[1]
-    elif (
-        value_range is not None
-        and all(map(isfinite, value_range))
-        and any(_irregular(units, differences=differences) for units in (below, above))
+    p = None
+    if (
+        value_range == (0.0, 1.0)
+        and below.name == "cases"
+        and weights is None
+        and _binary(low)
+        and _binary(high)
     ):
-        method, ends = "betting", _betting(below, above, value_range)
+        method = "Clopper-Pearson"
+        ends = clopper_pearson(int(low.sum()), n, tail)[0], clopper_pearson(int(high.sum()), n, tail)[1]
+    elif value_range is not None and all(map(isfinite, value_range)):
+        method, limits = "Gaffke", value_range
+        if differences:
+            moved = np.maximum(np.abs(below.sums), np.abs(above.sums)) / below.sizes
+            limits = reach(float(moved.max()), int(np.count_nonzero(moved > SAME)), value_range[1])
+        ends, p = _gaffke(below, above, limits, tail, test=differences)
     else:
-        method, ends = "Student t", _student(below, above, value_range or (-inf, inf))
-    if not complete:
-        method += ", Imbens-Manski" if method == "Student t" else ", both bounds"
+        method, (ends, p) = "Student t", _student(below, above, value_range or (-inf, inf), tail)
     return Interval(
         mean=below.mean if complete else None,
         ends=ends,
-        method=method,
+        method=method if complete else f"{method}, Imbens-Manski",
         units=below.name,
         n=n,
         why="" if ends else "one case" if n == 1 else "all values are equal",
+        p=p if differences and complete else None,
     )
 
 
@@ -238,42 +235,59 @@ def _binary(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _irregular(units: Units, *, differences: bool) -> bool:
-    """Whether Student's t would fail: there are few units, they are skewed, or most of them are equal.
-
-    For scores that is so below 50 units, beyond a skewness of 1, and where 80% are equal. Pairing makes differences more
-    symmetric than scores: below 10 units, or 15 times their squared skewness (after Cochran 1977, section 2.15), or
-    where most are ties and fewer than 15 are none.
-    """
-    means, residuals = units.sums / units.sizes, units.residuals
-    n, variance = len(means), float(np.square(residuals).mean())
-    skewness = float((residuals**3).mean()) / variance**1.5 if variance**1.5 > 0 else 0.0
-    middle = np.partition(means, n // 2)[n // 2]  # the commonest value, where more than half are equal
-    equal = int(np.count_nonzero(np.abs(means - middle) <= 1e-12))
-    if differences:
-        return n < FEW_PAIRS or n < _COCHRAN * skewness**2 or (equal > n / 2 and n - equal < _DIFFER)
-    return n < FEW or abs(skewness) > _SKEWED or equal >= _EQUAL * n
-
-
-def clopper_pearson(successes: int, n: int) -> tuple[float, float]:
+def clopper_pearson(successes: int, n: int, tail: float = 1 - UPPER) -> tuple[float, float]:
     """Exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
-    low = beta_quantile(1 - UPPER, successes, n - successes + 1) if successes else 0.0
-    high = beta_quantile(UPPER, successes + 1, n - successes) if successes < n else 1.0
+    low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
+    high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
     return low, high
 
 
-def _student(below: Units, above: Units, limits: tuple[float, float]) -> tuple[float, float] | None:
-    """Student t interval from the mean of the lower bounds to that of the upper ones; None where it has no width."""
-    df = len(below.sums) - 1
-    errors = (below.error, above.error) if df else (inf, inf)
-    gap = above.mean - below.mean
-    if not isfinite(max(errors)) or (
-        max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and gap <= 0
-    ):
-        return None
-    times = imbens_manski(gap / max(errors) if max(errors) else inf, df)
+def reach(largest: float, differing: float, end: float) -> tuple[float, float]:
+    """The range that differences are taken to have.
+
+    Args:
+        largest: The largest |difference| of a unit.
+        differing: How many units differ.
+        end: The largest difference possible.
+    """
+    far = max(largest, end / 2 if differing < FEW_DIFFER else min(end / 2, 2 * largest))
+    return -far, far
+
+
+def _gaffke(
+    below: Units, above: Units, limits: tuple[float, float], tail: float, *, test: bool
+) -> tuple[tuple[float, float], float | None]:
+    """Gaffke's limits, the lower one of the lower bounds and the upper one of the upper bounds, and p if it is wanted."""
+    start, end = limits
+    if not start < end:
+        raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
+    sides = (below.sums, start), (-above.sums, -end)
+    low, high = (lower_limit(sums, below.sizes, at, tail) for sums, at in sides)
+    if not test:
+        return (low, -high), None
+    return (low, -high), min(
+        1.0, 2 * min(probability_below(sums, below.sizes, at, 0.0) for sums, at in sides)
+    )
+
+
+def _student(
+    below: Units, above: Units, limits: tuple[float, float], tail: float
+) -> tuple[tuple[float, float] | None, float | None]:
+    """Student t interval from the mean of the lower bounds to that of the upper ones, and p; None where it has no width."""
+    df, errors = len(below.sums) - 1, (below.error, above.error)
+    flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
+    if not df or flat:
+        return None, None
+    times = t_quantile(1 - tail, df)
     low, high = below.mean - times * errors[0], above.mean + times * errors[1]
-    return max(low, limits[0]), min(high, limits[1])
+    p = 2 * t_cdf(-abs(below.mean) / errors[0], df) if errors[0] else None
+    return (max(low, limits[0]), min(high, limits[1])), p
+
+
+def _tail(below: Units, above: Units) -> float:
+    """Probability beyond each end of the interval of a mean that lies between two others."""
+    error, df = max(below.error, above.error), max(len(below.sums) - 1, 1)
+    return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
@@ -291,94 +305,3 @@ def imbens_manski(gap: float, df: float) -> float:
         enough = t_cdf(middle + gap, df) - t_cdf(-middle, df) >= LEVEL
         low, high = (low, middle) if enough else (middle, high)
     return high
-
-
-def _betting(below: Units, above: Units, limits: tuple[float, float]) -> tuple[float, float]:
-    """Betting interval from the lower end of the one to the upper end of the other; both may be the same."""
-    start, length = limits[0], limits[1] - limits[0]
-    if not length > 0:
-        raise InputError(f"the range {limits[0]:g} to {limits[1]:g} is empty", fix="give low < high")
-    weights, n = below.sizes / below.sizes.max(), len(below.sizes)
-    orders = _orders(min(_ORDERS, max(1, _CELLS // n)), n)
-    low = _capital_end((below.sums / below.sizes - start) / length, weights, orders)
-    high = 1 - _capital_end((limits[1] - above.sums / above.sizes) / length, weights, orders)
-    return start + length * low, start + length * high
-
-
-def _orders(many: int, n: int) -> Ints:
-    """Orders of n units, shape (many, n): by a hash of their numbers (SplitMix64), the same with every version of numpy."""
-    bits = np.arange(1, many * n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    return np.argsort((bits ^ (bits >> np.uint64(31))).reshape(many, n), axis=1)
-
-
-def _capital_end(x: Floats, weights: Floats, orders: Ints) -> float:
-    """Smallest mean in [0, 1] that betting on larger values does not refute.
-
-    The capital is the product of 1 + bet * weight * (x - mean) with bets that look at earlier units only (predictable
-    plug-in) and never lose more than the share `_BET`. It falls in the mean, starts at 1 and exceeds 2 / alpha with
-    probability alpha / 2 at most where the mean is true; so does its average over random orders of the units, which
-    makes the end depend little on the order in which they were given.
-    """
-    n = len(x)
-    values, sizes = x[orders], weights[orders]
-    goal = log(2 / (1 - LEVEL))
-    bets = _spread_before(values, sizes)
-    np.sqrt(np.divide(2 * goal, np.multiply(bets, n, out=bets), out=bets), out=bets)
-    growth, off = np.empty_like(bets), np.empty_like(bets)
-
-    def beyond(mean: float) -> float:
-        """Logarithm of the average capital, less what refutes the mean."""
-        np.minimum(bets, _BET / max(mean, 1e-300), out=growth)
-        np.multiply(growth, sizes, out=growth)
-        np.multiply(growth, np.subtract(values, mean, out=off), out=growth)
-        grown = np.log1p(growth, out=growth).sum(axis=1)
-        top = float(grown.max())
-        return top + log(float(np.exp(grown - top).mean())) - goal
-
-    if beyond(0.0) <= 0:
-        return 0.0
-    # Close to the end to be found: 2.8 standard errors below the mean, the capital's own quantile for many units.
-    mean = float(weights @ x / weights.sum())
-    deep = mean - 2 * sqrt(2 * goal) * sqrt(float(np.square(weights * (x - mean)).sum())) / float(
-        weights.sum()
-    )
-    low = deep if deep > 0 and beyond(deep) > 0 else 0.0
-    return _falling_root(beyond, low, mean if beyond(mean) < 0 else 1.0)
-
-
-def _spread_before(values: Floats, sizes: Floats) -> Floats:
-    """For each unit the variance that those before it suggest; in place, as there may be millions."""
-    found = np.cumsum(sizes * values, axis=1)
-    found += 0.5
-    count = np.cumsum(sizes, axis=1)
-    found /= np.add(count, 1, out=count)  # the means
-    np.multiply(sizes, np.subtract(values, found, out=found), out=found)
-    np.cumsum(np.square(found, out=found), axis=1, out=found)
-    found += _PRIOR / 4
-    found /= np.arange(1, values.shape[1] + 1) + _PRIOR
-    found[:, 1:] = found[:, :-1]
-    found[:, 0] = 0.25
-    return found
-
-
-def _falling_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function with function(low) > 0 > function(high) crosses 0: the Illinois method, from below."""
-    at_low, at_high = function(low), function(high)
-    above = below = False  # whether the last middle was
-    for _ in range(100):
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        here = function(middle)
-        if abs(here) < 1e-12:
-            return middle
-        if here > 0:
-            low, at_low, at_high = middle, here, at_high / 2 if above else at_high
-        else:
-            high, at_high, at_low = middle, here, at_low / 2 if below else at_low
-        above, below = here > 0, here <= 0
-        if high - low < 1e-9:
-            break
-    return low

@@ -21,6 +21,7 @@ from germane.labelling.audit import audit_judge
 from germane.reports.formats import html, write
 from germane.reports.page.render import embedded, script_text
 from germane.reports.report import Report
+from germane.reports.summary import interval_in_words
 from germane.tables.labels import load_label, relevance_item
 from germane.types import Json
 
@@ -198,8 +199,12 @@ class TestParts:
             shown = page.get_by_role(
                 "row", name=re.compile(f"^{re.escape(row['measure'])}")
             ).first.inner_text()
-            numbers = [row["difference"], *(row["interval"] or ())]
-            assert all(f"{abs(number):.4f}" in shown for number in numbers)
+            low, high = row["interval"] or (0.0, 0.0)
+            ends = interval_in_words((low, high), sign="+")
+            assert f"{abs(row['difference'] or 0.0):.4f}" in shown
+            assert ends in shown.replace("\u2212", "-")  # rounded as everywhere else
+            if row["p"] is not None and row["p"] >= 0.00005:
+                assert f"{row['p']:.4f}" in shown
         expect(page.get_by_role("heading", name="What it is made of")).to_be_visible()
         lists = page.locator(".lists").first
         assert "up 4" in lists.inner_text()

@@ -1,6 +1,6 @@
 import { cellOf, chart, interval, tally, wordOf } from "./charts.js";
 import { count, difference, queries, report } from "./data.js";
-import { data, el, num, number, put, signed, svg, table } from "./dom.js";
+import { between, data, el, num, number, put, signed, svg, table } from "./dom.js";
 import { choice } from "./queries.js";
 import { address, note } from "./state.js";
 
@@ -36,7 +36,7 @@ function differences() {
   const base = report.baseline;
   const known = report.comparison?.comparisons ?? base.measures.map(plainly);
   const far = Math.max(0.01, ...known.flatMap((/** @type {any} */ one) => [one.difference, ...(one.interval ?? [])]).map((/** @type {any} */ value) => Math.abs(value ?? 0)));
-  const adjusted = known.some((/** @type {any} */ one) => one.p_holm !== null && one.p_holm !== undefined);
+  const tested = known.some((/** @type {any} */ one) => one.p !== null && one.p !== undefined);
   const rows = known.map((/** @type {any} */ one) => {
     const better = report.lower.includes(one.measure) ? -1 : 1;
     const ends = one.interval;
@@ -45,12 +45,12 @@ function differences() {
       el("th", { scope: "row" }, data(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
       num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
       num(el("strong", { class: kind }, signed(one.difference))),
-      el("td", null, interval(one.difference, ends, [-far, far], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? `${signed(ends[0])} to ${signed(ends[1])}` : one.interval_why ?? "–")),
-      ...(adjusted ? [num(chance(one.p_holm ?? one.p))] : []),
+      el("td", null, interval(one.difference, ends, [-far, far], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
+      ...(tested ? [num(chance(one.p)), num(chance(one.p_holm))] : []),
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];
   });
-  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval", ...(adjusted ? [el("th", { scope: "col", class: "num", title: "sign-flip test, adjusted over the measures by Holm" }, "p")] : []), "better, same, worse"];
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval, of queries like these", ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "adjusted over the measures by Holm" }, "p (Holm)")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));

@@ -60,6 +60,15 @@ export function signed(value) {
   return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
 }
 
+/** An interval rounded outwards, as in every other format.
+ * @param {[number, number]} ends
+ * @param {number} digits */
+export function between([low, high], digits = 4) {
+  const unit = 10 ** digits;
+  const shown = (/** @type {number} */ value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`;
+  return `${shown(Math.floor(low * unit + 1e-6) / unit)} to ${shown(Math.ceil(high * unit - 1e-6) / unit)}`;
+}
+
 /** The only children of a place.
  * @param {HTMLElement} place
  * @param {...any} children as of `el` */

@@ -1,6 +1,6 @@
 import { chart, histogram, interval } from "./charts.js";
 import { count, queries, report } from "./data.js";
-import { data, el, num, number, put, table } from "./dom.js";
+import { between, data, el, num, number, put, table } from "./dom.js";
 import { address } from "./state.js";
 
 /** What was run, what came out, what it rests on.
@@ -59,8 +59,8 @@ function row(one, columns) {
   const cells = {
     measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
-    mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small" }, `corrected ${number(fixed.mean)}`)), "wraps"),
-    "95% interval": () => el("td", { title: one.interval_method ?? "" }, interval(one.mean, one.interval, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
+    mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
+    "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     over: () => num(`${one.n}/${one.total}`),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
@@ -126,7 +126,7 @@ function agreement() {
       ...fact("kappa", kind.kappa?.toFixed(2), "Cohen's kappa: agreement beyond chance"),
       ...fact("quadratic", kind.kappa_quadratic?.toFixed(2), "Cohen's kappa, far disagreements weigh more"),
       ...fact("alpha", kind.alpha_ordinal?.toFixed(2), "Krippendorff's ordinal alpha"),
-      ...fact("bias", kind.bias && kind.bias.mean !== null ? `${signedShort(kind.bias.mean)}${kind.bias.interval ? ` (${signedShort(kind.bias.interval[0])} to ${signedShort(kind.bias.interval[1])})` : ""}` : null, "the judge's mean grade minus the people's")),
+      ...fact("bias", kind.bias && kind.bias.mean !== null ? `${signedShort(kind.bias.mean)}${kind.bias.interval ? ` (${between(kind.bias.interval, 2)})` : ""}` : null, "the judge's mean grade minus the people's")),
     confusion(kind.confusion)));
   return el("section", { class: "panel" }, el("h2", null, "The judge beside people"),
     kinds.length ? null : el("p", { class: "quiet" }, "No labels yet: label a few contexts in the Label tab, or with germane label."),

@@ -33,7 +33,7 @@ from germane.reports.plots.svg import (
     tag,
     text,
 )
-from germane.reports.summary import higher_is_better, in_digits
+from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.types import Sample
 
 _DEEPEST = 20
@@ -240,7 +240,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
         "path", d=f"M{LEFT} {frame.up(float(change.mean())):.1f}H{right}", color="s0", stroke="currentColor",
         stroke_width=1.5, stroke_dasharray="6 3",
     )  # fmt: skip
-    interval = "" if ends is None else f", 95% interval {ends[0]:+.4f} to {ends[1]:+.4f}"
+    interval = "" if ends is None else f", 95% interval {interval_in_words(ends, sign='+')}"
     up, down = (found.wins, found.losses) if higher else (found.losses, found.wins)
     words = f"mean {in_digits(found.difference, '+')}{interval} over {found.n} queries; {up} up, {found.ties} the same, {down} down"
     title = f"Difference per query, {name}" + (f", {system}" if system else "")

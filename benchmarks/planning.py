@@ -1,0 +1,162 @@
+"""What is promised before anything is judged or labelled, against simulation: `python -m benchmarks planning`.
+
+1. Power: a pilot says how many queries pass a margin where there is no difference, and how many show a difference; so many
+   are drawn again and again from the same distribution. Aim: within .03 of the promise. Estimand: queries like these.
+2. Labels (where LLMJUDGE names the folder of the LLMJudge challenge's data): 100 labels on 25 queries of 40 passages say
+   how many give a corrected interval of a width; as many are drawn. Aim: the mean width within 15%, of both estimands.
+3. Components of variance: planted for queries, trials and replicas. Aim: recovered within 15%.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.corrected_means import Data, read
+from benchmarks.coverage import clipped, mixture
+from germane.statistics.components import split_variance
+from germane.statistics.correction import POPULATIONS, CorrectedMean, Population, corrected_query_mean
+from germane.statistics.intervals import group_cases, mean_interval
+from germane.statistics.power import Pilot, smallest
+
+Floats = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Floats]
+QUERIES, PASSAGES, LABELS = 25, 40, 100
+PILOT = 5000
+"""Differences in a pilot: many, since what is tested is the rule and not the luck of a pilot."""
+SHAPES: dict[str, Draw] = {
+    "normal, sd .05": clipped(0, 0.05),
+    "normal, sd .15": clipped(0, 0.15),
+    "60% ties": mixture(0.6, clipped(0, 0.3)),
+    "85% ties": mixture(0.85, clipped(0, 0.3)),
+    "skewed, gains": lambda rng, n: np.clip(rng.exponential(0.1, n) - 0.1, -1, 1),
+    "skewed, losses": lambda rng, n: np.clip(0.1 - rng.exponential(0.1, n), -1, 1),
+}
+
+
+def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
+    """Print what was promised beside what came."""
+    del peers
+    rounds = 200 if quick else 2000
+    show_power(rounds)
+    if folder := os.environ.get("LLMJUDGE"):
+        show_labels(read(Path(folder)), rounds // 10)
+    else:
+        print("labels are left out: LLMJUDGE names no folder")
+    show_components(rounds // 10)
+
+
+def show_power(rounds: int) -> None:
+    print(f"== promised and simulated power, {rounds:,} samples each ==")
+    worst = (0.0, "")
+    for name, draw in SHAPES.items():
+        rng = np.random.default_rng(4)
+        pilot = Pilot(group_cases(draw(rng, PILOT) - float(draw(rng, PILOT).mean()), None))
+        for margin in (0.02, 0.05, 0.1):
+            for what, power in (("pass", pilot.power_to_pass), ("show", pilot.power)):
+                n = smallest(
+                    lambda many, power=power, margin=margin: power(many, margin), pilot.about(margin)
+                )  # type: ignore[misc]
+                if n is None or n < 20:
+                    continue
+                moved = margin if what == "show" else 0.0
+                held = 0
+                for _ in range(rounds):
+                    d = np.clip(draw(rng, n) + moved, -1, 1)
+                    ends = mean_interval(d, value_range=(-1, 1), differences=True).ends or (-1, 1)
+                    held += ends[0] > (0.0 if what == "show" else -margin)
+                promised, came = power(n, margin), held / rounds
+                worst = max(worst, (abs(promised - came), f"{name}, {what} {margin:g}, n {n}"))
+                print(
+                    f"{name:16} {what} {margin:<5g} {n:6,} queries: promised {promised:.3f}, came {came:.3f}",
+                    flush=True,
+                )
+    print(f"worst: {worst[0]:.3f} ({worst[1]})", flush=True)
+
+
+def in_rounds(labels: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which passages are labelled: one of every query, then the next."""
+    known = np.zeros((QUERIES, PASSAGES), bool)
+    known[:, : labels // QUERIES] = True
+    known[rng.permutation(QUERIES)[: labels % QUERIES], labels // QUERIES] = True
+    return known.ravel()
+
+
+def estimate(
+    judged: Floats,
+    people: Floats,
+    grades: Floats,
+    query: NDArray[np.intp],
+    population: Population,
+    known: NDArray[np.bool_],
+) -> CorrectedMean:
+    """The corrected mean of the passages that are known."""
+    labels = np.where(known, people, np.nan)
+    return corrected_query_mean(
+        judged, labels, query, proxy=grades, population=population, value_range=(0, 1)
+    )
+
+
+def show_labels(data: Data, rounds: int) -> None:
+    print(
+        f"== promised and found width, {QUERIES} queries x {PASSAGES} passages, {LABELS} labels, {rounds} draws each =="
+    )
+    places = [np.flatnonzero(data.queries == query) for query in range(QUERIES)]
+    query = np.repeat(np.arange(QUERIES), PASSAGES)
+    for population in POPULATIONS:
+        for width in (0.08, 0.1, 0.15, 0.2, 0.25):
+            rng = np.random.default_rng(5)
+            found, counts, never = [], [], 0
+            for grades in [*data.judges.values()] * (rounds // len(data.judges) + 1):
+                pairs = np.concatenate(
+                    [rng.choice(places[one], PASSAGES, replace=False) for one in range(QUERIES)]
+                )
+                judged, people = (np.asarray(side[pairs] >= 2, float) for side in (grades, data.people))
+
+                given = (judged, people, grades[pairs], query, population)
+                pilot = estimate(*given, in_rounds(LABELS, rng)).pilot
+                labels = pilot and pilot.labels_for(width, population)
+                if labels is None or labels <= 2 * QUERIES:
+                    never += 1
+                    continue
+                ends = estimate(*given, in_rounds(labels, rng)).ends or (0.0, 1.0)
+                found.append((ends[1] - ends[0]) / width)
+                counts.append(labels)
+            if len(found) > rounds / 4:
+                off = np.abs(np.array(found) - 1)
+                print(
+                    f"{population:8} width {width:<5g} {np.mean(counts):6.0f} labels: mean width {np.mean(found):.3f} of the "
+                    f"promise, {np.mean(off <= 0.15):.0%} of draws within 15% ({never} could not be told)", flush=True,
+                )  # fmt: skip
+
+
+def show_components(rounds: int) -> None:
+    print(
+        f"== components of variance, 100 queries x 4 trials x 3 replicas, {rounds} reports: mean / planted =="
+    )
+    for sds in ((0.2, 0.1, 0.15), (0.1, 0.2, 0.1), (0.3, 0.05, 0.05), (0.15, 0.15, 0.15)):
+        rng, shape = np.random.default_rng(6), (100, 4, 3)
+        query, trial, _ = np.indices(shape).reshape(3, -1)
+        found = []
+        for _ in range(rounds):
+            levels = [rng.normal(0, sd, shape[: at + 1]) for at, sd in enumerate(sds)]
+            values = levels[0][:, None, None] + levels[1][:, :, None] + levels[2]
+            one = split_variance(values.ravel(), query, trial)
+            found.append([one.queries, one.trials or 0.0, one.replicas or 0.0])
+        ratios = np.mean(found, axis=0) / np.square(sds)
+        print(
+            f"sd {sds}: "
+            + ", ".join(
+                f"{name} {ratio:.3f}"
+                for name, ratio in zip(("queries", "trials", "replicas"), ratios, strict=True)
+            ),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

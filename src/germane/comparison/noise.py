@@ -1,0 +1,79 @@
+"""Where the noise of a report's mean comes from: its trials, the replicas of its judge, and its labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from germane.judging.driver import replay
+from germane.judging.recorded import Recorded
+from germane.measures.measure import Measure
+from germane.measures.scoring import Block, Job, graders_of
+from germane.reports.data import ReportData
+from germane.reports.explain import settings_of
+from germane.reports.summary import MeasureSummary, known_measure
+from germane.statistics.components import VarianceComponents, split_variance
+from germane.types import Judgement, Sample
+
+MOST_REPLAYED = 20_000
+"""Samples up to which scores are computed once more for each replica."""
+
+
+def variance_of(report: ReportData, summary: MeasureSummary) -> VarianceComponents | None:
+    """The variance of a system's scores, split; None where neither trials, replicas nor labels are there, or no two queries."""
+    rows = _by_replica(report, summary) or [
+        (one.sample, one.trial, one.value)
+        for one in report.scores()
+        if (one.measure, one.system) == (summary.measure, summary.system) and one.value is not None
+    ]
+    pilot = summary.corrected.pilot if summary.corrected else None
+    queries, trials, values = zip(*rows, strict=True) if rows else ((), (), ())
+    if len(set(queries)) < 2 or (len(set(queries)) == len(rows) and pilot is None):
+        return None
+    return split_variance(values, queries, trials, pilot)
+
+
+def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, int, float]]:
+    """(query, trial, score) of every replica of the judge; none where the judge was asked once, or nothing can be replayed."""
+    samples = [one for trials in _samples(report, summary.system).values() for one in trials]
+    measure = known_measure(summary.type)
+    if measure is None or summary.basis.source != "judge" or not 0 < len(samples) <= MOST_REPLAYED:
+        return []
+    replicas = _replicas(report.judgements())
+    merged = [one for one in report.judgements() if one.parent is None]
+    found = []
+    for own in replicas:
+        answers = Recorded([*own, *merged])  # what was asked once is everyone's; the first answer counts
+        for sample, value in zip(samples, _scores(report, measure, samples, answers), strict=True):
+            if value is not None:
+                found.append((sample.id, sample.trial, value))
+    return found
+
+
+def _samples(report: ReportData, system: str) -> Mapping[str, Sequence[Sample]]:
+    return report.cases_of_systems.get(system, {})
+
+
+def _scores(
+    report: ReportData, measure: Measure, samples: Sequence[Sample], answers: Recorded
+) -> list[float | None]:
+    """The score of each sample by these answers."""
+    graders = graders_of((measure,))
+    block = Block(jobs=[Job(sample=one, graders=graders) for one in samples], settings=settings_of(report))
+    rows = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
+    return [row[str(measure)].value for row in rows]
+
+
+def _replicas(judgements: Iterable[Judgement]) -> list[list[Judgement]]:
+    """The answers of each replica, as if they stood alone; none where nothing was asked again of the same judge."""
+    votes: dict[str, list[Judgement]] = defaultdict(list)
+    for one in judgements:
+        if one.parent is not None and one.error is None:
+            votes[one.parent].append(one)
+    found: dict[int, list[Judgement]] = defaultdict(list)
+    for rows in votes.values():
+        if any("replica" in one.provenance for one in rows):
+            for one in rows:
+                found[int(one.provenance.get("replica", 1))].append(replace(one, parent=None))
+    return [found[number] for number in sorted(found)] if len(found) > 1 else []

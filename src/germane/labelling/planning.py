@@ -1,0 +1,84 @@
+"""How many labels would make corrected means precise enough, told from the labels that there are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from germane.errors import InputError
+from germane.reports.data import ReportData
+from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary
+from germane.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPlan:
+    """The labels whose corrected interval of a measure is at most `width` wide.
+
+    `labels` are for the interval of queries like these, `set_labels` for that of these queries; None = even all `total`
+    do not reach it, where `narrowest` is the width that they give of queries like these. `labelled` are there already.
+    `why` says why nothing is told.
+    """
+
+    measure: str
+    system: str
+    width: float
+    labelled: int = 0
+    total: int | None = None
+    labels: int | None = None
+    set_labels: int | None = None
+    narrowest: float | None = None
+    why: str | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """For `--json`."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        name = f"{self.measure} of {self.system}" if self.system else self.measure
+        if self.why:
+            return f"{name}: nothing can be told: {self.why}"
+        told = [
+            f"{name}: {self.labelled} of {self.total:,} labelled; for a corrected interval {self.width:g} wide"
+        ]
+        if self.labels is None:
+            told.append(
+                f"{LIKE_THESE}: more queries are needed (all labels of these give {self.narrowest:.4f})"
+            )
+        else:
+            told.append(f"{LIKE_THESE}: {self.labels:,} labels")
+        told.append(
+            f"{THESE}: {'not even all labels' if self.set_labels is None else f'{self.set_labels:,} labels'}"
+        )
+        return "\n  ".join(told)
+
+
+def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:
+    """One plan per judged measure and system.
+
+    Raises:
+        InputError: The width is not above 0, or nothing in the report was judged.
+    """
+    if not width > 0:
+        raise InputError(f"a width of {width}", fix="give --for-width a number above 0, such as 0.05")
+    judged = [one for one in report.summaries if one.basis.source == "judge"]
+    if not judged:
+        raise InputError("no measure of this report was judged", fix="name a report of judged measures")
+    return [_plan(one, width) for one in judged]
+
+
+def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
+    plan = {"measure": summary.measure, "system": summary.system, "width": width}
+    found = summary.corrected
+    if found is None or found.pilot is None:
+        rest = "label two or more passages of every query at random first (--queue random --design passages)"
+        why = rest if found is not None or not summary.corrected_why else f"{summary.corrected_why}; {rest}"
+        return LabelPlan(**plan, labelled=found.labels if found else 0, why=why)  # type: ignore[arg-type]
+    pilot = found.pilot
+    return LabelPlan(
+        **plan,  # type: ignore[arg-type]
+        labelled=found.labels,
+        total=found.total,
+        labels=pilot.labels_for(width),
+        set_labels=pilot.labels_for(width, "report"),
+        narrowest=pilot.width(found.total),
+    )
