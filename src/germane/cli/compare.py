@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Argument, Exit, Option
 
-from germane.cli.options import AsJson, By, measures_option
+from germane.cli.options import AllowStandIn, AsJson, By, measures_option
 from germane.cli.values import print_document, say
 
 
@@ -31,6 +31,7 @@ def compare(
     across_judges: bool = Option(
         False, "--across-judges", help="Compare what different judges judged; says what is the judge's."
     ),
+    allow_stand_in: AllowStandIn = False,
     cluster: str | None = Option(
         None, "--cluster", help="The metadata field that names the queries' cluster."
     ),
@@ -43,8 +44,8 @@ def compare(
 ) -> None:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
-    Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided, with the number of queries that would
-    decide it.
+    Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided: with the number of queries that would
+    decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
     """
     from germane.cli.printing import print_console
     from germane.comparison.compare import compare as compare_reports
@@ -59,6 +60,7 @@ def compare(
         cluster=cluster,
         by=by,
         across_judges=across_judges,
+        allow_stand_in=allow_stand_in,
         seed=seed,
     )
     for path in output or []:

@@ -55,6 +55,13 @@ Baseline = Annotated[
 FailOnRegression = Annotated[
     bool, Option("--fail-on-regression", help="With --baseline: exit 1 where a measure is worse for certain.")
 ]
+AllowStandIn = Annotated[
+    bool,
+    Option(
+        "--allow-stand-in",
+        help="Decide on what a stand-in for a model judged (lexical); else undecided, exit 3.",
+    ),
+]
 By = Annotated[
     str | None, Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")
 ]

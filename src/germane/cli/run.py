@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from germane.cli.options import (
     Against,
+    AllowStandIn,
     AsJson,
     AtLedger,
     Baseline,
@@ -100,6 +101,7 @@ def run(
     gates: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    allow_stand_in: AllowStandIn = False,
     by: By = None,
     max_unmeasured: float = Option(
         0.05, "--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0

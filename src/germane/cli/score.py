@@ -6,7 +6,16 @@ from pathlib import Path
 
 from typer import Argument, Exit, Option
 
-from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Stored, measures_option
+from germane.cli.options import (
+    AllowStandIn,
+    AsJson,
+    Baseline,
+    By,
+    FailOnRegression,
+    FailUnder,
+    Stored,
+    measures_option,
+)
 from germane.cli.values import print_document
 from germane.errors import InputError
 
@@ -18,6 +27,7 @@ def score(
     fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    allow_stand_in: AllowStandIn = False,
     by: By = None,
     json: AsJson = False,
 ) -> None:
@@ -33,7 +43,14 @@ def score(
     files = [path for path in output or [] if path.suffix]
     folders = [path for path in output or [] if not path.suffix]
     first = folders[0] if folders else None
-    report = rescore(folder, parse_measures(measure or []), gates=fail_under or [], by=by, folder=first)
+    report = rescore(
+        folder,
+        parse_measures(measure or []),
+        gates=fail_under or [],
+        allow_stand_in=allow_stand_in,
+        by=by,
+        folder=first,
+    )
     settle_changes(report, before, every=fail_on_regression)
     if first is not None:
         report.finish()  # with what was decided on the change

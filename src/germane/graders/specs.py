@@ -22,12 +22,12 @@ from germane.graders.tool_trajectory import SkillTrigger, ToolTrajectory
 from germane.measures.declaration import named
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, definitions
-from germane.measures.scoring import Grader
+from germane.measures.scoring import DECLARED, Grader
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, fold, nearest
 from germane.samples.validation import report
-from germane.samples.yamltext import Node, node_of, read_model
-from germane.types import Json
+from germane.samples.yamltext import Node, absent, node_of, read_model
+from germane.types import FrozenDict, Json
 
 TYPES: dict[str, type[CaseGrader]] = {
     kind.type: kind
@@ -147,9 +147,10 @@ def _type(node: Node) -> tuple[str, Node]:
         return "llm_judge", node
     if kind is None:
         kind, node = _taken(node, "name")
-    if kind is None or not kind.text:
-        problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
-        raise InputError(problem, fix="write type: context_precision@5")
+        if kind is None or nearest("type", node.pairs or ()):
+            raise absent("this grader", "type", node, "write type: context_precision@5")
+    if not kind.text:
+        raise InputError(f"the type of a grader is {kind.kind}", fix="write type: context_precision@5")
     return kind.text.strip(), node
 
 
@@ -227,7 +228,10 @@ def graders_of_specs(
         while name in found:
             number += 1
             name = f"{first}-{number}"
-        found[name] = scored(made.model_copy(update={"name": name}))
+        grader = scored(made.model_copy(update={"name": name}))
+        if isinstance(spec.spec, str):  # no more than the name of a measure
+            grader = replace(grader, options=FrozenDict())
+        found[name] = grader
     return tuple(found.values())
 
 
@@ -297,5 +301,11 @@ def by_case(grader: CaseGrader) -> Grader:
     else:
         measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
     return Grader(
-        measure=measure, name=grader.label, weight=grader.weight, required=grader.gate, strict=True, by=grader
+        measure=measure,
+        name=grader.label,
+        weight=grader.weight,
+        required=grader.gate,
+        strict=True,
+        by=grader,
+        options=DECLARED,
     )

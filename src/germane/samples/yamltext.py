@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from pydantic import (
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import Number, Whole, Wrong, all_faults, say
+from germane.samples.validation import Number, Whole, Wrong, all_faults, report, say
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -402,6 +402,28 @@ class Keys:
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, place))
 
+    def refuse(self, key: str, known: Iterable[str], instead: str = "") -> bool:
+        """Report a key that is close to a known one as a fault, and say whether it is; it had no effect unseen.
+
+        `instead` says what else to write. InputError where no list of faults is in the context.
+        """
+        if (near := nearest(key, known)) is None:
+            return False
+        report(misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults"))
+        return True
+
+
+def misspelt(what: str, key: str, near: str, place: Place, instead: str = "") -> InputError:
+    """The error on a key that is close to the known one `near`."""
+    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {near!r}?{instead}", place=place)
+
+
+def absent(what: str, key: str, node: Node, fix: str) -> InputError:
+    """The error that a mapping lacks a key, or that it has one which is close to that."""
+    if near := nearest(key, node.pairs or ()):
+        return misspelt(what, near, key, node.keys[near])
+    return InputError(f"{what} has no {key}", fix=fix, place=node.place)
+
 
 _FEW = 10
 """Of no more keys than these all are named where one is not known."""
@@ -413,7 +435,8 @@ class YamlModel(BaseModel):
     `what` names the mapping in messages, `aliases` are other names of its fields, `text_field` the field that a
     text in the place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
     that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
-    has `folder`, which paths are relative to, and `warn`, which gets a Notice for every unknown key.
+    has `folder`, which paths are relative to, `warn`, which gets a Notice for every unknown key, and `faults`, to which a
+    key that is close to a known one is added; it is raised where there is no such list.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -427,14 +450,20 @@ class YamlModel(BaseModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Fill in computed values and take the keys that are no field; here each of them is a warning."""
+        """Fill in computed values and take the keys that are no field.
+
+        Here each of them is a fault where it is close to a known one, else a warning.
+        """
         known = list(dict.fromkeys(cls.spellings().values()))
         remove = f"remove it; known: {', '.join(known)}" if len(known) <= _FEW else "remove it"
         for key in keys.others:
-            if not key.startswith(("$", "x-", "_")):
-                near = nearest(key, cls.spellings())
-                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else remove)
-                keys.warn(f"{keys.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
+            if key.startswith(("$", "x-", "_")):
+                continue
+            fix = cls.unread.get(fold(key))
+            if fix is not None or not keys.refuse(key, (*cls.spellings(), *cls.ignored)):
+                keys.warn(
+                    f"{keys.what} has no key {key!r}: it is ignored", fix or remove, keys.node.keys[key]
+                )
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
@@ -504,7 +533,7 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     impossible is raised.
     """
     try:
-        return model.model_validate(node, context=context)
+        return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
         found = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
         keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in all_faults(error) if loc}

@@ -38,6 +38,7 @@ class Target(YamlModel):
 
     what = "a target"
     ignored = ("provider", "description", "judge_target", "grader_target", "verbose", "healthcheck")
+    unread: ClassVar = {"model": "write models: {generator: NAME}"}
     live: ClassVar[bool] = True
 
     name: str

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.samples.files import Warn, nearest, read_text
-from germane.samples.yamltext import Node, parse_yaml, read_model, with_environment
+from germane.samples.yamltext import Node, absent, parse_yaml, read_model, with_environment
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
@@ -64,10 +64,11 @@ def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
 def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
-    if kind is None or kind.text is None or kind.text not in PROVIDERS:
-        problem = f"there is no provider {kind.text!r}" if kind else f"the target {name} has no provider"
-        place = kind.place if kind else entry.place
-        raise InputError(problem, fix=f"write {' or '.join(PROVIDERS)}", place=place)
+    fix = f"write {' or '.join(PROVIDERS)}"
+    if kind is None:
+        raise absent(f"the target {name}", "provider", entry, fix)
+    if kind.text is None or kind.text not in PROVIDERS:
+        raise InputError(f"there is no provider {kind.text!r}", fix=fix, place=kind.place)
     return entry, path, PROVIDERS[kind.text]
 
 
@@ -102,13 +103,12 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     root = parse_yaml(read_text(path), str(path))
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
-        fix = "write targets: [{name: ..., provider: ...}]"
-        raise InputError("the file lists no targets", fix=fix, place=root.place)
+        raise absent("the file", "targets", root, "write targets: [{name: ..., provider: ...}]")
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
-            raise InputError("this target has no name", fix="write name: my_rag", place=item.place)
+            raise absent("this target", "name", item, "write name: my_rag")
         if text in names:
             problem = f"two targets are named {text!r}"
             raise InputError(problem, fix="give one of them another name", place=item.place)
