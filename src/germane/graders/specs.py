@@ -26,7 +26,7 @@ from germane.measures.scoring import DECLARED, Grader
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, fold, nearest
 from germane.samples.validation import report
-from germane.samples.yamltext import Node, absent, node_of, read_model
+from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
 from germane.types import FrozenDict, Json
 
 TYPES: dict[str, type[CaseGrader]] = {
@@ -146,11 +146,12 @@ def _type(node: Node) -> tuple[str, Node]:
     if kind is None and _keys(node) & {"rubrics", "rubric"}:
         return "llm_judge", node
     if kind is None:
+        if slip := misspelling_of("type", "this grader", node):
+            raise slip
         kind, node = _taken(node, "name")
-        if kind is None or nearest("type", node.pairs or ()):
-            raise absent("this grader", "type", node, "write type: context_precision@5")
-    if not kind.text:
-        raise InputError(f"the type of a grader is {kind.kind}", fix="write type: context_precision@5")
+    if kind is None or not kind.text:
+        problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
+        raise InputError(problem, fix="write type: context_precision@5")
     return kind.text.strip(), node
 
 

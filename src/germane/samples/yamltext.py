@@ -176,6 +176,23 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
     return node.changed(filled)
 
 
+def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
+    """The names of the variables in `${{ NAME }}` that the environment does not have, each once."""
+    names: dict[str, None] = {}
+
+    def look(scalar: Node) -> Node:
+        names.update(dict.fromkeys(_VARIABLE.findall(scalar.text or "")))
+        return scalar
+
+    node.changed(look)
+    return [name for name in names if name not in environ]
+
+
+def not_set(name: str) -> str:
+    """An environment variable without a value, in words."""
+    return f"the environment variable {name} (it is not set)"
+
+
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
     """The node with every `{{name}}` (or `{{name.key}}`) that `values` hold replaced; others stay as they are.
 
@@ -413,16 +430,15 @@ class Keys:
         return True
 
 
-def misspelt(what: str, key: str, near: str, place: Place, instead: str = "") -> InputError:
-    """The error on a key that is close to the known one `near`."""
-    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {near!r}?{instead}", place=place)
+def misspelt(what: str, key: str, known: str, place: Place, instead: str = "") -> InputError:
+    """The error on a key that is close to a known one."""
+    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {known!r}?{instead}", place=place)
 
 
-def absent(what: str, key: str, node: Node, fix: str) -> InputError:
-    """The error that a mapping lacks a key, or that it has one which is close to that."""
-    if near := nearest(key, node.pairs or ()):
-        return misspelt(what, near, key, node.keys[near])
-    return InputError(f"{what} has no {key}", fix=fix, place=node.place)
+def misspelling_of(key: str, what: str, node: Node) -> InputError | None:
+    """The error on the key of a mapping that is close to this one, which it lacks; None where there is none."""
+    near = nearest(key, node.pairs or ())
+    return misspelt(what, near, key, node.keys[near]) if near else None
 
 
 _FEW = 10
