@@ -108,7 +108,8 @@ def _compared(name: str, pair: Pair, measure: str) -> _Compared:
     found = pair.compare(measure)
     differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
     why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(found)
-    if not why and found.interval.ends is None:
+    same = found.n == found.due and not (found.wins or found.losses)
+    if not (why or same) and found.interval.ends is None:
         why = f"no interval: {found.interval.why}"
     return _Compared(name, found, why, pair.b.report[measure, pair.b.system].basis.stand_in)
 
@@ -121,8 +122,8 @@ def _p(found: MeasureComparison) -> float:
 
 
 def _regression(one: _Compared, p: float) -> GateResult:
-    if (ends := one.found.interval.ends) is None:
-        return one.result("undecided")
+    if (ends := one.found.interval.ends) is None:  # of scores that are all the same
+        return one.result("passed")
     better = higher_is_better(one.found.type)
     worse = ends[1] < 0 if better else ends[0] > 0
     loss = max(0.0, -ends[0] if better else ends[1])
