@@ -26,10 +26,10 @@ export function overview(main) {
 }
 
 function verdict() {
-  const good = report.verdict.gates.length ? "good" : "plain";
+  const good = report.verdict.gates.length ? "good" : "neutral";
   const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (report.verdict.exit_code)] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
   return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.exit_code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
 }
 
