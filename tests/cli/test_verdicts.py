@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d", "text": "what q is"}]},
     {"id": "b", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "x", "text": "else"}, {"id": "d", "text": "q"}]},
     {"id": "c", "query": "q", "qrels": {"d": 1}, "contexts": []},

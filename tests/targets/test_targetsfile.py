@@ -112,7 +112,7 @@ def test_unknown_keys(tmp_path):
         open_target("a", write(tmp_path, f"{entry}    respons: x\n"))
     notices = Notices()
     open_target("a", write(tmp_path, f"{entry}    colour: red\n    model: m\n"), warn=notices)
-    assert [n.place.line for n in notices] == [5, 6]
+    assert [str(n.place) for n in notices] == [f"{tmp_path}/targets.yaml:{at}" for at in ("5:5", "6:5")]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ class _Compared(NamedTuple):
         change, ends = self.found.difference, self.found.interval.ends
         shown = f"change {in_digits(change, '+')} ({interval_in_words(ends, sign='+')})"
         if self.why:
-            return GateResult(self.name, "undecided", f"{shown}; {self.why}", self.stand_in)
+            why = self.why if change is None else f"{shown}; {self.why}"
+            return GateResult(self.name, "undecided", why, self.stand_in)
         return GateResult(self.name, outcome, f"{shown} over {self.found.n} queries{more}", self.stand_in)
 
 
@@ -124,15 +125,9 @@ def _p(found: MeasureComparison) -> float:
 def _regression(one: _Compared, p: float) -> GateResult:
     if (ends := one.found.interval.ends) is None:  # of scores that are all the same
         return one.result("passed")
-    better = higher_is_better(one.found.type)
-    worse = ends[1] < 0 if better else ends[0] > 0
-    loss = max(0.0, -ends[0] if better else ends[1])
-    open_to = (
-        ""
-        if worse or not loss
-        else f"; a change of {in_digits(-loss if better else loss, '+')} is not excluded"
-    )
-    return one.result("failed" if worse and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{open_to}")
+    low, high = ends if higher_is_better(one.found.type) else (-ends[1], -ends[0])
+    loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
+    return one.result("failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}")
 
 
 def _change(gate: Gate, one: _Compared) -> GateResult:

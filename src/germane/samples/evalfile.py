@@ -601,10 +601,10 @@ class CaseEntry(GraderLists):
                 fix = "write a case for each turn, with the messages before it under input:"
                 raise InputError(_TURNS, fix=fix, place=place)
             if key not in SPELLINGS and key != "note":
-                fix = cls.unread.get(fold(key))
-                if fix is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
+                instead = cls.unread.get(fold(key))
+                if instead is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
                     problem = f"a case has no key {key!r}: it is kept as metadata"
-                    keys.warn(problem, fix or "put it under metadata:", place)
+                    keys.warn(problem, instead or "put it under metadata:", place)
 
 
 def _case(

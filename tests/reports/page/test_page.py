@@ -20,6 +20,7 @@ from germane.comparison.compare import comparison_of
 from germane.errors import InputError
 from germane.graders import MeasureGrader
 from germane.labelling.audit import audit_judge
+from germane.measures import RR
 from germane.reports.formats import html, write
 from germane.reports.page.render import embedded, script_text
 from germane.reports.report import Report
@@ -115,9 +116,9 @@ class TestParts:
         ("measures", "gates", "kind", "word", "failed"),
         [
             ("RR", [], "neutral", "○ no gates", None),
-            (MeasureGrader(measure="RR", name="first"), [], "neutral", "○ no gates", "2\nof 3"),
+            (MeasureGrader(measure=RR, name="first"), [], "neutral", "○ no gates", "2\nof 3"),
             ("RR", ["mean(RR)>=0"], "good", "✓ passed", None),
-            (MeasureGrader(measure="RR", name="first", required=True), [], "bad", "✗ failed", "2\nof 3"),
+            (MeasureGrader(measure=RR, name="first", required=True), [], "bad", "✗ failed", "2\nof 3"),
         ],
     )
     def test_no_gates_is_no_pass(
