@@ -116,7 +116,7 @@ def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Commands of GitHub's workflows: an error at the line of each failed case, and per gate.
+    """Commands of GitHub's workflows at the line of each failed case (an error where a required grader failed), and per gate.
 
     Retrieved text, ids and file names are escaped: none of them can end a command or begin another one. GitHub wants
     files as they stand in its `workspace`.
@@ -131,7 +131,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
         )
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
         text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
-        yield f"::error{at}::{_data(text)}"
+        yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"
     for gate in report.verdict.gates:
         if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
             level = "error" if gate.outcome == "failed" else "warning"
