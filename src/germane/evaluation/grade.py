@@ -26,12 +26,11 @@ from germane.reports.explain import results_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
-from germane.samples.files import Warn, fold, nearest, whole
+from germane.samples.files import Warn, fold, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import (
     Flag,
-    Keys,
     Share,
     WholeNumber,
     YamlModel,
@@ -49,6 +48,7 @@ class GradeOptions(YamlModel):
     """What the `config` of a document may say of a measure, in any spelling."""
 
     what = "config"
+    any_key = True  # the options are a script's config, in which anything may stand
     aliases: ClassVar = {
         "strict": ("strict_mode",),
         "threshold": ("min_score",),
@@ -64,14 +64,6 @@ class GradeOptions(YamlModel):
     scale: str | None = None
     rubric: str | None = None
     judge: str | None = None
-
-    @classmethod
-    def complete(cls, keys: Keys) -> None:
-        """An unknown key is a warning: the options are a script's config, in which anything may stand."""
-        for key in keys.others:
-            near = nearest(key, cls.spellings())
-            fix = f"did you mean {near!r}?" if near else "remove it"
-            keys.warn(f"{keys.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
 
 
 _ON_TOP = {"strict", "expected_relevant_count"}

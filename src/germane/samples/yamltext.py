@@ -452,7 +452,7 @@ class YamlModel(BaseModel):
     text in the place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
     that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
     has `folder`, which paths are relative to, `warn`, which gets a Notice for every unknown key, and `faults`, to which a
-    key that is close to a known one is added; it is raised where there is no such list.
+    key that is close to a known one is added; it is raised where there is no such list. With `any_key` it is a warning too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -463,6 +463,7 @@ class YamlModel(BaseModel):
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
     unread: ClassVar[Mapping[str, str]] = {}
+    any_key: ClassVar[bool] = False
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
@@ -470,8 +471,8 @@ class YamlModel(BaseModel):
 
         Here each of them is a fault where it is close to a known one, else a warning.
         """
-        known = list(dict.fromkeys(cls.spellings().values()))
-        remove = f"remove it; known: {', '.join(known)}" if len(known) <= _FEW else "remove it"
+        fields = list(dict.fromkeys(cls.spellings().values()))
+        remove = f"remove it; known: {', '.join(fields)}" if len(fields) <= _FEW else "remove it"
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
