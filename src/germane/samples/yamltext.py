@@ -476,8 +476,10 @@ class YamlModel(BaseModel):
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
-            fix = cls.unread.get(fold(key))
-            if fix is not None or not keys.refuse(key, (*cls.spellings(), *cls.ignored)):
+            fix, known = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
+            if fix is None and cls.any_key and (near := nearest(key, known)):
+                fix = f"did you mean {near!r}?"
+            if fix is not None or not keys.refuse(key, known):
                 keys.warn(
                     f"{keys.what} has no key {key!r}: it is ignored", fix or remove, keys.node.keys[key]
                 )
