@@ -401,7 +401,8 @@ def evalfile_page() -> str:
         "# Eval files, key by key\n",
         MADE,
         "Keys may be written in snake_case, camelCase or kebab-case; null is absent; a single value stands for a list of it. An",
-        "unknown key is a warning with its line. `germane validate FILE` says everything that is wrong, and runs nothing.\n",
+        "unknown key is a warning with its line, one that is close to a known key (`gate`, `treshold`) an error. `germane validate FILE`",
+        "says everything that is wrong, and runs nothing.\n",
         "An editor with a YAML language server completes and checks eval files that begin with this line (a path or a URL to",
         "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
         "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
@@ -485,7 +486,8 @@ alone is its mean. An unknown function or measure is an error that names what th
 
 A gate is `passed`, `failed` or `undecided`: where scores are missing, it passes or fails only if it does so whatever they would be.
 Failed gates end with exit code 1, undecided ones with 3. With several systems each must pass. `required: true` (0.8) or a number on
-a grader is a gate on every case that has it. Why intervals: [compare.md](../compare.md).
+a grader is a gate on every case that has it. What a stand-in for a model judged (`lexical`) is undecided without `--allow-stand-in`.
+Why intervals: [compare.md](../compare.md).
 """
 
 

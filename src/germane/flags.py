@@ -226,6 +226,7 @@ FLAGS = (
     Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT"),
     Flag("--baseline", "report,plot", OUTPUT, "Another report:", Path, value="REPORT",
          also={"report": "shown beside it (.html .md).", "plot": "differences are to that one."}),
+    Flag("--allow-stand-in", "run,score,compare", CI, "Decide on what a stand-in for a model judged (lexical); else undecided, exit 3.", bool),
     Flag("--fail-on-regression", "run,score", CI, "With --baseline: exit 1 where a measure is worse for certain.", bool),
     Flag("--max-unmeasured", "run", CI, "Share of scores that may be missing, 0 to 1.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
 )  # fmt: skip

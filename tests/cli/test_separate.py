@@ -30,7 +30,7 @@ def evals(tmp_path: Path) -> Path:
 
 def test_each_file_has_its_own_judge_and_report(inside: Cli, evals: Path, tmp_path: Path) -> None:
     """A table, gates and a report folder per file, then a line for each."""
-    done = inside("run", "evals", "-o", "all")
+    done = inside("run", "evals", "--allow-stand-in", "-o", "all")
     assert done.code == 0, done.err
     assert "judge    labels" in done.out
     assert "judge    lexical" in done.out
@@ -50,6 +50,7 @@ def test_the_worst_ending_is_the_exit_code(inside: Cli, evals: Path) -> None:
     done = inside(
         "run",
         "evals",
+        "--allow-stand-in",
         "--json",
         *(word for name in ("r.xml", "r.json", "r.md", "r.csv") for word in ("-o", name)),
     )

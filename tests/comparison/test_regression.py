@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from germane import Report, evaluate
-from germane.comparison.compare import parse_margins
+from germane.comparison.compare import compare, parse_margins
 from germane.comparison.regression import change_gates, regressions
 from germane.errors import InputError
 from germane.evaluation.evaluate import rescore
@@ -18,6 +18,7 @@ from germane.evaluation.options import Options
 from germane.evaluation.run import run
 from germane.judges.fake import FakeJudge
 from germane.reports.gates import Gate
+from germane.reports.report import find_report
 
 
 def rows(share: float, seed: int = 1, n: int = 60) -> list[dict[str, Any]]:
@@ -119,8 +120,140 @@ def test_fail_on_regression_needs_no_gate(folder: Path) -> None:
         )
     )
     assert report.verdict.exit_code == 1
-    assert report.verdict.gates[0].gate == "no regression in RR"
+    assert report.verdict.gates[0].gate == "not significantly worse in RR"
     with pytest.raises(InputError, match="give --baseline REPORT"):
         run(Options(paths=(data,), measures=("RR",), fail_on_regression=True))
     with pytest.raises(InputError, match="there is no report elsewhere"):
         run(Options(paths=(data,), measures=("RR",), baseline="elsewhere"))
+
+
+def renamed(given: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    """The same queries, those from this place on under other ids."""
+    return [row if number < first else {**row, "id": f"new-{row['id']}"} for number, row in enumerate(given)]
+
+
+@pytest.mark.parametrize(
+    ("report", "baseline", "said"),
+    [
+        (
+            rows(0.9),
+            renamed(rows(0.5), 0),
+            "for 0 of the 60 queries of the baseline and of the 60 of this report",
+        ),
+        (rows(0.9), renamed(rows(0.5), 12), "for 12 of the 60 queries of the baseline and of the 60 of this"),
+        (rows(0.9)[:20], rows(0.5), "for 20 of the 60 queries of the baseline and of the 20 of this report"),
+        (rows(0.9), rows(0.5)[:29], "for 29 of the 29 queries of the baseline and of the 60 of this report"),
+    ],
+)
+def test_too_few_queries_in_common_decide_nothing(report: Any, baseline: Any, said: str) -> None:
+    """Fewer than half of either side's: undecided, by flag and by gate, with both counts; half of them decide."""
+    new, old = evaluate(report, "RR"), evaluate(baseline, "RR")
+    gates = [*regressions(new, old), *change_gates([Gate.parse("change(RR)>-0.9")], new, old)]
+    assert [one.outcome for one in gates] == ["undecided"] * 2
+    assert all(said in one.detail for one in gates)
+    half = evaluate(renamed(rows(0.5), 30), "RR")
+    assert [one.outcome for one in regressions(evaluate(rows(0.9), "RR"), half)] == ["passed"]
+
+
+def test_queries_that_were_not_measured_are_not_in_common() -> None:
+    """A baseline whose scores were nearly all skipped holds nothing to compare with, whatever its ids."""
+    bare = [{**row, "qrels": None} if number > 5 else row for number, row in enumerate(rows(0.5))]
+    (result,) = regressions(evaluate(rows(0.9), "RR"), evaluate(bare, "RR"))
+    assert (result.outcome, "6 of the 6 queries of the baseline and of the 60" in result.detail) == (
+        "undecided",
+        True,
+    )
+
+
+def test_a_baseline_without_the_measures_decides_nothing(tmp_path: Path) -> None:
+    """Another measure, a measure that says nothing of quality, no score at all."""
+    report = evaluate(rows(0.9), "RR Judged@2")
+    report.save(tmp_path / "r")
+    (tmp_path / "empty.json").write_text(json.dumps({**report.to_json(), "scores": []}))
+    for baseline in (
+        evaluate(rows(0.5), "AP"),
+        evaluate(rows(0.5), "Judged@2"),
+        find_report(tmp_path / "empty.json"),
+    ):
+        (result,) = regressions(report, baseline)
+        assert (result.outcome, "no measure in common" in result.detail) == ("undecided", True)
+
+
+def test_a_change_that_may_be_a_loss_is_not_called_none() -> None:
+    """What passes says how much worse it may be."""
+    (noise,) = regressions(evaluate(rows(0.45, 2), "RR"), evaluate(rows(0.5), "RR"))
+    assert "no regression" not in f"{noise.gate} {noise.detail}"
+    assert "a loss within this interval is not excluded" in noise.detail
+    (better,) = regressions(evaluate(rows(1.0, 2), "RR"), evaluate(rows(0.1), "RR"))
+    assert "not excluded" not in better.detail
+
+
+def worse_in(k: int) -> list[dict[str, Any]]:
+    """The queries with the relevant document moved from the first place to the second in k of them."""
+    found = rows(1.0)
+    return [{**row, "contexts": row["contexts"][::-1]} if n < k else row for n, row in enumerate(found)]
+
+
+def test_regressions_are_adjusted_over_the_measures() -> None:
+    """The smallest loss that fails by itself does not among many measures; what describes the lists is not counted."""
+    old = evaluate(rows(1.0), "RR")
+    losses = ((k, regressions(evaluate(worse_in(k), "RR"), old)[0]) for k in range(1, 40))
+    k, found = next((k, one) for k, one in losses if one.outcome == "failed")
+    assert "p (Holm) 0.0" in found.detail
+    several = " ".join(["RR num_ret Judged@2 num_rel_ret", *(f"P@{n}" for n in range(2, 100))])
+    results = regressions(evaluate(worse_in(k), several), evaluate(rows(1.0), several))
+    names = [one.gate.rpartition(" ")[2] for one in results]
+    assert names == ["RR", "num_rel_ret", *(f"P@{n}" for n in range(2, 100))]
+    assert {one.outcome for one in results} == {"passed"}
+    assert regressions(evaluate(worse_in(40), several), evaluate(rows(1.0), several))[0].outcome == "failed"
+
+
+@pytest.mark.parametrize("name", ["score", "name"])
+def test_a_document_with_two_scores_of_one_name_is_refused(tmp_path: Path, name: str) -> None:
+    """Whichever of them counted, the other would be lost in silence."""
+    document = evaluate(rows(0.5), "RR AP").to_json()
+    first, second = document["scores"][:2]
+    twice = {**first, "value": 1.0} if name == "score" else {**second, "measure": "RR", "type": "RR"}
+    (tmp_path / "d.json").write_text(json.dumps({**document, "scores": [*document["scores"], twice]}))
+    with pytest.raises(InputError, match="two scores of RR for 'q0'; keep one of them"):
+        find_report(tmp_path / "d.json")
+
+
+@pytest.mark.parametrize("margin", [{"RR": 5}, ["RR: 200%"]])
+def test_a_margin_beyond_the_range_is_refused(margin: Any) -> None:
+    """No loss could exceed it; so is a gate on such a change."""
+    old, new = evaluate(rows(0.5), "RR"), evaluate(rows(0.9), "RR")
+    with pytest.raises(InputError, match="beyond the range of the measure; RR is from 0 to 1"):
+        compare(old, new, margin=margin)
+    with pytest.raises(InputError, match="beyond the range of the measure"):
+        Gate.parse("change(RR)>-5").check_named(["RR"])
+
+
+def test_a_margin_is_undecided_where_too_few_queries_are_shared() -> None:
+    """The same rule as for gates; the note has the counts."""
+    old, new = evaluate(renamed(rows(0.5), 12), "RR"), evaluate(rows(0.9), "RR")
+    found = compare(old, new, margin={"RR": 0.9})
+    assert (found.exit_code, found["RR"].n) == (3, 12)
+    assert any("no decision: RR was measured in both for 12 of the 60" in note for note in found.notes)
+
+
+def test_a_stand_in_decides_no_change(tmp_path: Path) -> None:
+    """Neither a margin nor a gate, of reports or of documents, unless it may."""
+    old, new = (evaluate(rows(share), "context_precision@2", judge="lexical") for share in (0.5, 0.9))
+    for name, one in (("old", old), ("new", new)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one.to_json()))
+    margin = {"context_precision@2": 0.9}
+    for sides in ((old, new), (tmp_path / "old.json", tmp_path / "new.json")):
+        assert compare(*sides, margin=margin).exit_code == 3
+        assert compare(*sides, margin=margin, allow_stand_in=True).exit_code == 0
+    assert all(one.stand_in for one in regressions(new, old))
+
+
+def test_what_describes_the_labels_is_in_no_family_of_tests() -> None:
+    """Judged@k has no adjusted p-value, and those of others do not grow by it."""
+    old, new = (evaluate(rows(share, 2), "RR Judged@2 num_ret") for share in (0.5, 0.9))
+    found = compare(old, new)
+    assert found.primary == ("RR",)
+    assert found["RR"].p_holm == found["RR"].p
+    assert (found["Judged@2"].p_holm, found["num_ret"].p_holm) == (None, None)
+    assert compare(old, new, primary="Judged@2")["Judged@2"].p_holm is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from germane.errors import InputError, Place
+from germane.errors import InputError
 from germane.graders import (
     CaseGrader,
     CodeGrader,
@@ -140,10 +140,16 @@ def test_a_script_that_stands_above_is_a_warning(tmp_path: Path) -> None:
     assert one.fix == "write `cwd: ..`"
 
 
-def test_a_slip_in_a_script_s_key_is_a_warning() -> None:
-    """It goes to the config all the same."""
-    _, (one,) = read("script: cat\ntimout: 5")
-    assert (one.problem, one.fix) == ("'timout' goes to the script's config", "did you mean 'timeout'?")
+def test_a_misspelt_key_of_a_script() -> None:
+    """It is an error beside the script; under config any key stands, and beside it one that is close to none."""
+    with pytest.raises(
+        InputError, match=r"e\.yaml:2:1: code_judge has no key 'timout'; did you mean 'timeout'\?"
+    ):
+        read("script: cat\ntimout: 5")
+    grader, notices = read("script: cat\ncolour: red\nconfig: {timout: 5, requird: true}")
+    assert isinstance(grader, CodeGrader)
+    assert grader.config == {"timout": 5, "requird": True, "colour": "red"}
+    assert not notices
 
 
 @pytest.mark.parametrize(
@@ -290,9 +296,21 @@ def test_a_warning_names_the_grader_as_the_file_does(text: str, called: str) -> 
     assert one.problem == f"{called} has no key 'foo': it is ignored"
 
 
-def test_keys_inside_are_warned_of_too() -> None:
-    """With the name that is near."""
-    _, (one,) = read("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1")
-    assert one.problem == "a field has no key 'tolerence': it is ignored"
-    assert one.fix == "did you mean 'tolerance'?"
-    assert one.place == Place("e.yaml", 4, 3)
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1", "4:3", "a field has no key 'tolerence'"),
+        ("type: contains\nvalue: x\nrequird: true", "3:1", "contains has no key 'requird'"),
+        ("type: nDCG@5\ntreshold: 1", "2:1", "nDCG@5 has no key 'treshold'"),
+        ("name: mine\ntyp: contains\nvalue: x", "2:1", "this grader has no key 'typ'"),
+        (
+            "type: composite\ngraders: [{type: contains, value: x, wieght: 2}]",
+            "2:38",
+            "contains has no key 'wieght'",
+        ),
+    ],
+)
+def test_misspelt_keys(text: str, place: str, problem: str) -> None:
+    """They are errors on every level, with the key that is meant."""
+    with pytest.raises(InputError, match=rf"e\.yaml:{place}: {problem}; did you mean"):
+        read(text)

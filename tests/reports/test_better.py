@@ -6,6 +6,7 @@ import pytest
 
 from germane import evaluate
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.graders.measure_grader import MeasureGrader
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure
@@ -37,7 +38,8 @@ def test_how_good_a_value_is(measure, value, good):
 def test_cases_and_the_worst():
     """No leak is a pass and two are a fail; the worst is the highest."""
     report = evaluate(SAMPLES, "leaks")
-    assert [(case.sample, case.verdict) for case in report.cases()] == [
+    grader = MeasureGrader(measure=Measure.parse("leaks"), name="leaks")
+    assert [(case.sample, case.verdict) for case in evaluate(SAMPLES, grader).cases()] == [
         ("none", "pass"),
         ("two", "fail"),
         ("one", "fail"),

@@ -99,7 +99,10 @@ def test_a_gate_on_mixed_labels_is_refused_before_anything_is_asked() -> None:
         (["failed", "undecided"], [score("a", 1.0)], False, 3),
         ([], [score("a", 1.0), score("b", None)], False, 3),
         ([], [score("a", None, status="skipped")], False, 2),
-        (["failed"], [score("a", None, status="skipped")], True, 2),
+        (["failed"], [score("a", None, status="skipped")], False, 1),
+        (["failed", "undecided"], [score("a", None, status="skipped")], False, 3),
+        (["passed"], [score("a", None, status="skipped")], True, 2),
+        (["failed"], [score("a", None, status="skipped")], True, 130),
         (["undecided"], [score("a", 1.0)], True, 130),
     ],
 )

@@ -216,9 +216,14 @@ def test_only_the_kinds_that_a_measure_reads_are_its_basis() -> None:
 
 
 def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
-    """In the verdict and in the gate's line; a gate on gold does not rest on it."""
+    """It decides nothing, pass or fail, unless it may: then the verdict and the gate's line say so; gold decides."""
     part = part_of("context_precision@1", [relevance(1)], 1.0)
-    gated = Report.build(part, LEXICAL, gates=[Gate.parse("context_precision@1>=0.5")])
+    for gate in ("context_precision@1>=0.5", "context_precision@1<0.5"):
+        refused = Report.build(part, LEXICAL, gates=[Gate.parse(gate)])
+        assert refused.verdict.exit_code == 3
+        assert "a stand-in for a model judged, which decides nothing" in refused.verdict.lines()[1]
+    gates = [Gate.parse("context_precision@1>=0.5")]
+    gated = Report.build(part, LEXICAL, gates=gates, allow_stand_in=True)
     assert gated.verdict.exit_code == 0
     assert gated.verdict.lines() == [
         "verdict  passed (stand-in) (exit code 0)",

@@ -6,7 +6,8 @@ import pytest
 
 from germane.errors import InputError, Place
 from germane.samples import Notices
-from germane.samples.evalfile import EvalFile, read_eval_file
+from germane.samples.evalfile import CaseEntry, EvalFile, Execution, read_eval_file
+from germane.samples.yamltext import node_of, read_model
 from germane.types import Context, Message
 
 OLDER = """
@@ -55,11 +56,11 @@ evalcases:
 
 @pytest.fixture
 def read(tmp_path):
-    def reading(text: str, warn=None) -> EvalFile:
+    def reading(text: str, warn=None, faults=None) -> EvalFile:
         path = tmp_path / "evals" / "e.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        return read_eval_file(path, warn=warn)
+        return read_eval_file(path, warn=warn, faults=faults)
 
     (tmp_path / ".git").mkdir()
     (tmp_path / "prompts").mkdir()
@@ -245,15 +246,63 @@ def test_metrics_is_another_word_for_measures(read):
     assert "say the same thing" in str(error)
 
 
-def test_unknown_keys_are_said_with_their_line_and_the_nearest_known(read):
-    """A slip is found; what is merely unknown is ignored aloud."""
-    notices = Notices()
-    read("descripton: d\ncases:\n  - query: a\n    referense: r\n    note: n\n    x_y: 1\n", warn=notices)
+def test_unknown_keys(read):
+    """A key close to a known one is an error with its line and the known one; any other is a warning."""
+    text = "descripton: d\ncases:\n  - query: a\n    referense: r\n    note: n\n    x_y: 1\nthing: 1\n"
+    notices, faults = Notices(), list[InputError]()
+    read(text, warn=notices, faults=faults)
+    assert [(str(f.place).rpartition("e.yaml:")[2], f.fix) for f in faults] == [
+        ("1:1", "did you mean 'description'?"),
+        ("4:5", "did you mean 'reference'?"),
+    ]
     assert [(n.place.line, n.place.column, n.fix) for n in notices] == [  # type: ignore[union-attr]
-        (1, 1, "did you mean 'description'?"),
-        (4, 5, "did you mean 'reference'?"),
+        (7, 1, "remove it"),
         (6, 5, "put it under metadata:"),
     ]
+    with pytest.raises(InputError, match=r"1:1: an eval file has no key 'descripton'; did you mean 'descr"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "key"),
+    [
+        ("gate: ['mean(RR)>=2']", "1:1", "gates"),
+        ("measurs: [RR]", "1:1", "measures"),
+        ("evalCase: [{query: a}]", "1:1", "evalcases"),
+        ("execution: {treshold: 0.9}", "1:13", "threshold"),
+        ("trials: {cuont: 3}", "1:10", "count"),
+    ],
+)
+def test_misspelt_keys(read, text, place, key):
+    """On every level of the file."""
+    faults: list[InputError] = []
+    read(f"{text}\ncases: [{{query: a}}]\n", faults=faults)
+    (found,) = (fault for fault in faults if "no key" in fault.problem)
+    assert str(found.place).endswith(f"e.yaml:{place}")
+    assert found.fix == f"did you mean {key!r}?"
+
+
+AGENTV = {
+    "": """$schema assertions author category description eval_cases execution input input_files license name
+        preprocessors requires tags target tests version workspace""",
+    "tests": """aggregation assertions conversation_id criteria depends_on evaluators execution expected_output id input
+        input_files metadata mode on_dependency_failure on_turn_failure suite turns vars window_size workspace""",
+    "execution": """assertions budgetUsd budget_usd cache evaluators failOnError fail_on_error skip_defaults target
+        targets threshold trials workers""",
+}
+"""The keys of eval files in the schema of AgentV 4.42.4, by where they stand."""
+
+
+@pytest.mark.parametrize(("where", "model"), [("", EvalFile), ("tests", CaseEntry), ("execution", Execution)])
+def test_keys_of_agentv_are_no_misspellings(where, model):
+    """What AgentV's own schema has is never taken for a misspelling of ours."""
+    for key in AGENTV[where].split():
+        faults: list[InputError] = []
+        try:
+            read_model(model, node_of({key: "x"}, Place("e.yaml", 1, 1)), faults)
+        except InputError as fault:
+            faults.append(fault)
+        assert not [fault for fault in faults if "has no key" in fault.problem], key
 
 
 @pytest.mark.parametrize(

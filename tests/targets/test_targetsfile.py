@@ -105,12 +105,31 @@ def test_an_unknown_provider_is_told_the_known_ones(tmp_path):
         open_target("a", path)
 
 
-def test_unknown_keys_are_said_aloud(tmp_path):
-    """With their line and the nearest known one."""
-    path = write(tmp_path, "targets:\n  - name: a\n    provider: mock\n    respons: x\n    response: y\n")
+def test_unknown_keys(tmp_path):
+    """One that is close to a known key is an error, any other (also the `model` of AgentV's targets) a warning."""
+    entry = "targets:\n  - name: a\n    provider: mock\n    response: y\n"
+    with pytest.raises(InputError, match=r":5:5: a target has no key 'respons'; did you mean 'response'\?"):
+        open_target("a", write(tmp_path, f"{entry}    respons: x\n"))
     notices = Notices()
-    open_target("a", path, warn=notices)
-    assert [(str(n.place), n.fix) for n in notices] == [(f"{path}:4:5", "did you mean 'response'?")]
+    open_target("a", write(tmp_path, f"{entry}    colour: red\n    model: m\n"), warn=notices)
+    assert [str(n.place) for n in notices] == [f"{tmp_path}/targets.yaml:{at}" for at in ("5:5", "6:5")]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "targets: [{name: a, provder: mock}]",
+            r":1:21: the target a has no key 'provder'; did you mean 'provider'",
+        ),
+        ("targets: [{nam: a, provider: mock}]", r":1:12: this target has no key 'nam'; did you mean 'name'"),
+        ("targts: []", r":1:1: the file has no key 'targts'; did you mean 'targets'"),
+    ],
+)
+def test_misspelt_keys_that_are_needed(tmp_path, text, problem):
+    """The misspelt key is named instead of the one that is missing."""
+    with pytest.raises(InputError, match=problem):
+        open_target("a", write(tmp_path, text))
 
 
 def test_the_models_inside_a_system_are_kept(tmp_path):

@@ -18,6 +18,7 @@ def compare(
     primary: Sequence[str],
     margin: Sequence[str],
     across_judges: bool,
+    allow_stand_in: bool,
     cluster: str | None,
     by: str | None,
     test: Literal["interval", "sign-flip"],
@@ -27,8 +28,8 @@ def compare(
 ) -> int:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
-    Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided, with the number of queries that would
-    decide it.
+    Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided: with the number of queries that would
+    decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
     """
     from germane.cli.printing import print_console
     from germane.comparison.compare import compare as compare_reports
@@ -44,6 +45,7 @@ def compare(
         by=by,
         across_judges=across_judges,
         test=test,
+        allow_stand_in=allow_stand_in,
         seed=seed,
     )
     for path in output:

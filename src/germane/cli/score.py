@@ -16,6 +16,7 @@ def score(
     gates: Sequence[str],
     baseline: Path | None,
     fail_on_regression: bool,
+    allow_stand_in: bool,
     by: str | None,
     json: bool,
 ) -> int:
@@ -31,7 +32,14 @@ def score(
     files = [path for path in output if path.suffix]
     folders = [path for path in output if not path.suffix]
     first = folders[0] if folders else None
-    report = rescore(folder, parse_measures(measures), gates=gates, by=by, folder=first)
+    report = rescore(
+        folder,
+        parse_measures(measures),
+        gates=gates,
+        allow_stand_in=allow_stand_in,
+        by=by,
+        folder=first,
+    )
     settle_changes(report, before, every=fail_on_regression)
     if first is not None:
         report.finish()  # with what was decided on the change

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def validate(paths: Sequence[Path], *, schema: bool) -> int:
     """Say everything that is wrong in eval files, each with its line and column. Nothing in them is imported or run.
 
-    Exit code 0 where nothing is wrong, 2 where something is; what looks like a mistake is a warning and changes nothing.
+    Exit code 0 where nothing is wrong, 2 where something is; an unknown key that is close to none is a warning. A file is
+    valid where all of it was checked; what would have to be imported, and variables that are not set, are named.
     """
     from germane.evaluation.plan import load_suite
     from germane.samples.files import Notices
@@ -32,9 +34,13 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
         raise InputError("nothing to look at", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     found: dict[str, None] = {}
+    unchecked: dict[str, None] = {}
     files, _ = load_suite(paths, warnings, read=False)
     for path in files:
-        faults = sorted(faults_of(path, warnings), key=_place)
+        faults = sorted(faults_of(path, warnings, unchecked), key=_place)
+        if not (faults or unchecked) and path.stem != "targets":
+            with _noting(faults):
+                _check_plan(path)
         found.update(dict.fromkeys(map(str, faults)))
     for fault in found:
         print(clean(fault))
@@ -42,7 +48,7 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
     if found:
         say(f"{len(found)} {'fault' if len(found) == 1 else 'faults'} in {some}")
         return 2
-    say(f"{some}: valid")
+    say(f"{some}: no fault found; not checked: {', '.join(unchecked)}" if unchecked else f"{some}: valid")
     return 0
 
 
@@ -60,33 +66,43 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
         faults.append(fault)
 
 
-def faults_of(path: Path, warn: Warn) -> list[InputError]:
-    """Every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples."""
+def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
+    """Every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples.
+
+    `unchecked` gets what cannot be told without importing it, or a variable that is not set.
+    """
     from germane.samples.evalfile import read_eval_file
     from germane.samples.reading import faults_in
 
     if path.suffix not in {".yaml", ".yml"}:
         return faults_in(path)
     faults: list[InputError] = []
+    left = {} if unchecked is None else unchecked
     with _noting(faults):
         if path.stem == "targets":
-            _check_targets_file(path, warn, faults)
+            _check_targets_file(path, warn, faults, left)
         else:
-            _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults)
+            _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults, left)
     return faults
 
 
-def _check_eval_file(file: EvalFile, warn: Warn, faults: list[InputError]) -> None:
+def _check_eval_file(
+    file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
+) -> None:
     from germane.graders.specs import code_in, graders_of_specs
     from germane.measures.labels import Settings
     from germane.reports.gates import Gate
+    from germane.samples.files import read_text
     from germane.samples.reading import faults_in
+    from germane.samples.yamltext import not_set, parse_yaml, unset_variables
     from germane.targets.targetsfile import check_target
+    from germane.targets.targetsfile import unchecked as unchecked_in
 
     names: set[str] = set()
     specs = (*file.measures, *(one for case in file.cases for one in case.graders))
     for spec in {id(spec): spec for spec in specs}.values():
-        if ".py:" in code_in(spec.spec):  # it would have to be imported
+        if ".py:" in (code := code_in(spec.spec)):
+            unchecked[f"{code} (it would be imported)"] = None
             names.add(spec.name)
             continue
         made = graders_of_specs([spec], file, Settings(), warn, faults)
@@ -100,12 +116,28 @@ def _check_eval_file(file: EvalFile, warn: Warn, faults: list[InputError]) -> No
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:
             check_target(name, where, warn=warn, faults=faults)
+            unchecked.update(dict.fromkeys(unchecked_in(name, where)))
         except InputError as fault:
             inside = fault.place is not None and fault.place.line
             at = fault.place if inside else _asked_at(file, name)
             faults.append(InputError(fault.problem, fix=fault.fix, place=at))
     for data in file.data:
         faults += faults_in(data, dict(file.columns))
+    unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)), os.environ)
+    unchecked.update(dict.fromkeys(map(not_set, unset)))
+
+
+def _check_plan(path: Path) -> None:
+    """InputError for what `run` refuses of an eval file before anything is asked, whoever judges."""
+    from germane.evaluation.options import Options
+    from germane.evaluation.plan import Plan
+    from germane.samples.evalfile import read_eval_file
+
+    if path.suffix not in {".yaml", ".yml"}:
+        return
+    judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
+    plan = Plan(Options(paths=(str(path),), judge=judge), lambda _: None, dry=True)
+    plan.check(() if plan.suite.asks_targets else None)
 
 
 def _asked_at(file: EvalFile, name: str) -> Place:
@@ -125,11 +157,12 @@ def _asked_at(file: EvalFile, name: str) -> Place:
     return Place(str(file.path))
 
 
-def _check_targets_file(path: Path, warn: Warn, faults: list[InputError]) -> None:
+def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
     """One entry after the other."""
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
     from germane.targets.targetsfile import check_target
+    from germane.targets.targetsfile import unchecked as unchecked_in
 
     listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []
@@ -137,3 +170,4 @@ def _check_targets_file(path: Path, warn: Warn, faults: list[InputError]) -> Non
     for name in names or [""]:
         with _noting(faults):
             check_target(name or "", path, warn=warn, faults=faults)
+            unchecked.update(dict.fromkeys(unchecked_in(name or "", path)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.comparison.formats import Comparison
-from germane.comparison.parts import how_judged, mixed_scores, moved_queries, verdicts_of
+from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
 from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -24,8 +24,8 @@ from germane.reports.pairing import (
     pairs_of,
 )
 from germane.reports.report import find_report
-from germane.reports.summary import canonical_name, slices_of
-from germane.statistics.comparison import TestName
+from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
+from germane.statistics.comparison import Decision, TestName
 
 
 def compare(
@@ -38,6 +38,7 @@ def compare(
     cluster: str | Mapping[str, str] | None = None,
     by: str | None = None,
     across_judges: bool = False,
+    allow_stand_in: bool = False,
     test: TestName = "interval",
     seed: int = 0,
 ) -> Comparison:
@@ -45,7 +46,7 @@ def compare(
 
     Per measure: the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
     wins, ties and losses, the smallest difference that so many cases could have shown, what the difference is made of,
-    and the decision against a margin. Of two reports that hold the same several systems each system is compared with
+    and the decision against a margin, which is undecided where fewer than half of either side's queries are in both. Of two reports that hold the same several systems each system is compared with
     itself, and `orders` says how alike the two order them.
 
     Args:
@@ -54,17 +55,20 @@ def compare(
         more: The others.
         systems: Of one report: the systems to compare. Of several: the system of each, or one name for all.
         measures: The measures to compare; None = all that every system has.
-        primary: The measures that the finding rests on, over which p-values are adjusted; None = all compared.
+        primary: The measures that the finding rests on, over which p-values are adjusted; None = all compared that say
+            how good a system is (Judged@10 does not).
         margin: The loss that is acceptable by measure, 0 or more: {"nDCG@10": 0.02}.
         cluster: The field of the samples' metadata that names their cluster, or the cluster by the case's id; None =
             `Sample.cluster`.
         by: A tag, or a field of metadata: each of its slices is compared too.
         across_judges: Compare what different judges judged; the difference is then split into retrieval and judge.
+        allow_stand_in: Decide on what a stand-in for a model judged (the lexical judge), which else is undecided.
         test: "interval" = the p-value that belongs to the interval; "sign-flip" = a permutation test.
         seed: Seed of the random flips of the latter.
 
     Raises:
-        InputError: A report, system or measure is not there, no case is in both, or different judges judged them.
+        InputError: A report, system or measure is not there, no case is in both, different judges judged them, or a margin
+            is beyond its measure's range.
     """
     reports = list(map(_found, (a, *more)))
     against = pairs_of(reports, systems)
@@ -75,11 +79,9 @@ def compare(
         have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
         fix = f"score them alike (germane score REPORT -m ...): {have}"
         raise InputError("no measure is in all of them", fix=fix)
-    first = names if primary is None else _named(sides, primary, names, "primary")
-    margins = {
-        _named(sides, canonical_name(text), names, "margin's measure")[0]: value
-        for text, value in (margin if isinstance(margin, Mapping) else parse_margins(margin or ())).items()
-    }
+    tested = [name for name in names if not is_diagnostic(sides[0].types[name])]
+    first = tested or names if primary is None else _named(sides, primary, names, "primary")
+    margins = _margins(margin or (), sides, names)
     differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair))))
     judged = [name for name in names if verdicts_of(sides, name) != "labels"]
     if differ and judged and not across_judges:
@@ -95,13 +97,15 @@ def compare(
         if not any(one.due for one in mine):
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
-        rows += _split(pair, mine)
+        why_not = {
+            one.measure: undecidable(pair, one, allow_stand_in=allow_stand_in)
+            for one in mine
+            if one.measure in margins
+        }
+        rows += [_decided(one, margins, why_not) for one in _split(pair, mine)]
+        notes += [f"no decision: {why}" for why in why_not.values() if why]
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
-    rows = [
-        replace(one, decision=one.decide(margins[one.measure])) if one.measure in margins else one
-        for one in rows
-    ]
     rows = adjusted(rows, first)
     for pair in pairs if by is not None else ():
         rows += _slices(pair, names, by or "")
@@ -169,6 +173,30 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
         found[name] = margin
     return found
+
+
+def _margins(
+    margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
+) -> dict[str, float]:
+    """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
+    given = margin if isinstance(margin, Mapping) else parse_margins(margin)
+    found = {
+        _named(sides, canonical_name(text), names, "margin's measure")[0]: value
+        for text, value in given.items()
+    }
+    for name, value in found.items():
+        check_change(sides[0].types[name], value, f"a margin of {value:g} for {name}")
+    return found
+
+
+def _decided(
+    one: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
+) -> MeasureComparison:
+    """The row with its decision; undecided where there is a reason why not."""
+    if one.measure not in margins:
+        return one
+    value = margins[one.measure]
+    return replace(one, decision=Decision("undecided", value) if why_not[one.measure] else one.decide(value))
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:

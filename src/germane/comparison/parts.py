@@ -19,7 +19,8 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
-from germane.reports.pairing import Floats, Pair, Side
+from germane.reports.gates import NO_DECISION
+from germane.reports.pairing import Floats, MeasureComparison, Pair, Side
 from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import ListChanges, list_changes
 from germane.types import Context, Judgement, Sample
@@ -32,6 +33,14 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
     """Whose verdicts a measure reads in any of these: a judge's, labels alone (gold, people's), or both in one score."""
     sources = {side.report[measure, side.system].basis.source for side in sides}
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
+
+
+def undecidable(pair: Pair, one: MeasureComparison, *, allow_stand_in: bool = False) -> str:
+    """Why a comparison of all cases decides nothing, in words; "" where it may."""
+    stand_in = any(side.report[one.measure, side.system].basis.stand_in for side in (pair.a, pair.b))
+    if stand_in and not allow_stand_in:
+        return f"{one.measure}: {NO_DECISION}"
+    return pair.too_few(one)
 
 
 def how_judged(a: Side, b: Side) -> str:

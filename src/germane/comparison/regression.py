@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
-from germane.reports.pairing import Pair, measures_in_common, sides_of
+from germane.reports.pairing import MeasureComparison, Pair, Side, measures_in_common
 from germane.reports.report import Report, find_report
-from germane.reports.summary import higher_is_better, in_digits, interval_in_words
-from germane.statistics.comparison import decide_change
+from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
+from germane.statistics.comparison import decide_change, holm
 
+ALPHA = 0.05
+"""The chance that any measure is called worse although none is."""
 _OUTCOME: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 
@@ -31,7 +34,7 @@ def find_baseline(path: str | Path | None, *, every: bool = False) -> ReportData
     if path is not None:
         return find_report(path)
     if every:
-        raise InputError("--fail-on-regression needs what it is held against", fix="give --baseline REPORT")
+        raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return None
 
 
@@ -53,43 +56,85 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
                 why = f"the baseline does not hold {gate.measure}"
                 results.append(GateResult(gate.name(pair.b.system), "undecided", why))
             else:
-                results.append(_change(gate.name(pair.b.system), pair, measure, gate))
+                results.append(_change(gate, _compared(gate.name(pair.b.system), pair, measure)))
     return results
 
 
 def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """One gate per measure and system that fails where the whole interval of the change is for the worse."""
-    results = []
+    """One gate per measure and system that fails where the change is significantly for the worse.
+
+    That is: its whole interval is, and its p-value, adjusted by Holm over all measures and systems, is at most 0.05. What
+    passes is not shown to be worse; how much worse it may be stands beside it. Measures that describe the labels or the
+    lists are left out.
+    """
+    results: list[GateResult] = []
+    compared: list[_Compared] = []
     for pair in _pairs(report, baseline):
         if isinstance(pair, str):
-            results.append(GateResult("no regression", "undecided", pair))
+            results.append(GateResult(_WORSE, "undecided", pair))
             continue
         of = f" [{pair.b.system}]" if pair.b.system else ""
-        common = measures_in_common([pair.a, pair.b])
-        results += [_change(f"no regression in {name}{of}", pair, name) for name in common]
-    return results
+        both = measures_in_common([pair.a, pair.b])
+        common = [name for name in both if not is_diagnostic(pair.b.types[name])]
+        compared += [_compared(f"{_WORSE} in {name}{of}", pair, name) for name in common]
+        if not common:
+            have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
+            results.append(GateResult(f"{_WORSE}{of}", "undecided", f"no measure in common ({have})"))
+    adjusted = iter(holm([_p(one.found) for one in compared if not one.why]))
+    return results + [_regression(one, 1.0 if one.why else next(adjusted)) for one in compared]
 
 
-def _change(name: str, pair: Pair, measure: str, gate: Gate | None = None) -> GateResult:
-    """A gate on the change of a measure; without one, that it is not for the worse."""
-    stand_in = pair.b.report[measure, pair.b.system].basis.stand_in
-    differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
-    if differ:
-        return GateResult(name, "undecided", f"{differ}: see germane compare --across-judges", stand_in)
+_WORSE = "not significantly worse"
+
+
+class _Compared(NamedTuple):
+    """One measure of the report against the baseline, for a gate of this name; `why` it decides nothing, "" where it may."""
+
+    name: str
+    found: MeasureComparison
+    why: str
+    stand_in: bool
+
+    def result(self, outcome: Outcome, more: str = "") -> GateResult:
+        """What became of the gate; undecided where nothing may be decided."""
+        change, ends = self.found.difference, self.found.interval.ends
+        shown = f"change {in_digits(change, '+')} ({interval_in_words(ends, sign='+')})"
+        if self.why:
+            why = self.why if change is None else f"{shown}; {self.why}"
+            return GateResult(self.name, "undecided", why, self.stand_in)
+        return GateResult(self.name, outcome, f"{shown} over {self.found.n} queries{more}", self.stand_in)
+
+
+def _compared(name: str, pair: Pair, measure: str) -> _Compared:
     found = pair.compare(measure)
-    ends = found.interval.ends
-    shown = interval_in_words(ends, sign="+")
-    detail = f"change {in_digits(found.difference, '+')} ({shown}) over {found.n} queries"
-    if gate is None:
-        worse = ends is not None and (ends[1] < 0 if higher_is_better(found.type) else ends[0] > 0)
-        return GateResult(name, "failed" if worse else "passed", detail, stand_in)
-    below = gate.op in {"<", "<="}
-    decision = decide_change(
-        found.interval.turned() if below else found.interval, gate.limit if below else -gate.limit
-    )
-    if decision.needed:
-        detail += f"; {decision.needed:,} would decide it where nothing changed"
-    return GateResult(name, _OUTCOME[decision.verdict], detail, stand_in)
+    differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
+    why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(found)
+    same = found.n == found.due and not (found.wins or found.losses)
+    if not (why or same) and found.interval.ends is None:
+        why = f"no interval: {found.interval.why}"
+    return _Compared(name, found, why, pair.b.report[measure, pair.b.system].basis.stand_in)
+
+
+def _p(found: MeasureComparison) -> float:
+    """The p-value; where scores are missing there is none, and the interval bounds it."""
+    if found.p is not None:
+        return found.p
+    return ALPHA if found.interval.ends and not found.interval.ends[0] <= 0 <= found.interval.ends[1] else 1.0
+
+
+def _regression(one: _Compared, p: float) -> GateResult:
+    if (ends := one.found.interval.ends) is None:  # of scores that are all the same
+        return one.result("passed")
+    low, high = ends if higher_is_better(one.found.type) else (-ends[1], -ends[0])
+    loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
+    return one.result("failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}")
+
+
+def _change(gate: Gate, one: _Compared) -> GateResult:
+    below, interval = gate.op in {"<", "<="}, one.found.interval
+    decision = decide_change(interval.turned() if below else interval, gate.limit if below else -gate.limit)
+    needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
+    return one.result(_OUTCOME[decision.verdict], needed)
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
@@ -99,7 +144,6 @@ def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:
             (match,) = baseline.systems
         if match in baseline.systems:
-            a, b = sides_of([baseline, report], [match, system])
-            yield Pair(a, b)
+            yield Pair(Side("the baseline", baseline, match), Side("this report", report, system))
         else:
             yield f"the baseline does not hold {system or 'this system'}"

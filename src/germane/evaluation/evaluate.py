@@ -69,6 +69,7 @@ async def aevaluate(
     replay: Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
+    allow_stand_in: bool = False,
     max_cost: float | None = None,
     max_calls: int | None = None,
     folder: Path | str | None = None,
@@ -91,6 +92,7 @@ async def aevaluate(
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
         gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
         max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
+        allow_stand_in: Whether gates decide on what a stand-in for a model judged (`"lexical"`); else they are undecided.
         max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is
             in the ledger by then is not asked again.
         max_calls: Questions put to the judge at most, likewise.
@@ -144,6 +146,7 @@ async def aevaluate(
             gates=parsed,
             max_unmeasured=max_unmeasured,
             folder=folder,
+            allow_stand_in=allow_stand_in,
         )
     finally:
         if opened is not None:
@@ -161,10 +164,12 @@ async def report_on(
     gates: Sequence[Gate] = (),
     max_unmeasured: float = 0.05,
     folder: Path | str | None = None,
+    allow_stand_in: bool = False,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
+    declared = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     if folder is None:
-        return await _report_in(Part(), jobs, settings, judge, ledger, replay, budget, gates, max_unmeasured)
+        return await _report_in(Part(), jobs, settings, judge, ledger, replay, budget, gates, declared)
     target = ReportFolder(folder).lock()
     try:
         if not target.unfinished_here():
@@ -172,9 +177,7 @@ async def report_on(
         target.start().write_manifest({}, "running")
         own = target.path / "ledger.sqlite"
         with nullcontext(ledger) if ledger is not None else closing(SQLiteLedger(own)) as kept:
-            report = await _report_in(
-                target, jobs, settings, judge, kept, replay, budget, gates, max_unmeasured
-            )
+            report = await _report_in(target, jobs, settings, judge, kept, replay, budget, gates, declared)
             report.finish()
         remove_ledger(own)
         return report
@@ -191,9 +194,9 @@ async def _report_in(
     replay: str,
     budget: Budget | None,
     gates: Sequence[Gate],
-    max_unmeasured: float,
+    declared: Mapping[str, Json],
 ) -> Report:
-    """The report whose rows go into the store."""
+    """The report whose rows go into the store; what is `declared` is kept with it."""
     router, budget = Router(judge), budget or Budget()
     async with Pool(router, ledger, budget=budget, replay=replay) as pool:
         router.lend(pool)
@@ -202,7 +205,13 @@ async def _report_in(
     if pool.missing and ledger is not None and not over:
         over = missing_in_words(ledger, replay, pool.missing, tables.items)
     manifest = manifest_of(settings, judge, pool.spent)
-    return Report.build(tables, manifest, gates=gates, max_unmeasured=max_unmeasured, over=over)
+    return Report.build(
+        tables,
+        manifest,
+        gates=gates,
+        over=over,
+        **declared,
+    )
 
 
 def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
@@ -223,6 +232,7 @@ def rescore(
     measures: Sequence[Measure],
     *,
     gates: Iterable[str] = (),
+    allow_stand_in: bool = False,
     by: str | None = None,
     folder: Path | str | None = None,
 ) -> Report:
@@ -230,12 +240,14 @@ def rescore(
 
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
     report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
-    anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
+    anew: these, or where there are none the report's own; `allow_stand_in` lets them decide on what a stand-in judged, as
+    the report itself may. `by` is what the report is shown in slices by. InputError where a
     measure needs verdicts of which the report holds none at all: they must be asked first.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
-        again = _decided_again(report if isinstance(report, Report) else Report.open(report), parsed, by)
+        stored = report if isinstance(report, Report) else Report.open(report)
+        again = _decided_again(stored, parsed, by, allow_stand_in=allow_stand_in)
         return again if folder is None else again.save(folder)
     opened = report if isinstance(report, Report) else ReportFolder.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
@@ -249,6 +261,7 @@ def rescore(
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
+        made |= {"allow_stand_in": True} if allow_stand_in else {}
         scored = Report.build(target, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
@@ -307,11 +320,12 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
             )
 
 
-def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Report:
+def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
     """The same scores with these gates; without any, with the report's own."""
     if by is not None:
         report.slices(by)  # an unknown name is an error here
     stored = {**report.manifest, **({} if by is None else {"by": by})}
+    stored |= {"allow_stand_in": True} if allow_stand_in else {}
     if gates:
         stored.pop("changes", None)
     return Report.build(report.tables, stored, gates=gates or None)

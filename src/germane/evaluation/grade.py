@@ -30,7 +30,15 @@ from germane.samples.evalfile import Case
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import Warn, fold, whole
 from germane.samples.rows import RowReader
-from germane.samples.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model
+from germane.samples.yamltext import (
+    Flag,
+    Share,
+    WholeNumber,
+    YamlModel,
+    node_of,
+    plain_value,
+    read_model,
+)
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ class GradeOptions(YamlModel):
     """What the `config` of a document may say of a measure, in any spelling."""
 
     what = "config"
+    any_key = True  # the options are a script's config, in which anything may stand
     aliases: ClassVar = {
         "strict": ("strict_mode",),
         "threshold": ("min_score",),

@@ -144,6 +144,7 @@ class Options(JudgeOptions):
     seed: int = 0
     gates: tuple[str, ...] = ()
     max_unmeasured: float = 0.05
+    allow_stand_in: bool = False
     ledger: str | None = None
     replay: str | None = None
     no_cache: bool = False

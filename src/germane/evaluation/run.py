@@ -282,6 +282,7 @@ class _Run:
             },
             gates=plan.gates,
             max_unmeasured=self.options.max_unmeasured,
+            allow_stand_in=self.options.allow_stand_in,
             over=self.budget.exceeded or missing,
         )
         settle_changes(report, self.baseline, every=self.options.fail_on_regression)

@@ -12,7 +12,7 @@ from germane.processes import misplaced
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
-from germane.samples.files import fold, nearest
+from germane.samples.files import fold
 from germane.samples.yamltext import (
     JsonMapping,
     Keys,
@@ -58,7 +58,10 @@ class CodeGrader(CaseGrader):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it."""
+        """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it.
+
+        A key that is close to one with a meaning is a fault, except under `config` itself.
+        """
         values, passed = keys.values, keys.others
         values["cwd"] = str((keys.folder / values.get("cwd", "")).resolve())
         if "target" in passed and (calls := _lent(passed["target"])) is not None:
@@ -67,9 +70,7 @@ class CodeGrader(CaseGrader):
         keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
         super().complete(keys)
         for key in passed:
-            if near := nearest(key, cls.spellings()):
-                problem = f"{key!r} goes to the script's config"
-                keys.warn(problem, f"did you mean {near!r}?", keys.node.keys[key])
+            keys.refuse(key, cls.spellings(), " A setting of the script's own stands under config:")
         given = plain_value(values.get("config", {}))
         if isinstance(given, dict):
             values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **given}

@@ -13,7 +13,7 @@ from germane.measures.explaining import CANNOT, Explanation, explain_judged, exp
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Block, Grader, Job
+from germane.measures.scoring import DECLARED, Block, Grader, Job
 from germane.questions.asking import Program
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say
@@ -74,6 +74,7 @@ class MeasureGrader(CaseGrader):
             required=self.gate,
             strict=self.strict,
             expected_relevant_count=self.expected_relevant_count,
+            options=DECLARED,
         )
 
     def compute(self, case: Case) -> Program[GraderResult]:

@@ -22,12 +22,12 @@ from germane.graders.tool_trajectory import SkillTrigger, ToolTrajectory
 from germane.measures.declaration import named
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, definitions
-from germane.measures.scoring import Grader
+from germane.measures.scoring import DECLARED, Grader
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, fold, nearest
 from germane.samples.validation import report
-from germane.samples.yamltext import Node, node_of, read_model
-from germane.types import Json
+from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
+from germane.types import FrozenDict, Json
 
 TYPES: dict[str, type[CaseGrader]] = {
     kind.type: kind
@@ -146,6 +146,8 @@ def _type(node: Node) -> tuple[str, Node]:
     if kind is None and _keys(node) & {"rubrics", "rubric"}:
         return "llm_judge", node
     if kind is None:
+        if slip := misspelling_of("type", "this grader", node):
+            raise slip
         kind, node = _taken(node, "name")
     if kind is None or not kind.text:
         problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
@@ -227,7 +229,10 @@ def graders_of_specs(
         while name in found:
             number += 1
             name = f"{first}-{number}"
-        found[name] = scored(made.model_copy(update={"name": name}))
+        grader = scored(made.model_copy(update={"name": name}))
+        if isinstance(spec.spec, str):  # no more than the name of a measure
+            grader = replace(grader, options=FrozenDict())
+        found[name] = grader
     return tuple(found.values())
 
 
@@ -297,5 +302,11 @@ def by_case(grader: CaseGrader) -> Grader:
     else:
         measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
     return Grader(
-        measure=measure, name=grader.label, weight=grader.weight, required=grader.gate, strict=True, by=grader
+        measure=measure,
+        name=grader.label,
+        weight=grader.weight,
+        required=grader.gate,
+        strict=True,
+        by=grader,
+        options=DECLARED,
     )

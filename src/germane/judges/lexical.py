@@ -52,7 +52,8 @@ class LexicalJudge(LocalJudge):
     stored = True
     stand_in = (
         "lexical is a word-overlap rule that stands in for a model; on held-out queries of TREC DL 2023 its "
-        "two-grade kappa with people is .16 (95% interval .04 to .25)"
+        "two-grade kappa with people is .16 (95% interval .04 to .25), and its order of systems is not people's: tau "
+        "-.61 over the 36 runs of TREC DL 2019"
     )
 
     def reply(self, question: AnyQuestion) -> Reply:

@@ -69,6 +69,7 @@ class Definition:
     sample with nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall,
     must be.
 
+    `diagnostic`: it describes the labels or the lists and says nothing of their quality, so it is in no family of tests.
     `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
     skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.
     """
@@ -92,6 +93,7 @@ class Definition:
     presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     when: Mapping[str, Value] = field(default_factory=dict)
     better: Literal["higher", "lower"] = "higher"
+    diagnostic: bool = False
     answerable: bool = False
     settings: bool = False
 

@@ -321,6 +321,7 @@ Judged = _ranked(
     params=_OVER_GOLD,
     sources=("gold", "human"),
     refusal="a judge labels whatever it is shown; Judged asks how far gold or people's labels reach",
+    diagnostic=True,
     nothing="0 where nothing came back",
 )  # fmt: skip
 RBP = _ranked(
@@ -362,6 +363,7 @@ num_ret = _ranked(
     formula="number of places",
     doc="How many documents came back. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_ret",
+    diagnostic=True,
     params=_OVER_GOLD,
     range=(0.0, inf),
 )  # fmt: skip
@@ -370,6 +372,7 @@ num_rel = _ranked(
     formula="number of all relevant known",
     doc="How many relevant documents are known. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_rel",
+    diagnostic=True,
     params={"rel": REL, **_OVER_GOLD},
     range=(0.0, inf),
     **_OF_RECALL,

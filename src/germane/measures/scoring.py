@@ -58,7 +58,8 @@ class Grader:
     `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
     the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant context and leaves the score;
     `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case where that is no
-    plain measure's business; `measure` is then the type that its scores are stored under.
+    plain measure's business; `measure` is then the type that its scores are stored under. `options` holds
+    `declared` where an eval file describes a grader and does not only name a measure.
     """
 
     measure: Measure
@@ -73,6 +74,17 @@ class Grader:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or str(self.measure))
+
+    @property
+    def declares(self) -> bool:
+        """Whether its cases pass or fail: it is described as a grader, is required, or the whole case has a threshold."""
+        limits = (self.required, self.threshold)
+        return (
+            self.measure.definition.family == "graded"
+            or self.strict
+            or bool(self.options)
+            or limits != (None, None)
+        )
 
 
 def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
@@ -101,6 +113,8 @@ _GRADERS = {
         "1 where the answer passes the test, else 0",
     ),
 }  # fmt: skip
+DECLARED = FrozenDict(declared=True)
+"""The options of a grader that an eval file describes."""
 _defined: set[str] = set()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from germane.clean import clean, clean_lines, shorten
-from germane.reports.data import CaseResult, ReportData
+from germane.reports.data import CaseResult, CaseVerdict, ReportData
+from germane.reports.gates import REQUIRED
 from germane.reports.schema import ResultRow
 from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
@@ -24,9 +25,8 @@ def junit(
 ) -> Iterator[str]:
     """Reports as JUnit XML: of each a suite with a test per gate, and one with a test per case, under its name.
 
-    A gate that fails is a failure, one that is undecided an error. So is a case whose required graders fail, or are not
-    measured; without `required` a case's verdict is information and stands in its output. With each report goes what each
-    grader found in each case.
+    A gate that fails is a failure, one that is undecided an error; so are cases by their verdict, and one without a verdict
+    is skipped. With each report goes what each grader found in each case.
     """
     root = Element("testsuites", name="germane")
     for name, report, words in reports:
@@ -58,7 +58,7 @@ def _gates(report: ReportData) -> Iterator[Element]:
 
 def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> Element:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
-    lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
+    lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         remarks = report[
@@ -68,14 +68,21 @@ def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> E
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
-    kind, why = None, ""
-    if case.failed_required:
-        kind, why = "failure", f"required: {', '.join(case.failed_required)}"
+    kind, why = _ENDED.get(case.verdict, (None, ""))
+    if case.failed and case.failed_required:
+        why = f"required: {', '.join(case.failed_required)}"
     elif case.undecided_required:
-        kind, why = "error", f"not measured: {', '.join(case.undecided_required)}"
-    elif case.verdict == "skipped":
-        kind, why = "skipped", "nothing could be measured"
+        why = f"not measured: {', '.join(case.undecided_required)}"
     return _test("cases", name, kind, why, "\n".join(lines), _place(report, case))
+
+
+_ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
+    "fail": ("failure", "the verdict is fail"),
+    "undecided": ("error", "the verdict is undecided"),
+    "skipped": ("skipped", "nothing could be measured"),
+    None: ("skipped", "no verdict: the case has measures, and no grader, required or threshold"),
+}
+"""The element of a case that did not pass, and why, by its verdict."""
 
 
 def _test(
@@ -109,12 +116,12 @@ def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Commands of GitHub's workflows: an error at the line of each case whose required graders failed, and per gate.
+    """Commands of GitHub's workflows at the line of each failed case (an error where a required grader failed), and per gate.
 
     Retrieved text, ids and file names are escaped: none of them can end a command or begin another one. GitHub wants
     files as they stand in its `workspace`.
     """
-    failed = [case for case in report.cases() if case.failed_required]
+    failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:
         place = _place(report, case)
         at = (
@@ -122,10 +129,11 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
             if place
             else " title=germane"
         )
-        text = f"{case.sample}: {', '.join(case.failed_required)} below the threshold, score {in_digits(case.score)}"
-        yield f"::error{at}::{_data(text)}"
+        below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
+        text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
+        yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"
     for gate in report.verdict.gates:
-        if gate.outcome != "passed" and not gate.gate.startswith("required "):
+        if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
             level = "error" if gate.outcome == "failed" else "warning"
             yield f"::{level} title=germane::{_data(f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
 

@@ -202,8 +202,14 @@ class ReportData:
 
     def cases(self) -> Iterator[CaseResult]:
         """One result per sample: weighted score, verdict, failed requirements; none where no graders are declared."""
+        open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
-            yield _case(key, list(scores), self.graders_of(key))
+            yield _case(key, list(scores), self.graders_of(key), open_to)
+
+    @cached_property
+    def stand_ins(self) -> frozenset[str]:
+        """The reported names of the measures that a stand-in for a model judged."""
+        return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
         """The graders of a sample by their reported name."""
@@ -241,6 +247,7 @@ class ReportData:
 CASE_SCORE = "score of each case"
 """What the gate of `execution: {threshold: 0.8}` is called."""
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+"""How a case ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,13 +258,17 @@ class CaseResult:
     lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
     `failed_required` names required graders below their threshold, `undecided_required` those whose score is
     missing.
+
+    `verdict` is None where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
+    things have no common limit. It is "undecided" where a required score or any other is missing, or a stand-in for a
+    model judged.
     """
 
     sample: str
     system: str = ""
     trial: int = 0
     score: float | None
-    verdict: CaseVerdict
+    verdict: CaseVerdict | None
     failed_required: tuple[str, ...] = ()
     undecided_required: tuple[str, ...] = ()
 
@@ -266,8 +277,16 @@ class CaseResult:
         """What names its sample within an evaluation: id, system and trial."""
         return self.sample, self.system, self.trial
 
+    @property
+    def failed(self) -> bool:
+        """Whether it counts as a failed case, in every format."""
+        return self.verdict == "fail"
 
-def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
+
+def _case(
+    key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
+) -> CaseResult:
+    """The result of one case; scores by the names in `open_to` decide nothing."""
     from germane.measures import scoring  # not at the top: `germane rank` has gates and no programs
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -283,17 +302,28 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
         if grader is not None and grader.required is not None
     }
     least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
-    if least is not None and due:
+    if least is not None:
         below[CASE_SCORE] = None if mean is None else mean < least
     failed = tuple(name for name, found in below.items() if found)
-    strict = any(
-        grader and grader.strict and (score.why or "").startswith(scoring.STRICT) for score, grader in rows
-    )
-    verdict: CaseVerdict = "undecided" if due else "skipped"
-    if failed or strict:
-        verdict = "fail"
-    elif mean is not None:
-        verdict = "pass" if mean >= scoring.PASS else "borderline" if mean >= scoring.BORDERLINE else "fail"
+    undecided = tuple(name for name, found in below.items() if found is None)
+    strict = {
+        score.measure
+        for score, grader in rows
+        if grader and grader.strict and (score.why or "").startswith(scoring.STRICT)
+    }
+    unsure = {score.measure for score, _ in due}.intersection(open_to)
+    verdict: CaseVerdict | None = None
+    if any(grader.declares for grader in graders.values()):
+        if {*failed, *strict} - unsure - ({CASE_SCORE} if unsure else set()):
+            verdict = "fail"
+        elif undecided or unsure or (due and mean is None):
+            verdict = "undecided"
+        elif mean is None:
+            verdict = "skipped"
+        else:
+            verdict = (
+                "pass" if mean >= scoring.PASS else "borderline" if mean >= scoring.BORDERLINE else "fail"
+            )
     sample, system, trial = key
     return CaseResult(
         sample=sample,
@@ -302,7 +332,7 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
         score=mean,
         verdict=verdict,
         failed_required=failed,
-        undecided_required=tuple(name for name, found in below.items() if found is None),
+        undecided_required=undecided,
     )
 
 

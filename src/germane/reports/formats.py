@@ -219,9 +219,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    # where nothing is declared a case is a line of data, without a verdict
-    declared = report.required or report.manifest.get("places")
-    failed = list(failed_cases(report)) if declared else []
+    failed = list(failed_cases(report))
     if failed:
         yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
@@ -235,7 +233,8 @@ def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
     lines = verdict.lines()
     text = Text("\n".join(lines))
-    text.stylize(f"bold {_COLOUR.get(verdict.exit_code, 'red')}", 9, 9 + len(verdict.word))
+    colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
+    text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
     start = len(lines[0]) + 1
     for line in lines[1:]:
         word = line.split(maxsplit=1)[0]
@@ -289,7 +288,8 @@ def _judge(entry: Mapping[str, Json]) -> JudgeLine:
     tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
     line = {"source": entry.get("source"), **counts, "tokens": tokens, "cost_usd": entry.get("cost_usd")}
-    return cast("JudgeLine", line | ({"estimated": entry["estimated"]} if "estimated" in entry else {}))
+    line |= {name: entry[name] for name in ("estimated", "stand_in") if entry.get(name) not in {None, ""}}
+    return cast("JudgeLine", line)
 
 
 def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
@@ -341,8 +341,8 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _verdicts(report: ReportData) -> dict[SampleKey, str]:
-    """The verdict on each case."""
+def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
+    """The verdict on each case that has one."""
     return {case.key: case.verdict for case in report.cases()}
 
 
@@ -416,9 +416,7 @@ def failed_cases(
     report: ReportData, words: Words | None = None
 ) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
-    failed = sorted(
-        (case for case in report.cases() if case.verdict == "fail"), key=lambda case: case.score or 0.0
-    )
+    failed = sorted((case for case in report.cases() if case.failed), key=lambda case: case.score or 0.0)
     if words is None:
         words = _words(report) if failed else {}
     for case in failed:
@@ -449,7 +447,7 @@ def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
 def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
     checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
     cells = [
-        *(_case_name(case), case.verdict, row["measure"]),
+        *(_case_name(case), case.verdict or "-", row["measure"]),
         row["status"] if row["score"] is None else in_digits(row["score"]),
         ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),

@@ -19,6 +19,7 @@ from germane.reports.summary import (
     THESE,
     MeasureSummary,
     canonical_name,
+    check_change,
     interval_in_words,
     known_measure,
     range_of,
@@ -119,12 +120,14 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """InputError where the gate's measure is none of these names, or reads a mix of labels."""
+        """InputError where the gate's measure is none of these names, reads a mix of labels, or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
             if measure is not None and measure.labels == "best":
                 raise self.mixed()
+            if measure is not None and self.how == "change":
+                check_change(self.measure, self.limit, f"the gate {self}", self.place)
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
         fix = f"measured: {', '.join(names) or 'none'}"
@@ -182,6 +185,10 @@ class Gate:
         return "passed" if found == {True} else "failed"
 
 
+UNMEASURED = "nothing was measured"
+NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it)"
+
+
 @dataclass(frozen=True, slots=True)
 class GateResult:
     """What became of one gate; `stand_in` = the judge that it rests on stands in for a model."""
@@ -195,6 +202,12 @@ class GateResult:
     def word(self) -> str:
         """The outcome as it is printed."""
         return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
+
+    def without_stand_in(self) -> GateResult:
+        """The result where a stand-in decides nothing: undecided if it rests on one."""
+        if not self.stand_in or self.outcome == "undecided":
+            return self
+        return GateResult(self.gate, "undecided", f"{self.detail}; {NO_DECISION}")
 
 
 def check_gate(
@@ -230,7 +243,7 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     if gate.corrected:
         outcome, detail = _corrected(gate, summary)
     elif summary.mean_bounds is None or summary.edges is None:
-        outcome, detail = "failed", "nothing was measured"
+        outcome, detail = "failed", UNMEASURED
     elif gate.how in {"lower", "upper"}:
         outcome, detail = _end(gate, summary)
     else:
@@ -294,7 +307,7 @@ SMALLEST = 5
 
 def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     if not names:
-        return "failed", "nothing was measured"
+        return "failed", UNMEASURED
     if gate.by:
         return _by_slice(gate, names, ends, slices)
     if gate.share:
@@ -352,7 +365,9 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict as it is printed."""
+        """The verdict as it is printed: where no gate is declared nothing has passed."""
+        if self.passed and not self.gates:
+            return "no gates"
         if self.passed and any(gate.stand_in for gate in self.gates):
             return "passed (stand-in)"
         return _WORDS.get(self.exit_code, "interrupted")
@@ -362,7 +377,7 @@ class Verdict:
 
         A line each, without control characters or workflow commands: ids of samples are in them.
         """
-        reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
+        reasons = [one for one in self.reasons if not one.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
@@ -386,13 +401,17 @@ class Verdict:
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
+REQUIRED = "required "
+"""How the name of the gate of a required grader begins."""
 _ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
-_OF_GATES = ("gate failed", "gate undecided", "all ")
+_OF_GATES = ("gate failed", "gate undecided", "all ", "no gates")
+"""How the reasons begin that the gates' own lines, or the word of the verdict, say already."""
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
     """The exit code of several evaluations, in the precedence of `decide`."""
-    return max(codes, key=(0, 1, 3, 130, 2).index, default=0)
+    found = set(codes)
+    return max(found - {2} if 1 in found else found, key=(0, 1, 3, 130, 2).index, default=0)
 
 
 def decide(
@@ -404,31 +423,32 @@ def decide(
 ) -> Verdict:
     """The exit code and why, in the order of precedence.
 
-    2 a measure that no sample could have, 130 interrupted, 3 too much unmeasured or a gate undecided, 1 a gate failed, 0.
+    2 a measure that no sample could have (where no gate failed on what was measured, and it is not itself required), 130
+    interrupted, 3 too much unmeasured or a gate undecided, 1 a gate failed, 0.
     """
     results = tuple(gates)
     failed = [f"gate failed: {g.gate} ({g.detail})" for g in results if g.outcome == "failed"]
     undecided = [f"gate undecided: {g.gate} ({g.detail})" for g in results if g.outcome == "undecided"]
     due = sum(s.total - s.skipped for s in summaries)
     lost = sum(s.incomplete + s.errors for s in summaries)
-    unmeasured = []
-    if due and lost / due > max_unmeasured:
-        unmeasured = [
+    absent = [s for s in summaries if s.total and s.skipped == s.total]
+    unmeasured = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
+    never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}
+    below = any(g.outcome == "failed" and g.detail != UNMEASURED for g in results)
+    too_much = bool(due) and lost / due > max_unmeasured
+    if too_much:
+        unmeasured.append(
             f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
-        ]
-    never = [
-        f"{s.measure} could not be computed for any sample: {s.why[0][0]}"
-        for s in summaries
-        if s.total and s.skipped == s.total
-    ]
-    if never:
-        return Verdict(2, (*never, *unmeasured, *undecided, *failed), results)
+        )
+    reasons = (*unmeasured, *undecided, *failed)
+    if never and not below:
+        return Verdict(2, reasons, results)
     if interrupted:
         return Verdict(130, ("interrupted; what was done is kept",), results)
-    if unmeasured or undecided:
-        return Verdict(3, (*unmeasured, *undecided, *failed), results)
+    if too_much or undecided:
+        return Verdict(3, reasons, results)
     if failed:
-        return Verdict(1, tuple(failed), results)
+        return Verdict(1, reasons, results)
     passed = f"all {len(results)} gates passed" if results else "no gates declared"
     if any(gate.stand_in for gate in results):
         passed = f"{passed} (stand-in)"

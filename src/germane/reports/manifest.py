@@ -72,7 +72,7 @@ class Bases:
             **{name: sum(count.get(name, 0) for count in known) for name in references if known},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
-            stand_in=bool(self._judge.get("stand_in")),
+            stand_in=bool(self._judge.get("stand_in")) and set(kinds) != {"script"},
             outdated=outdated,
         )
 

@@ -21,6 +21,7 @@ from germane.reports.summary import (
     higher_is_better,
     in_digits,
     interval_in_words,
+    is_diagnostic,
     known_measure,
     limits_of,
     p_in_words,
@@ -96,9 +97,10 @@ class MeasureComparison:
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """The rows with p-values adjusted by Holm over these measures of all systems."""
+    """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
     found = list(rows)
-    at = [number for number, one in enumerate(found) if one.measure in primary and one.p is not None]
+    tested = [one.measure in primary and one.p is not None and not is_diagnostic(one.type) for one in found]
+    at = np.flatnonzero(tested).tolist()
     for number, p in zip(at, holm([found[number].p or 0.0 for number in at]), strict=True):
         found[number] = replace(found[number], p_holm=p)
     return found
@@ -248,6 +250,20 @@ class Pair:
         place[at[known]] = known
         ours = ours.taken(np.flatnonzero(place[ours.case] >= 0))
         return ours, replace(theirs.taken(place[ours.case]), case=ours.case)
+
+    def too_few(self, one: MeasureComparison) -> str:
+        """Why a comparison of all cases decides nothing, in words; "" where it may.
+
+        Fewer than half of the queries that should have been measured of either side were measured in both.
+        """
+        due = [
+            len(side.scores.of(side.system, (one.measure, one.type), range_of(one.type)).case)
+            for side in (self.a, self.b)
+        ]
+        if one.n and 2 * one.n >= max(due):
+            return ""
+        counts = f"{one.n} of the {due[0]} queries of {one.a} and of the {due[1]} of {one.b}"
+        return f"{one.measure} was measured in both for {counts}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import compress
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING
 from germane.clean import some_of
 from germane.errors import GermaneError, InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.data import CaseResult, ReportData
-from germane.reports.gates import Gate, GateResult, Outcome, Verdict, check_gate, decide
+from germane.reports.data import CASE_SCORE, CaseResult, ReportData
+from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, summarise
 from germane.samples.files import JsonFault, parse_strict_json, read_text
@@ -51,7 +52,7 @@ class Report(ReportData):
 
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
         tables; `gates` (None = those of the manifest) are decided, and what is `declared` is kept with them: `max_unmeasured`,
-        the share of scores that may be missing, and `over`, which limit was exceeded or what a replayed ledger lacks, if
+        the share of scores that may be missing, `allow_stand_in`, whether gates decide on what a stand-in judged, and `over`, which limit was exceeded or what a replayed ledger lacks, if
         so: the exit code is 3 then. InputError where a gate names what was not measured.
         """
         made = {**_counted(tables), **manifest, **declared}
@@ -61,7 +62,7 @@ class Report(ReportData):
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
-            results += required_gates(report.cases(), required)
+            results += required_gates(report.cases(), required, report.stand_ins)
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
@@ -80,6 +81,8 @@ class Report(ReportData):
 
     def _decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
+        if not self.manifest.get("allow_stand_in"):
+            results = [result.without_stand_in() for result in results]
         verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
         if over:
             code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
@@ -263,17 +266,26 @@ def read_document(path: Path) -> ReportData:
             if not abs(row["value"] or 0) <= LARGEST:
                 raise ValueError(f"the score {row['value']:g} is beyond {LARGEST:g}")  # noqa: TRY301
         table = ScoreTable(Score(**row) for row in document["scores"])
+        names = Counter((row.measure, row.key) for row in table)
     except (ValueError, OverflowError) as error:
         problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
         raise InputError(problem, fix=fix, place=place) from None
+    if twice := next((name for name, times in names.items() if times > 1), None):
+        problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
+        raise InputError(problem, fix="keep one of them", place=place)
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
     with _well_formed(path):
         return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
 
 
-def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
-    """One gate per required grader: every case that has it must reach its threshold."""
+def required_gates(
+    cases: Iterable[CaseResult], required: Iterable[str], stand_ins: Collection[str] = ()
+) -> list[GateResult]:
+    """One gate per required grader: every case that has it must reach its threshold; skipped is not reached.
+
+    `stand_ins` are the graders that a stand-in for a model judged.
+    """
     failed: dict[str, list[str]] = {name: [] for name in required}
     undecided: dict[str, list[str]] = {name: [] for name in failed}
     for case in cases:
@@ -289,7 +301,8 @@ def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list
             outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
         elif undecided[name]:
             outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
-        results.append(GateResult(f"required {name}", outcome, detail))
+        stand_in = bool(stand_ins) if name == CASE_SCORE else name in stand_ins
+        results.append(GateResult(f"{REQUIRED}{name}", outcome, detail, stand_in))
     return results
 
 

@@ -25,7 +25,8 @@ class JudgeLine(TypedDict):
 
     `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
     this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
-    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens: they are about so many.
+    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens: they are about so many. `stand_in` is what
+    must be said of a judge that only stands in for a model.
     """
 
     source: str | None
@@ -36,6 +37,7 @@ class JudgeLine(TypedDict):
     errors: int
     tokens: Tokens
     estimated: NotRequired[bool]
+    stand_in: NotRequired[str]
     cost_usd: float | None
 
 
@@ -138,7 +140,7 @@ class CaseRow(TypedDict):
     system: NotRequired[str]
     trial: NotRequired[int]
     score: float | None
-    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
+    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"] | None
     failed_required: list[str]
     results: NotRequired[list[ResultRow]]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import InputError
+from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
@@ -214,10 +214,26 @@ def range_of(canonical: str) -> tuple[float, float]:
     return measure.definition.range if measure else (0.0, 1.0)
 
 
+def check_change(canonical: str, change: float, problem: str, place: Place | None = None) -> None:
+    """InputError with the `problem` where a measure's mean can never change by so much."""
+    low, high = range_of(canonical)
+    if abs(change) > high - low:
+        fix = f"{canonical} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
+        raise InputError(f"{problem} is beyond the range of the measure", fix=fix, place=place)
+
+
 def higher_is_better(canonical: str) -> bool:
     """Whether more of a measure is better; so it is where nothing is known of it."""
     measure = known_measure(canonical)
     return measure is None or measure.definition.better == "higher"
+
+
+def is_diagnostic(canonical: str) -> bool:
+    """Whether a measure describes the labels or the lists (Judged@10, RBP's residual) and not how good these are."""
+    measure = known_measure(canonical)
+    return measure is not None and (
+        measure.definition.diagnostic or measure.settings.get("part") == "residual"
+    )
 
 
 def summarise(

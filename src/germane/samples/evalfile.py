@@ -21,7 +21,6 @@ from germane.samples.files import (
     Warn,
     check_place,
     fold,
-    nearest,
     parse_strict_json,
     read_lines,
     read_text,
@@ -236,6 +235,7 @@ _UNREAD = {
     "suite": "write tags: [NAME]",
     "dependson": "cases run on their own: remove it, or make them one case",
     "ondependencyfailure": "cases run on their own: remove it",
+    "defaulttest": "write defaults: {...}",
     "threshold": "write execution: {threshold: 0.8}: the least score of each case",
     "workers": "germane run --jobs N",
     "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
@@ -595,7 +595,7 @@ class CaseEntry(GraderLists):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Unknown keys are fields of a sample, else metadata with a warning."""
+        """Keys that are no field are fields of a sample; one close to any of these is a fault, another is metadata."""
         keys.values["others"] = keys.others
         for key in keys.others:
             place = keys.node.keys[key]
@@ -603,13 +603,10 @@ class CaseEntry(GraderLists):
                 fix = "write a case for each turn, with the messages before it under input:"
                 raise InputError(_TURNS, fix=fix, place=place)
             if key not in SPELLINGS and key != "note":
-                near = nearest(key, [*SPELLINGS, *cls.spellings()])
-                fix = f"did you mean {near!r}?" if near else "put it under metadata:"
-                keys.warn(
-                    f"a case has no key {key!r}: it is kept as metadata",
-                    cls.unread.get(fold(key), fix),
-                    place,
-                )
+                instead = cls.unread.get(fold(key))
+                if instead is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
+                    problem = f"a case has no key {key!r}: it is kept as metadata"
+                    keys.warn(problem, instead or "put it under metadata:", place)
 
 
 def _case(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,7 @@ from pydantic_core import ErrorDetails
 
 from germane.errors import InputError, Place, Wrong
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import say
+from germane.samples.validation import report, say
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -176,6 +176,23 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
         return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
 
     return node.changed(filled)
+
+
+def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
+    """The names of the variables in `${{ NAME }}` that the environment does not have, each once."""
+    names: dict[str, None] = {}
+
+    def look(scalar: Node) -> Node:
+        names.update(dict.fromkeys(_VARIABLE.findall(scalar.text or "")))
+        return scalar
+
+    node.changed(look)
+    return [name for name in names if name not in environ]
+
+
+def not_set(name: str) -> str:
+    """An environment variable without a value, in words."""
+    return f"the environment variable {name} (it is not set)"
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
@@ -480,6 +497,27 @@ class Keys:
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, place))
 
+    def refuse(self, key: str, known: Iterable[str], instead: str = "") -> bool:
+        """Report a key that is close to a known one as a fault, and say whether it is; it had no effect unseen.
+
+        `instead` says what else to write. InputError where no list of faults is in the context.
+        """
+        if (near := nearest(key, known)) is None:
+            return False
+        report(misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults"))
+        return True
+
+
+def misspelt(what: str, key: str, known: str, place: Place, instead: str = "") -> InputError:
+    """The error on a key that is close to a known one."""
+    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {known!r}?{instead}", place=place)
+
+
+def misspelling_of(key: str, what: str, node: Node) -> InputError | None:
+    """The error on the key of a mapping that is close to this one, which it lacks; None where there is none."""
+    near = nearest(key, node.pairs or ())
+    return misspelt(what, near, key, node.keys[near]) if near else None
+
 
 _FEW = 10
 """Of no more keys than these all are named where one is not known."""
@@ -491,7 +529,8 @@ class YamlModel(BaseModel):
     `what` names the mapping in messages, `aliases` are other names of its fields, `text_field` the field that a
     text in the place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
     that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
-    has `folder`, which paths are relative to, and `warn`, which gets a Notice for every unknown key.
+    has `folder`, which paths are relative to, `warn`, which gets a Notice for every unknown key, and `faults`, to which a
+    key that is close to a known one is added; it is raised where there is no such list. With `any_key` it is a warning too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -502,17 +541,26 @@ class YamlModel(BaseModel):
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
     unread: ClassVar[Mapping[str, str]] = {}
+    any_key: ClassVar[bool] = False
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Fill in computed values and take the keys that are no field; here each of them is a warning."""
-        known = list(dict.fromkeys(cls.spellings().values()))
-        remove = f"remove it; known: {', '.join(known)}" if len(known) <= _FEW else "remove it"
+        """Fill in computed values and take the keys that are no field.
+
+        Here each of them is a fault where it is close to a known one, else a warning.
+        """
+        fields = list(dict.fromkeys(cls.spellings().values()))
+        remove = f"remove it; known: {', '.join(fields)}" if len(fields) <= _FEW else "remove it"
         for key in keys.others:
-            if not key.startswith(("$", "x-", "_")):
-                near = nearest(key, cls.spellings())
-                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else remove)
-                keys.warn(f"{keys.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
+            if key.startswith(("$", "x-", "_")):
+                continue
+            fix, known = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
+            if fix is None and cls.any_key and (near := nearest(key, known)):
+                fix = f"did you mean {near!r}?"
+            if fix is not None or not keys.refuse(key, known):
+                keys.warn(
+                    f"{keys.what} has no key {key!r}: it is ignored", fix or remove, keys.node.keys[key]
+                )
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
@@ -582,7 +630,7 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     impossible is raised.
     """
     try:
-        return model.model_validate(node, context=context)
+        return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
         found = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
         keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in all_faults(error) if loc}

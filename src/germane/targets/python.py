@@ -48,6 +48,7 @@ class PythonTarget(Target):
         "path": ("cwd", "pythonpath"),
         "timeout": ("timeout_seconds",),
     }
+    imports: ClassVar[bool] = True
 
     function: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
     path: Texts = ()

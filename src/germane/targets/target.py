@@ -37,12 +37,14 @@ class Target(YamlModel):
     """A system that answers queries: one entry of a targets file, read and ready.
 
     `workers` is how many queries it takes at once. `live` says whether asking it asks a system, which may cost
-    something: not where its answers are on record.
+    something: not where its answers are on record. `imports` says whether opening it runs code of the user's.
     """
 
     what = "a target"
     ignored = ("provider", "description", "judge_target", "grader_target", "verbose", "healthcheck")
+    unread: ClassVar = {"model": "write models: {generator: NAME}"}
     live: ClassVar[bool] = True
+    imports: ClassVar[bool] = False
 
     name: str
     workers: WholeNumber = 4

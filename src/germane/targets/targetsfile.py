@@ -8,7 +8,15 @@ from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.samples.files import Warn, nearest, read_text
-from germane.samples.yamltext import Node, parse_yaml, read_model, with_environment
+from germane.samples.yamltext import (
+    Node,
+    misspelling_of,
+    not_set,
+    parse_yaml,
+    read_model,
+    unset_variables,
+    with_environment,
+)
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
@@ -47,12 +55,22 @@ def open_target(
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> None:
-    """InputError for an entry that cannot be read; nothing is opened, imported or run, and no variable is needed.
+    """InputError for an entry that cannot be used; nothing is imported or run, and no variable is needed.
 
     With `faults` all that is wrong with its values is added to these.
     """
     entry, path, kind = _found(name, where)
+    known = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
+    if not (kind.imports or unset_variables(entry, os.environ) or len(faults or ()) > known):
+        open_target(name, where)
+
+
+def unchecked(name: str, where: str | Path) -> list[str]:
+    """What `check_target` leaves out of an entry, in words: variables that are not set, code that would be imported."""
+    entry, _, kind = _found(name, where)
+    imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
+    return [*map(not_set, unset_variables(entry, os.environ)), *imported]
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
@@ -64,10 +82,13 @@ def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
 def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
-    if kind is None or kind.text is None or kind.text not in PROVIDERS:
-        problem = f"there is no provider {kind.text!r}" if kind else f"the target {name} has no provider"
-        place = kind.place if kind else entry.place
-        raise InputError(problem, fix=f"write {' or '.join(PROVIDERS)}", place=place)
+    fix = f"write {' or '.join(PROVIDERS)}"
+    if kind is None:
+        what = f"the target {name}"
+        missing = InputError(f"{what} has no provider", fix=fix, place=entry.place)
+        raise misspelling_of("provider", what, entry) or missing
+    if kind.text is None or kind.text not in PROVIDERS:
+        raise InputError(f"there is no provider {kind.text!r}", fix=fix, place=kind.place)
     return entry, path, PROVIDERS[kind.text]
 
 
@@ -103,12 +124,14 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
         fix = "write targets: [{name: ..., provider: ...}]"
-        raise InputError("the file lists no targets", fix=fix, place=root.place)
+        missing = InputError("the file lists no targets", fix=fix, place=root.place)
+        raise misspelling_of("targets", "the file", root) or missing
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
-            raise InputError("this target has no name", fix="write name: my_rag", place=item.place)
+            missing = InputError("this target has no name", fix="write name: my_rag", place=item.place)
+            raise misspelling_of("name", "this target", item) or missing
         if text in names:
             problem = f"two targets are named {text!r}"
             raise InputError(problem, fix="give one of them another name", place=item.place)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -17,7 +18,9 @@ from germane import evaluate
 from germane.cli import main
 from germane.comparison.compare import comparison_of
 from germane.errors import InputError
+from germane.graders import MeasureGrader
 from germane.labelling.audit import audit_judge
+from germane.measures import RR
 from germane.reports.formats import html, write
 from germane.reports.page.render import embedded, script_text
 from germane.reports.report import Report
@@ -109,6 +112,38 @@ class TestParts:
         assert "gate >= 0.5" in text
         expect(page.get_by_role("row", name=re.compile("^even"))).to_be_visible()
         assert page.locator("figure svg[role=img]").count() == 3
+
+    @pytest.mark.parametrize(
+        ("measures", "gates", "kind", "word", "failed"),
+        [
+            ("RR", [], "neutral", "○ no gates", None),
+            (MeasureGrader(measure=RR, name="first"), [], "neutral", "○ no gates", "2\nof 3"),
+            ("RR", ["mean(RR)>=0"], "good", "✓ passed", None),
+            (MeasureGrader(measure=RR, name="first", required=True), [], "bad", "✗ failed", "2\nof 3"),
+        ],
+    )
+    def test_no_gates_is_no_pass(
+        self,
+        browser: Browser,
+        tmp_path: Path,
+        measures: Any,
+        gates: list[str],
+        kind: str,
+        word: str,
+        failed: str,
+    ) -> None:
+        """Without a declared gate the verdict is neutral; failed cases are counted where cases have a verdict."""
+        report = evaluate([sample(number) for number in range(3)], measures, gates=gates)
+        assert sum(case.failed for case in report.cases()) == (2 if failed else 0)
+        write(report, tmp_path / "p.html")
+        page = browser.new_page()
+        page.goto((tmp_path / "p.html").as_uri())
+        page.wait_for_selector("body[data-ready=overview]")
+        assert page.locator(".banner").get_attribute("class") == f"banner {kind}"
+        assert page.inner_text(".banner strong") == word
+        tiles = page.locator(".tiles > div", has_text="failed cases")
+        assert [one.split("\n", 1)[1] for one in tiles.all_inner_texts()] == ([failed] if failed else [])
+        page.close()
 
     def test_a_bar_of_a_histogram_shows_its_queries(self, page: Page, folder: Path) -> None:
         """A click on the lowest bar lists as many queries as stand in it, and the address keeps the filter."""

@@ -82,6 +82,7 @@ class Pages:
             },
             "settings": manifest.get("settings") or {},
             "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
+            "cases": _ended(report),
             "stopped": report.stopped,
             "systems": list(report.systems),
             "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
@@ -214,6 +215,12 @@ def _first(strip: str) -> int:
     """The rank of the first relevant place in any of the calls; 0 where there is none."""
     ranks = [rank for call in strip.split("|") for rank, sign in enumerate(call, 1) if sign in "ABCD"]
     return min(ranks, default=0)
+
+
+def _ended(report: ReportData) -> Json:
+    """How many cases have a verdict, and how many of them failed; null where none has one."""
+    verdicts = [case.failed for case in report.cases() if case.verdict is not None]
+    return {"total": len(verdicts), "failed": sum(verdicts)} if verdicts else None
 
 
 def _measure(summary: MeasureSummary) -> Json:

@@ -26,9 +26,10 @@ export function overview(main) {
 }
 
 function verdict() {
-  const kind = { 0: "good", 1: "bad" }[/** @type {0 | 1} */ (report.verdict.exit_code)] ?? "warn";
-  const glyph = { good: "✓", bad: "✗", warn: "△" }[kind];
-  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const good = report.verdict.gates.length ? "good" : "neutral";
+  const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (report.verdict.exit_code)] ?? "warn";
+  const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
+  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
   return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.exit_code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
 }
 
@@ -38,6 +39,7 @@ function tiles() {
   const made = (report.created ?? "").replace("T", " ").replace(/(:\d\d)(\.\d+)?([+-]00:00|Z)$/, "$1 UTC");
   const shown = [
     ["queries", cases.toLocaleString("en"), count === cases ? "" : `${count.toLocaleString("en")} samples`],
+    report.cases && ["failed cases", report.cases.failed, `of ${report.cases.total.toLocaleString("en")}`],
     report.systems.length > 1 && ["systems", report.systems.length, ""],
     ["judge", report.judge.source ?? "none", report.judge.source ? "" : "gold labels alone"],
     ["made", made.slice(0, 10), made.slice(11)],
