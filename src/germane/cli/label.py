@@ -9,12 +9,12 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typer import Option
+from typer import Argument, Option
 
 from germane.clean import clean
 from germane.cli.options import AsJson, Stored
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from germane.labelling.session import LabellingSession
     from germane.reports.correct import Corrections
     from germane.reports.report import Report
+    from germane.tables.labels import Label
 
 _EVERY = 10
 """Labels after which the corrected means so far are shown."""
@@ -44,7 +45,9 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 
 def label(
-    folder: Stored,
+    folders: list[Path] = Argument(
+        ..., metavar="REPORT [OTHER]", help="A report folder; of two: what they do not share is labelled."
+    ),
     who: str | None = Option(None, "--who", help="Your name; else the user's."),
     budget: int | None = Option(None, "--budget", help="How many labels; else all.", min=1),
     design: str = Option(
@@ -64,13 +67,20 @@ def label(
         None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."
     ),
 ) -> None:
-    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
+    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once.
+
+    With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
+    report that holds its passage.
+    """
     from germane.labelling.files import export_labels, import_labels
-    from germane.labelling.queue import LabelQueue, label_tasks
+    from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
 
-    report = Report.open(folder)
+    reports = list(map(Report.open, folders))
+    report, folder = reports[0], folders[0]
+    if len(reports) > 1 and (take is not None or give is not None):
+        raise InputError("--import and --export are about one report", fix="name one report")
     person = who or _user()
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
@@ -83,17 +93,28 @@ def label(
         say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
     if take is not None or give is not None:
         return
-    tasks = label_tasks(report, kind)
     settings = report.manifest.get("settings") or {}
     session = LabellingSession(
-        LabelQueue(tasks=tasks, queue=queue, design=design, budget=budget, seed=seed),  # type: ignore[arg-type]
+        queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed),  # type: ignore[arg-type]
         person,
-        lambda label: report.tables.append_labels([label]),  # type: ignore[union-attr]
-        report.labels(),
+        _store_in(reports),
+        dict.fromkeys(label for one in reports for label in one.labels()),
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
-    _label(session, report, text)
+    _label(session, report if len(reports) == 1 else None, text)
+
+
+def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
+    """What stores a label in each of the reports that hold its item; in the first one where none has judged it."""
+    held = [{row.item for row in report.items()} for report in reports]
+
+    def store(label: Label) -> None:
+        holders = [report for report, items in zip(reports, held, strict=True) if label.item in items]
+        for report in holders or reports[:1]:
+            report.tables.append_labels([label])  # type: ignore[union-attr]
+
+    return store
 
 
 def _user() -> str:
@@ -110,11 +131,11 @@ def _read(path: Path) -> str:
         raise InputError(f"the guideline {path} cannot be read: {error}") from None
 
 
-def _label(session: LabellingSession, report: Report, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends."""
+def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
+    """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
     from germane.reports.correct import Corrections
 
-    begun, corrections = session.done, Corrections(report.tables, report.manifest)
+    begun, corrections = session.done, None if report is None else Corrections(report.tables, report.manifest)
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:
@@ -194,8 +215,10 @@ def _paragraph(name: str, text: str) -> None:
         print(f"{name if number == 0 else '':9} {line}".rstrip())
 
 
-def _show_so_far(report: Report, corrections: Corrections) -> None:
+def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
     """The corrected means that the labels so far make, in a sentence each; where there are none, why."""
+    if report is None or corrections is None:
+        return
     from dataclasses import replace
 
     from germane.reports.correct import corrected_in_words

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
@@ -13,6 +14,7 @@ from germane.reports.pairing import Pair, measures_in_common, sides_of
 from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.statistics.comparison import decide_change
+from germane.statistics.intervals import Interval
 
 _OUTCOME: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
@@ -77,17 +79,26 @@ def _change(name: str, pair: Pair, measure: str, gate: Gate | None = None) -> Ga
     if differ:
         return GateResult(name, "undecided", f"{differ}: see germane compare --across-judges", stand_in)
     found = pair.compare(measure)
-    ends = found.interval.ends
-    shown = interval_in_words(ends, sign="+")
-    detail = f"change {in_digits(found.difference, '+')} ({shown}) over {found.n} queries"
+    difference, interval, _ = found.deciding
+    ends = interval.ends
+    detail = f"{_shown(difference, interval)} over {found.n} queries"
+    if found.corrected is not None:
+        stand_in = False
+        detail = f"corrected {detail}, {found.corrected.labels} labels; judged {_shown(found.difference, found.interval)}"
+    elif found.decided_by == "judged" and not stand_in:
+        detail += f", uncalibrated: {found.corrected_why}"
     if gate is None:
         worse = ends is not None and (ends[1] < 0 if higher_is_better(found.type) else ends[0] > 0)
-        return GateResult(name, "failed" if worse else "passed", detail, stand_in)
-    shifted = found.interval.shifted(-gate.limit)
+        return GateResult(name, "failed" if worse else "passed", detail, stand_in, found.decided_by)
+    shifted = interval.shifted(-gate.limit)
     decision = decide_change(shifted.turned() if gate.op in {"<", "<="} else shifted, 0.0)
     if decision.needed:
         detail += f"; {decision.needed:,} would decide it"
-    return GateResult(name, _OUTCOME[decision.verdict], detail, stand_in)
+    return GateResult(name, _OUTCOME[decision.verdict], detail, stand_in, found.decided_by)
+
+
+def _shown(difference: float | None, interval: Interval) -> str:
+    return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
@@ -98,6 +109,6 @@ def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
             (match,) = baseline.systems
         if match in baseline.systems:
             a, b = sides_of([baseline, report], [match, system])
-            yield Pair(a, b)
+            yield DecidedPair(a, b)
         else:
             yield f"the baseline does not hold {system or 'this system'}"

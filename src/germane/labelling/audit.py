@@ -15,6 +15,7 @@ import numpy as np
 from germane.clean import markdown_table, shorten
 from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
+from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.statistics.agreement import (
@@ -69,12 +70,7 @@ class AuditedJudge:
         counted = [
             label
             for label in labels
-            if label.kind in kinds
-            and (
-                every
-                or label.kind in all_labelled
-                or (label.queue in {"random", "stratified"} and label.design)
-            )
+            if label.kind in kinds and (every or label.kind in all_labelled or is_drawn(label))
         ]
         where = {item: tuple(found) for item, found in places.items()}
         people = sum(by_people(label) for label in labels)

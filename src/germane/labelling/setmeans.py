@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.measures.labels import HELPS
-from germane.reports.correct import design_of, largest_draw
+from germane.reports.correct import largest_draw
+from germane.reports.correction.draws import design_of
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook

@@ -27,12 +27,13 @@ from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.support import Sufficiency, Support
+from germane.reports.correction.draws import design_of, is_drawn
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
-from germane.types import FrozenDict, Json, Judgement, Sample
+from germane.types import Json, Judgement, Sample
 
 Floats: TypeAlias = NDArray[np.float64]
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
@@ -43,6 +44,9 @@ VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_suf
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 _COMPLEMENTS = {"hallucination"}
 """Measures that count what does not hold."""
+_BETWEEN = (
+    "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
+)
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
@@ -104,10 +108,14 @@ def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
 
 
 @dataclass(slots=True, kw_only=True)
-class _Things:
-    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials."""
+class JudgedThings:
+    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials.
+
+    `ids` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
+    """
 
     measure: Measure
+    ids: Sequence[str]
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
     samples: Sequence[Sequence[Sample]]
@@ -123,12 +131,27 @@ class _Things:
         """What each verdict counts: 1 for a hit, else 0."""
         return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
 
+    def people(self, items: Iterable[str], book: LabelBook) -> Floats:
+        """The share of the people who labelled each of these items for whom it is a hit; nan where nobody did."""
+        return np.array([
+            fsum(votes) / len(votes) if (votes := self._votes(item, book)) else nan for item in items
+        ])  # fmt: skip
+
+    def _votes(self, item: str, book: LabelBook) -> list[float]:
+        return [float(_counted(self.measure, float(one.answer), one.scale)) for one in book.votes(item)]
+
     def labelled(self, book: LabelBook) -> Floats:
-        """What people's label of each item counts; nan where there is none."""
-        labels = (book.get(item) for item in self.items)
-        return np.array(
-            [nan if one is None else _counted(self.measure, float(one.answer), one.scale) for one in labels]
-        )
+        """What people say of each item of the measure."""
+        return self.people(self.items, book)
+
+    def unreadable(self, book: LabelBook) -> str | None:
+        """Why people's labels do not say what counts, where their scale has no threshold that is known."""
+        other = {label.scale for label in book} - {"graded", "binary"}
+        if other and self.measure.settings.get("rel", 0) is None:
+            return (
+                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
+            )
+        return None
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
@@ -149,7 +172,7 @@ class Corrections:
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
         self._tables, self._manifest = tables, manifest
         self._labels: Iterable[Label] = tables.labels
-        self._known: dict[tuple[str, str], _Things] = {}
+        self._known: dict[tuple[str, str], JudgedThings] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """The corrections that these labels make, in the place of those of the tables."""
@@ -166,11 +189,9 @@ class Corrections:
         if not self._book:
             return None, "no human labels"
         if not (self._drawn or self._all_labelled):
-            return None, "no labels were drawn at random"
-        key = summary.measure, summary.system
-        if key not in self._known:
-            self._known[key] = self._rows(summary)
-        rows = self._known[key]
+            between = any("between" in design_of(label) for label in self._labels)
+            return None, _BETWEEN if between else "no labels were drawn at random"
+        rows = self.things(summary)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         found = self._of_all(rows, summary) or self._of_draw(rows, summary)
@@ -178,14 +199,20 @@ class Corrections:
             return None, found
         return (found, "") if found.mean is not None and found.ends is not None else (None, found.why)
 
+    def things(self, summary: MeasureSummary) -> JudgedThings:
+        """What the scores of a measure of a system rest on."""
+        key = summary.measure, summary.system
+        if key not in self._known:
+            self._known[key] = self._rows(summary)
+        return self._known[key]
+
     @cached_property
     def _book(self) -> LabelBook:
         return LabelBook(self._labels)
 
     @cached_property
     def _drawn(self) -> list[Label]:
-        drawn = (label for label in self._labels if label.queue in {"random", "stratified"})
-        return [label for label in drawn if label.design is not None]
+        return list(filter(is_drawn, self._labels))
 
     @cached_property
     def _all_labelled(self) -> bool:
@@ -207,7 +234,7 @@ class Corrections:
     def _answers(self) -> Recorded:
         return Recorded(self._tables.judgements)
 
-    def _rows(self, summary: MeasureSummary) -> _Things:
+    def _rows(self, summary: MeasureSummary) -> JudgedThings:
         measure, table = Measure.remembered(summary.type), self._tables.scores
         rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
@@ -225,8 +252,9 @@ class Corrections:
                     at = number, thing.item
                     things.setdefault(at, thing)
                     weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
-        return _Things(
+        return JudgedThings(
             measure=measure,
+            ids=list(cases),
             cases=list(cases.values()),
             samples=list(samples.values()),
             items=[item for _, item in things],
@@ -237,9 +265,9 @@ class Corrections:
             kind=next((thing.question.kind for thing in things.values()), ""),
         )
 
-    def _of_all(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | None:
+    def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
-        values = self._human(rows, self._book)
+        values = self.human(rows, self._book)
         if isinstance(values, str) or np.isnan(values).any():
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
@@ -248,7 +276,7 @@ class Corrections:
             human_ends=(mean, mean), labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
-    def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
+    def _of_draw(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | str:
         """The mean corrected with a random sample of labels, or why it is not."""
         items = set(rows.items)
         mine = [label for label in self._drawn if label.item in items]
@@ -258,11 +286,8 @@ class Corrections:
             return "some verdicts are missing"
         drawn, queue, design = largest_draw(mine)
         book = LabelBook(drawn)
-        other = {label.scale for label in book} - {"graded", "binary"}
-        if other and rows.measure.settings.get("rel", 0) is None:
-            return (
-                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
-            )
+        if (why := rows.unreadable(book)) is not None:
+            return why
         if design == "queries":
             return self._of_queries(rows, book)
         if np.isnan(rows.weight).any():
@@ -281,7 +306,7 @@ class Corrections:
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_things(
-        self, rows: _Things, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]
+        self, rows: JudgedThings, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]
     ) -> CorrectedMean | str:
         """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
 
@@ -318,9 +343,9 @@ class Corrections:
         mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
         return replace(result, mean=mean, ends=(low, high), queries=queries)
 
-    def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
+    def _of_queries(self, rows: JudgedThings, book: LabelBook) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
-        values = self._human(rows, book)
+        values = self.human(rows, book)
         if isinstance(values, str):
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
@@ -334,7 +359,7 @@ class Corrections:
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
-    def _human(self, rows: _Things, book: LabelBook) -> Floats | str:
+    def human(self, rows: JudgedThings, book: LabelBook) -> Floats | str:
         """People's value of each case, nan where a label is missing; or why there is none at all."""
         labels = rows.labelled(book)
         if not np.isnan(rows.weight).any():
@@ -357,11 +382,6 @@ class Corrections:
                 for number, trials in enumerate(rows.samples)
             ]
         )
-
-
-def design_of(label: Label) -> FrozenDict:
-    """How a label's item was drawn; {} where that is not known."""
-    return label.design or FrozenDict()
 
 
 def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:

@@ -139,6 +139,10 @@ class CaseRow(TypedDict):
     results: NotRequired[list[ResultRow]]
 
 
+DecidedBy = Literal["corrected", "judged", "gold", "labels"]
+"""Whose figures decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
+
+
 class GateRow(TypedDict):
     """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
@@ -146,6 +150,7 @@ class GateRow(TypedDict):
     outcome: Literal["passed", "failed", "undecided"]
     word: str
     detail: str
+    decided_by: DecidedBy | None
 
 
 class SystemLine(TypedDict):
