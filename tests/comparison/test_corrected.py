@@ -205,9 +205,8 @@ def test_unsure_answers_widen_the_interval() -> None:
     labels, chances = np.where(known, hits, np.nan), np.full(500, 0.5)
     sure = corrected_difference(weights, labels, grades, chances, queries, 25)
     unsure = known & (rng.random(500) < 0.2)
-    open_ = corrected_difference(
-        weights, np.where(unsure, np.nan, labels), grades, chances, queries, 25, unsure=unsure
-    )
+    least, most = (np.where(unsure, end, labels) for end in (0.0, 1.0))
+    open_ = corrected_difference(weights, least, grades, chances, queries, 25, most=most)
     assert sure.interval.ends is not None
     assert open_.interval.ends is not None
     assert open_.unsure == unsure.sum()

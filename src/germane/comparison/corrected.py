@@ -173,18 +173,16 @@ class CorrectedDifferences:
                 "both reports (germane label A B)"
             )
         items = [item for _, item in terms]
-        values = sides[0].people(items, book)
+        least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
         queries = [numbers[case] for case, _ in terms]
         return corrected_difference(
             [term.weight for term in terms.values()],
-            values,
+            least,
             [term.grade for term in terms.values()],
             chances,
             queries,
             len(numbers),
-            unsure=[
-                bool(book.unsure(item)) and isnan(value) for item, value in zip(items, values, strict=True)
-            ],
+            most=most,
             units=queries if any(draw.whole for draw in draws) else None,
             clusters=clusters,
         )
@@ -203,27 +201,22 @@ class CorrectedDifferences:
         if not items:
             return f"{name} is no mean over single verdicts: label whole queries (--design queries)"
         book = LabelBook(one for one in drawn.labels if one.item in items)
-        values = []
+        values: list[list[dict[str, float]]] = []
         for side, of in zip(sides, (self._a, self._b), strict=True):
-            human = of.corrections.human(side, book)
-            if isinstance(human, str):
-                return human
-            values.append(dict(zip(side.ids, human.tolist(), strict=True)))
+            ends = [of.corrections.human(side, book, unsure) for unsure in (0.0, 1.0)]
+            if refusal := next((end for end in ends if isinstance(end, str)), None):
+                return refusal
+            values.append([dict(zip(side.ids, np.asarray(end).tolist(), strict=True)) for end in ends])
         scores = [
             {case: float(np.mean(trials)) for case, trials in zip(side.ids, side.cases, strict=True)}
             for side in sides
         ]
-        people, verdicts = (
-            np.array([theirs[case] - ours[case] for case in numbers]) for ours, theirs in (values, scores)
+        (a_low, a_high), (b_low, b_high) = values
+        people, most, verdicts = (
+            np.array([theirs[case] - ours[case] for case in numbers])
+            for ours, theirs in ((a_high, b_low), (a_low, b_high), scores)
         )
-        unsure = {
-            side.ids[case]
-            for side in sides
-            for case, item in zip(side.case.tolist(), side.items, strict=True)
-            if item in items and not book.votes(item)
-        }
-        open_ = np.array([case in unsure for case in numbers])
-        known = ~np.isnan(people) | open_
+        known = ~np.isnan(people)
         share = float(known.mean())
         labelled = {item for side in sides for item in side.items if item in book}
         found = corrected_difference(
@@ -233,8 +226,7 @@ class CorrectedDifferences:
             np.full(len(people), share or 1.0),
             np.arange(len(people)),
             len(people),
-            unsure=open_,
-            limits=(-1.0, 1.0),
+            most=most,
             clusters=clusters,
         )
         why = found.why and f"{int(known.sum())} queries are labelled whole in both: at least 10 are needed"

@@ -125,17 +125,21 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
     """One line for each scale that both the judge and people used; a grade beside a yes or no becomes one."""
     book = LabelBook(label for label in read.labels if label.kind == kind)
     pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for label in book:
-        if label.item in graded:
-            grade, scale = graded[label.item]
-            if scale == label.scale:
-                pairs[scale].append((label.item, grade, float(label.answer)))
-            elif {scale, label.scale} == {"graded", "binary"}:
-                yes = _yes(grade, scale), _yes(float(label.answer), label.scale)
-                pairs["binary"].append((label.item, *yes))
-    weights = _weights(read.labels, graded)
+    for label in (vote for one in book for vote in book.votes(one.item) if one.item in graded):
+        grade, scale = graded[label.item]
+        if scale == label.scale:
+            pairs[scale].append((label.item, grade, float(label.answer)))
+        elif {scale, label.scale} == {"graded", "binary"}:
+            yes = _yes(grade, scale), _yes(float(label.answer), label.scale)
+            pairs["binary"].append((label.item, *yes))
+    strata = _weights(read.labels, graded)
     for scale, rows in pairs.items():
         items = [item for item, _, _ in rows]
+        voted = Counter(items)  # of several people each counts in part
+        several = len(voted) < len(items)
+        weights = {
+            item: strata.get(item, 1.0 if several and not strata else nan) / n for item, n in voted.items()
+        }
         judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
         queries = [read.places.get(item, ((item, ""),))[0][0] for item in items]
         heavy = [weights.get(item, nan) for item in items]
@@ -151,6 +155,7 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
             "kind": kind,
             "scale": scale,
             **_agreed(found),
+            "n": len(voted),
             "queries": found.queries,
             "base_rate": found.base_rate,
             "confusion": {

@@ -177,17 +177,33 @@ def _label(answer: float, scale: str, source: str, reasoning: str = "") -> Place
     return PlaceLabel(max(answer, 0), answer, reasoning, source, scale)
 
 
-def people_on(sample: Sample, settings: Settings) -> Callable[[Context], PlaceLabel | None]:
-    """What people say of a context of this sample: the label that counts for its item, else the one on the context."""
+def people_on(sample: Sample, settings: Settings, turn: int = 0) -> Callable[[Context], PlaceLabel | None]:
+    """What people say of a context of this sample: the labels of its item, else the one on the context.
+
+    Of several people the `turn` says whose answer is held against thresholds; gains are the mean of all.
+    """
     book, history = settings.labels, turns(sample)
 
     def label(context: Context) -> PlaceLabel | None:
-        if book and (counts := book.get(relevance_item(sample.query, passage_of(context), history))):
-            return _label(counts.answer, counts.scale, "human")
+        item = relevance_item(sample.query, passage_of(context), history) if book else ""
+        if book and (votes := book.votes(item)):
+            one = book.turn(item, turn)
+            found = None if one is None else _label(one.answer, one.scale, "human")
+            gains = [_label(vote.answer, vote.scale, "human").gain for vote in votes]
+            return found and found._replace(gain=math.fsum(gains) / len(gains))
         answer = answer_on(context, sample)
         return answer and _label(*answer, "human")
 
     return label
+
+
+def people_turns(sample: Sample, settings: Settings, lists: Iterable[Iterable[Context]]) -> int:
+    """How many rankings it takes to read everybody's labels of a sample: measures are computed per person, then averaged."""
+    if settings.labels is None:
+        return 1
+    history = turns(sample)
+    items = (relevance_item(sample.query, passage_of(one), history) for contexts in lists for one in contexts)
+    return settings.labels.turns(items)
 
 
 @functools.lru_cache
@@ -212,29 +228,34 @@ def place_labels(
     sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
 ) -> Program[tuple[Ranking, ...]]:
     """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list."""
-    lists, qrels = rankings(sample, final=choice.final), sample.qrels
+    lists, qrels = list(rankings(sample, final=choice.final)), sample.qrels
     if choice.source == "gold":
         return tuple(_gold_ranking(query, contexts, qrels or {}) for query, contexts in lists)
-    people = None if choice.source == "judge" else people_on(sample, settings)
+    read = (
+        1 if choice.source == "judge" else people_turns(sample, settings, (one[:depth] for _, one in lists))
+    )
+    people = None
     need = {"query": sample.query, **settings.asked, "history": turns(sample), **settings.beside(sample)}
     numbers: dict[tuple[object, ...], int] = {}
     questions: list[Relevance] = []
     found: list[tuple[str, list[LabelledPlace]]] = []
-    for query, contexts in lists:
+    for number, (query, contexts) in enumerate(lists * read):
+        if choice.source != "judge" and number % len(lists) == 0:
+            people = people_on(sample, settings, number // len(lists))
         shown = need if choice.against == "need" else {"query": query, **settings.asked}
         places = []
         for context in contexts[:depth]:
-            label, number = people and people(context), -1
+            label, verdict = people and people(context), -1
             if label is None and choice.source != "human":
                 known: dict[str, Any] = {}
                 if shown["query"] == sample.query:  # people and gold label for the need
                     gold = None if qrels is None or context.id is None else int(qrels.get(context.id, 0))
                     known = {"context": context, "gold": gold}
                 alike = (shown["query"], context.text, *(known and (context.grade, context.relevant, gold)))
-                number = numbers.setdefault(alike, len(questions))
-                if number == len(questions):
+                verdict = numbers.setdefault(alike, len(questions))
+                if verdict == len(questions):
                     questions.append(Relevance(passage=context.text, **known, **shown))
-            places.append(LabelledPlace(context, label, number))
+            places.append(LabelledPlace(context, label, verdict))
         found.append((query, places))
     verdicts = [
         one if isinstance(one, Unanswered) else _label(one.grade, one.scale, "judge", one.reasoning)

@@ -29,7 +29,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.support import Sufficiency, Support
 from germane.reports.correction.draws import design_of, is_drawn
 from germane.reports.summary import MeasureSummary
-from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.correction import CorrectedMean, between, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
@@ -131,18 +131,17 @@ class JudgedThings:
         """What each verdict counts: 1 for a hit, else 0."""
         return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
 
-    def people(self, items: Iterable[str], book: LabelBook) -> Floats:
-        """The share of the people who labelled each of these items for whom it is a hit; nan where nobody did."""
-        return np.array([
-            fsum(votes) / len(votes) if (votes := self._votes(item, book)) else nan for item in items
-        ])  # fmt: skip
+    def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
+        """The share of the people who were asked about each of these items for whom it is a hit; nan where nobody was.
 
-    def _votes(self, item: str, book: LabelBook) -> list[float]:
-        return [float(_counted(self.measure, float(one.answer), one.scale)) for one in book.votes(item)]
-
-    def labelled(self, book: LabelBook) -> Floats:
-        """What people say of each item of the measure."""
-        return self.people(self.items, book)
+        Who could not tell counts as `unsure`: 0 gives the least that the share can be, 1 the most.
+        """
+        shares = []
+        for item in items:
+            votes = [_counted(self.measure, float(one.answer), one.scale) for one in book.votes(item)]
+            votes += [unsure] * book.unsure(item)
+            shares.append(fsum(votes) / len(votes) if votes else nan)
+        return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
         """Why people's labels do not say what counts, where their scale has no threshold that is known."""
@@ -267,8 +266,8 @@ class Corrections:
 
     def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
-        values = self.human(rows, self._book)
-        if isinstance(values, str) or np.isnan(values).any():
+        values = self.human(rows, self._book, 0.0)
+        if isinstance(values, str) or np.isnan(values).any() or any(map(self._book.unsure, rows.items)):
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         return CorrectedMean(
@@ -288,13 +287,23 @@ class Corrections:
         book = LabelBook(drawn)
         if (why := rows.unreadable(book)) is not None:
             return why
-        if design == "queries":
-            return self._of_queries(rows, book)
-        if np.isnan(rows.weight).any():
+        if design != "queries" and np.isnan(rows.weight).any():
             return (
                 f"{rows.measure.name} is no mean over single verdicts: label whole queries (--design queries)"
             )
-        return self._of_things(rows, book, summary, drawn if queue == "stratified" else [])
+        strata = drawn if queue == "stratified" else []
+        unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
+        sides = []
+        for side in (0.0, 1.0) if unsure else (0.0,):
+            found = (
+                self._of_queries(rows, book, side)
+                if design == "queries"
+                else self._of_things(rows, rows.people(rows.items, book, side), summary, strata)
+            )
+            if isinstance(found, str):
+                return found
+            sides.append(found)
+        return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
         """Why no label that was drawn is about the verdicts of a measure, which are of this kind."""
@@ -306,13 +315,13 @@ class Corrections:
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_things(
-        self, rows: JudgedThings, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]
+        self, rows: JudgedThings, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
     ) -> CorrectedMean | str:
         """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
 
         Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
         """
-        found, labels = rows.values, rows.labelled(book)
+        found = rows.values
         held = np.bincount(rows.case, minlength=len(rows.cases))
         total = len(rows.cases)
         if strata:
@@ -343,9 +352,9 @@ class Corrections:
         mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
         return replace(result, mean=mean, ends=(low, high), queries=queries)
 
-    def _of_queries(self, rows: JudgedThings, book: LabelBook) -> CorrectedMean | str:
+    def _of_queries(self, rows: JudgedThings, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
-        values = self.human(rows, book)
+        values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
@@ -359,9 +368,12 @@ class Corrections:
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
-    def human(self, rows: JudgedThings, book: LabelBook) -> Floats | str:
-        """People's value of each case, nan where a label is missing; or why there is none at all."""
-        labels = rows.labelled(book)
+    def human(self, rows: JudgedThings, book: LabelBook, unsure: float) -> Floats | str:
+        """People's value of each case, nan where a label is missing; or why there is none at all.
+
+        Where somebody could not tell, `unsure` 0 gives the least that it can be, 1 the most.
+        """
+        labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
             return np.bincount(rows.case, rows.weight * labels, len(rows.cases)).astype(float)
         measure = rows.measure
@@ -374,10 +386,15 @@ class Corrections:
         except MeasureError as error:
             return str(error)
         settings, missing = replace(self._settings, labels=book), set(rows.case[np.isnan(labels)].tolist())
+        doubts = {
+            case for case, item in zip(rows.case.tolist(), rows.items, strict=True) if book.unsure(item)
+        }
         return np.array(
             [
                 nan
                 if number in missing
+                else measure.definition.range[int(unsure)]
+                if number in doubts
                 else fsum(_valued(human, one, settings) for one in trials) / len(trials)
                 for number, trials in enumerate(rows.samples)
             ]
@@ -409,7 +426,8 @@ def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
             what = "claims" if measure.definition.family == "judged" else "passages"
             what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
+            unsure = f", {one.unsure} unsure," if one.unsure else ""
             yield (
                 f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "
-                f"{one.total} {what} it is {one.mean:.3f} ({one.ends[0]:.3f} to {one.ends[1]:.3f})"
+                f"{one.total} {what}{unsure} it is {one.mean:.3f} ({one.ends[0]:.3f} to {one.ends[1]:.3f})"
             )

@@ -65,7 +65,8 @@ class BasisLine(TypedDict):
 class CorrectedLine(TypedDict):
     """A judged mean corrected with people's labels, with its 95% interval.
 
-    `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much.
+    `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of `unsure` more
+    nobody could tell: the interval covers whatever they are.
     """
 
     mean: float
@@ -74,6 +75,7 @@ class CorrectedLine(TypedDict):
     labels: int
     queries: int | None
     ess: float | None
+    unsure: int
 
 
 class MeasureLine(TypedDict):

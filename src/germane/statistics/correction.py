@@ -47,7 +47,7 @@ class CorrectedMean:
     `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
     own mean over all, `human` and `human_ends` what the same labels say alone. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
-    that alone would give the same precision.
+    that alone would give the same precision; of `unsure` more nobody could tell.
     """
 
     method: str
@@ -61,6 +61,7 @@ class CorrectedMean:
     weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
+    unsure: int = 0
     why: str = ""
 
     def of_all(self, mean: float) -> CorrectedMean:
@@ -232,6 +233,21 @@ def corrected_query_mean(
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     return _estimated(base, (mean, half), (human, half_alone), inner.weight, limits)
+
+
+def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
+    """The corrected mean where people could not tell of some, from those with all of these at 0 and at 1.
+
+    The interval covers both; the mean is the middle of the two.
+    """
+    if low.mean is None or high.mean is None or low.ends is None or high.ends is None:
+        return low if low.mean is None else high
+    ends = min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])
+    mean, labels = (low.mean + high.mean) / 2, low.labels - unsure
+    return replace(
+        low, mean=mean, ends=ends, labels=labels, unsure=unsure, method=f"{low.method}, unsure bounded", human_ends=None,
+        human=None,
+    )  # fmt: skip
 
 
 def _estimated(

@@ -54,8 +54,7 @@ def corrected_difference(
     queries: ArrayLike,
     n_queries: int,
     *,
-    unsure: ArrayLike | None = None,
-    limits: tuple[float, float] = (0.0, 1.0),
+    most: ArrayLike | None = None,
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> CorrectedDifference:
@@ -73,13 +72,13 @@ def corrected_difference(
 
     Args:
         weights: What a hit adds to the difference B - A, of each passage in either list, shape (N,).
-        labels: People's value, 0 to 1, shape (N,); nan where nobody was asked, or nobody could tell.
+        labels: People's value, shape (N,), the least that it can be where somebody could not tell; nan where nobody was
+            asked.
         grades: The judge's grade, shape (N,).
         chances: Probability with which each was drawn, above 0 where the weight is not 0, shape (N,).
         queries: Number of each passage's query, from 0, shape (N,).
         n_queries: Number of queries, those without a passage that counts included.
-        unsure: Whether people who were asked could not tell, shape (N,); their value is then anything within `limits`.
-        limits: The smallest and largest value.
+        most: The most that people's value can be, shape (N,); None = as `labels`.
         units: What was drawn as a whole, shape (N,): the query where whole queries were; None = each passage.
         clusters: Cluster of each query, shape (n_queries,).
 
@@ -88,14 +87,14 @@ def corrected_difference(
     """
     c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
     q = np.asarray(queries, np.intp)
-    open_ = np.zeros(len(c), np.bool_) if unsure is None else np.asarray(unsure, np.bool_)
-    if not c.shape == y.shape == x.shape == p.shape == q.shape == open_.shape:
+    top = y if most is None else np.asarray(most, float)
+    if not c.shape == y.shape == x.shape == p.shape == q.shape == top.shape:
         raise InputError("passages of different counts", fix="give one of each per passage")
     if (p[c != 0] <= 0).any():
         raise InputError("a passage that counts had no chance of being drawn", fix="draw from both lists")
-    known = ~np.isnan(y) | open_
+    known, unsure = ~np.isnan(y), int((top > y).sum())
     n, held = int(known.sum()), len(np.unique(q[known]))
-    if n < min(FEWEST, len(c)) or held < min(_QUERIES, n_queries):
+    if n < min(FEWEST, len(c)) or held < min(_QUERIES, len(np.unique(q))):
         why = f"{n} labels in {held} queries: at least {FEWEST} in {_QUERIES} are needed"
         nothing = Interval(mean=None, ends=None, method="", units="cases", n=n_queries, why=why)
         return CorrectedDifference(
@@ -104,28 +103,28 @@ def corrected_difference(
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
     sides, spreads = [], []
     for worst in (True, False):
-        value = np.where(open_, np.where((c > 0) == worst, *limits), y)
+        value = np.where((c > 0) == worst, y, top)
         found, error = _by_query(c, value, x, p, q, n_queries)
         sides.append(found)
         spreads.append(_half_width(error, p, known, drawn) / n_queries)
     low, high = np.minimum(*sides), np.maximum(*sides)
     missing = np.abs(high - low) > 1e-12
-    most = max(1.0, float(np.abs([low, high]).max()))
+    reach = max(1.0, float(np.abs([low, high]).max()))
     whole = paired_difference(
         np.zeros(n_queries),
         np.where(missing, np.nan, low),
         clusters=clusters,
         bounds_b=(low, high),
-        value_range=(0.0, most),
+        value_range=(0.0, reach),
     )
     return CorrectedDifference(
         difference=float(low.mean() + high.mean()) / 2,
         interval=whole.interval,
         p=whole.p,
         set_ends=(float(low.mean()) - spreads[0], float(high.mean()) + spreads[1]),
-        labels=int((~np.isnan(y)).sum()),
+        labels=n,
         queries=held,
-        unsure=int(open_.sum()),
+        unsure=unsure,
     )
 
 

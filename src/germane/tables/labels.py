@@ -6,6 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from math import lcm
 from typing import Any, Literal
 
 from germane.encoding import digest, encode
@@ -107,6 +108,16 @@ class LabelBook:
     def unsure(self, item: str) -> int:
         """How many people said that they cannot tell."""
         return self._unsure.get(item, 0)
+
+    def turn(self, item: str, number: int) -> Label | None:
+        """The answer of one person after the other, round and round; None where that one is unsure."""
+        votes = self.votes(item)
+        at = number % max(1, len(votes) + self.unsure(item))
+        return votes[at] if at < len(votes) else None
+
+    def turns(self, items: Iterable[str]) -> int:
+        """How many turns it takes until everybody's answer to each of these items was read equally often."""
+        return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
 
     def __contains__(self, item: object) -> bool:
         return item in self._labels
