@@ -107,6 +107,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "judge": (report.manifest.get("judge") or {}).get("source"),
         "kinds": kinds,
         "people": list(_people(report.labels())),
+        "disagreement": list(_disagreement(report.labels())),
         "self_consistency": list(_replicas(report.judgements())),
         "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
@@ -217,6 +218,20 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
                 found = agreement(first, second, scale=_legal(scale, first, second))
                 yield {"kind": kind, "scale": scale, "people": [one, other], **_agreed(found)}
+
+
+def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
+    """Of how many items that several people labelled their answers differ, by kind."""
+    kinds: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        kinds[label.kind].append(label)
+    for kind, mine in sorted(kinds.items()):
+        book = LabelBook(mine)
+        votes = [
+            {vote.answer for vote in book.votes(one.item)} for one in book if len(book.votes(one.item)) > 1
+        ]
+        if votes:
+            yield {"kind": kind, "items": len(votes), "differ": sum(len(answers) > 1 for answers in votes)}
 
 
 def _agreed(found: JudgeAgreement) -> dict[str, Json]:
@@ -387,6 +402,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "people": (
         "People against people", ("kind", "people", "n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
     ),
+    "disagreement": ("People who labelled the same", ("kind", "items", "differ")),
     "self_consistency": (
         "The judge against itself", ("kind", "judge", "times", "n", "raw", "alpha_ordinal")
     ),
