@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from typer import Argument, Option
 
 from germane.clean import clean
-from germane.cli.options import AsJson, Stored
+from germane.cli.options import AsJson
 from germane.cli.values import print_document, say
 from germane.errors import InputError, Interrupted
 
@@ -264,20 +264,34 @@ def _presses() -> Iterator[str]:
 
 
 def audit(
-    folder: Stored,
+    folders: list[Path] = Argument(
+        ...,
+        metavar="REPORT...",
+        help="Report folders; of several the judges are held against the same labels.",
+    ),
     json: AsJson = False,
     output: Path | None = Option(None, "-o", "--output", help="Write it as Markdown."),
     every: bool = Option(False, "--all", help="Count labels that were not drawn at random, too."),
 ) -> None:
-    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
+    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings.
+
+    Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one.
+    """
     from germane.labelling.audit import audit_judge, audit_lines
+    from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
     from germane.tables.folder import is_own
 
-    if output is not None and is_own(output, folder):
+    if output is not None and any(is_own(output, folder) for folder in folders):
         raise InputError(f"{output} is the report's own", fix="write to another file")
-    found = audit_judge(Report.open(folder), every=every)
-    text = "".join(f"{line}\n" for line in audit_lines(found))
+    reports = list(map(Report.open, folders))
+    if len(reports) == 1:
+        found = audit_judge(reports[0], every=every)
+        lines = audit_lines(found)
+    else:
+        found = audit_judges(reports, every=every)
+        lines = judges_lines(found)
+    text = "".join(f"{line}\n" for line in lines)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, "utf-8")

@@ -91,6 +91,9 @@ class CorrectedDifferences:
         sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
         if not all(side.items for side in sides):
             return None, "people's labels are about other things than this measure's verdicts"
+        for side, of in zip(sides, (self._a, self._b), strict=True):
+            if why := of.corrections.drifted(side):
+                return None, why
         found = self._drawn(sides[0].kind)
         if isinstance(found, str):
             return None, found
@@ -206,9 +209,9 @@ class CorrectedDifferences:
             ends = [of.corrections.human(side, book, unsure) for unsure in (0.0, 1.0)]
             if refusal := next((end for end in ends if isinstance(end, str)), None):
                 return refusal
-            values.append([dict(zip(side.ids, np.asarray(end).tolist(), strict=True)) for end in ends])
+            values.append([dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends])
         scores = [
-            {case: float(np.mean(trials)) for case, trials in zip(side.ids, side.cases, strict=True)}
+            {case: float(np.mean(trials)) for case, trials in zip(side.names, side.cases, strict=True)}
             for side in sides
         ]
         (a_low, a_high), (b_low, b_high) = values
@@ -259,7 +262,7 @@ def _terms(sides: Sequence[JudgedThings]) -> Mapping[tuple[str, str], _Term]:
             side.values.tolist(), strict=True,
         )  # fmt: skip
         for case, item, weight, grade, value in rows:
-            found.setdefault((side.ids[case], item), []).append((weight, grade, weight * value))
+            found.setdefault((side.names[case], item), []).append((weight, grade, weight * value))
     return {
         key: _Term(
             sum(w for w, _, _ in rows), sum(g for _, g, _ in rows) / len(rows), sum(j for _, _, j in rows)

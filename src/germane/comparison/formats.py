@@ -363,7 +363,7 @@ def _corrected_row(one: MeasureComparison) -> CorrectedChangeLine | None:
         CorrectedChangeLine,
         corrected,
         interval=list(ends) if ends else None,
-        interval_set=list(alone) if alone else None,
+        set_interval=list(alone) if alone else None,
     )
     return row
 

@@ -29,14 +29,14 @@ class PartsLine(TypedDict):
 
 
 class CorrectedChangeLine(TypedDict):
-    """A difference that people's labels correct; `interval` and `p` are of queries like these, `interval_set` of these alone.
+    """A difference that people's labels correct; `interval` and `p` are of queries like these, `set_interval` of these alone.
 
     `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
     """
 
     difference: float
     interval: Pair | None
-    interval_set: Pair | None
+    set_interval: Pair | None
     p: float | None
     labels: int
     queries: int

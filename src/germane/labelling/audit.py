@@ -131,8 +131,8 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
         if scale == label.scale:
             pairs[scale].append((label.item, grade, float(label.answer)))
         elif {scale, label.scale} == {"graded", "binary"}:
-            yes = _yes(grade, scale), _yes(float(label.answer), label.scale)
-            pairs["binary"].append((label.item, *yes))
+            both = yes(grade, scale), yes(float(label.answer), label.scale)
+            pairs["binary"].append((label.item, *both))
     strata = _weights(read.labels, graded)
     for scale, rows in pairs.items():
         items = [item for item, _, _ in rows]
@@ -175,7 +175,8 @@ def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
     return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
-def _yes(grade: float, scale: str) -> float:
+def yes(grade: float, scale: str) -> float:
+    """1 where a grade of this scale says relevant, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 

@@ -27,7 +27,7 @@ from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.support import Sufficiency, Support
-from germane.reports.correction.draws import design_of, is_drawn
+from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import CorrectedMean, between, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
@@ -111,11 +111,11 @@ def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
 class JudgedThings:
     """The things of one measure of one system: one row per distinct item of a case; a case may have several trials.
 
-    `ids` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
+    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
     """
 
     measure: Measure
-    ids: Sequence[str]
+    names: Sequence[str]
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
     samples: Sequence[Sequence[Sample]]
@@ -123,6 +123,7 @@ class JudgedThings:
     case: NDArray[np.intp]
     verdict: Floats
     weight: Floats
+    rank: NDArray[np.intp]
     scale: str
     kind: str
 
@@ -172,12 +173,14 @@ class Corrections:
         self._tables, self._manifest = tables, manifest
         self._labels: Iterable[Label] = tables.labels
         self._known: dict[tuple[str, str], JudgedThings] = {}
+        self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """The corrections that these labels make, in the place of those of the tables."""
         other = copy(self)
         for name in ("_book", "_drawn", "_all_labelled"):
             other.__dict__.pop(name, None)
+        other._drifted = {}  # noqa: SLF001 - it is one of us
         other._labels = list(labels)  # noqa: SLF001 - it is one of us
         return other
 
@@ -253,13 +256,14 @@ class Corrections:
                     weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
         return JudgedThings(
             measure=measure,
-            ids=list(cases),
+            names=list(cases),
             cases=list(cases.values()),
             samples=list(samples.values()),
             items=[item for _, item in things],
             case=np.array([case for case, _ in things], np.intp),
             verdict=np.array([thing.verdict for thing in things.values()]),
             weight=np.array(list(weights.values())),
+            rank=np.array([thing.rank or 0 for thing in things.values()], np.intp),
             scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
             kind=next((thing.question.kind for thing in things.values()), ""),
         )
@@ -281,8 +285,8 @@ class Corrections:
         mine = [label for label in self._drawn if label.item in items]
         if not mine:
             return self._why_none(rows.kind)
-        if np.isnan(rows.verdict).any():
-            return "some verdicts are missing"
+        if why := "some verdicts are missing" if np.isnan(rows.verdict).any() else self.drifted(rows):
+            return why
         drawn, queue, design = largest_draw(mine)
         book = LabelBook(drawn)
         if (why := rows.unreadable(book)) is not None:
@@ -304,6 +308,23 @@ class Corrections:
                 return found
             sides.append(found)
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
+
+    def drifted(self, rows: JudgedThings) -> str:
+        """Why labels that were drawn for another report do not serve this one, or ""."""
+        key = rows.measure, rows.kind, len(rows.items)
+        if key not in self._drifted:
+            self._drifted[key] = drift_of(
+                [label for label in self._drawn if label.kind == rows.kind],
+                pool_of(self._tables, rows.kind),
+                dict(
+                    zip(
+                        rows.items,
+                        zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True),
+                        strict=True,
+                    )
+                ),
+            )
+        return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:
         """Why no label that was drawn is about the verdicts of a measure, which are of this kind."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from germane.encoding import digest
-from germane.statistics.sampling import chances_of_rounds
+from germane.statistics.sampling import chances_of_rounds, drawn_alike
 from germane.tables.folder import Tables
 from germane.tables.labels import Label
 from germane.types import FrozenDict
@@ -115,3 +115,49 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
         design = design_of(label)
         groups[label.queue, design.get("design"), design.get("seed")].append(label)
     return (draw for mine in groups.values() if (draw := Draw(mine, pool)).items)
+
+
+_UNLIKE = 0.01
+"""The p-value below which labelled passages are no sample of a report's."""
+_BANDS = (3, 10)
+"""The ranks at which a band of the strata ends."""
+
+
+def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int, float, int]]) -> str:
+    """Why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
+
+    They serve where at least half of that draw is about passages of this report, and these are spread over its grades and
+    ranks as a random sample of each query's passages is (of each grade's, where they were drawn by grade).
+
+    Args:
+        labels: The labels that were drawn, of one kind.
+        pool: What this report's own draws are from.
+        stands: The query, the judge's grade and the rank of each item here.
+    """
+    own = fingerprint(pool)
+    foreign = [label for label in labels if design_of(label).get("pool") != own and label.item in stands]
+    unknown = [label for label in foreign if "pool" not in design_of(label)]
+    foreign = [
+        label for label in foreign if label not in unknown or label.rank not in {None, stands[label.item][2]}
+    ]
+    if not foreign:
+        return ""
+    given = {label.item for label in (*foreign, *unknown)}
+    drawn = max(int(design_of(label).get("budget") or 0) for label in foreign)
+    if 2 * len(given) < drawn:
+        return (
+            f"only {len(given)} of the {drawn} labels drawn for another report are about passages of this one: label it "
+            "(germane label)"
+        )
+    by_grade = any(label.queue == "stratified" for label in foreign)
+    p = drawn_alike(
+        [str(grade) if by_grade else case for case, grade, _ in stands.values()],
+        [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in stands.values()],
+        [item in given for item in stands],
+    )
+    if p >= _UNLIKE:
+        return ""
+    return (
+        f"the labels were drawn for another report, whose passages are unlike these in grade and rank (p {p:.2g}): label "
+        "this one (germane label)"
+    )
