@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.corrected_means import Data, Floats, Ints, read
-from germane.statistics.agreement import kappas_against_best
+from germane.statistics.agreement import compare_kappas
 from germane.statistics.comparison import paired_difference
 from germane.statistics.differences import corrected_difference
 from germane.statistics.sampling import drawn_alike
@@ -140,12 +140,12 @@ def _sign(ends: tuple[float, float] | None) -> int:
 def judges(world: World, draws: int, rng: np.random.Generator) -> None:
     print(f"== 2. which judge: {LABELS} labels in each of {world.queries} queries, {draws:,} draws ==")
     verdicts = (world.grades >= RELEVANT).astype(float)
-    true = np.array([one.kappa or 0.0 for one in kappas_against_best(verdicts, world.people, world.query)])
+    true = np.array([one.kappa or 0.0 for one in compare_kappas(verdicts, world.people, world.query)])
     best, near, holds, size, told, swaps = int(true.argmax()), 0, 0, 0, 0, 0
     for _ in range(draws):
         items = np.concatenate([rng.choice(places, LABELS, replace=False) for places in world.places])
         args = world.people[items], world.query[items]
-        found = kappas_against_best(verdicts[:, items], *args)
+        found = compare_kappas(verdicts[:, items], *args)
         pick = int(np.argmax([one.kappa or -1 for one in found]))
         near += true[pick] >= true[best] - 0.05
         alike = [one.p is None or one.p >= 0.05 or (one.difference or 0) >= 0 for one in found]
@@ -154,7 +154,7 @@ def judges(world: World, draws: int, rng: np.random.Generator) -> None:
         two = verdicts[rng.choice(len(world.names), 2, replace=False)][:, items]
         coin = rng.random(len(items)) < 0.5
         swapped = np.where(coin, two, two[::-1])
-        told += any(one.p is not None and one.p < 0.05 for one in kappas_against_best(swapped, *args))
+        told += any(one.p is not None and one.p < 0.05 for one in compare_kappas(swapped, *args))
         swaps += 1
     print(
         f"   pick within .05 kappa of the best ({world.names[best]}, {true[best]:.3f}): {near / draws:.3f}; the set holds the best: "

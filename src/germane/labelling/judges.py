@@ -17,7 +17,7 @@ from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
-from germane.statistics.agreement import agreement, kappas_against_best
+from germane.statistics.agreement import agreement, compare_kappas
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
 
@@ -52,7 +52,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     people = np.array([float(vote.answer) for vote in votes])
     said = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     verdicts = np.array([[yes(*mine[item]) for item in items] for mine in graded])
-    kappas = kappas_against_best(verdicts, said, queries, weights)
+    kappas = compare_kappas(verdicts, said, queries, weights)
     best = next((at for at, one in enumerate(kappas) if one.kappa is not None and one.difference is None), 0)
     gates = list(dict.fromkeys(_gates(reports)))
     known = _outcomes(gates, _corrected(reports[best], labels), own=False)

@@ -285,8 +285,8 @@ class Corrections:
         mine = [label for label in self._drawn if label.item in items]
         if not mine:
             return self._why_none(rows.kind)
-        if why := "some verdicts are missing" if np.isnan(rows.verdict).any() else self.drifted(rows):
-            return why
+        if np.isnan(rows.verdict).any() or self.drifted(rows):
+            return self.drifted(rows) or "some verdicts are missing"
         drawn, queue, design = largest_draw(mine)
         book = LabelBook(drawn)
         if (why := rows.unreadable(book)) is not None:

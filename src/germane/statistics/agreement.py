@@ -150,9 +150,10 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KappaDifference:
-    """One judge's kappa and how far it is from that of the best judge on the same items.
+    """One judge's kappa and how far it is from another's on the same items.
 
-    `difference` is this judge's kappa less the best one's, with its interval and its p-value. All are None for the best judge itself, and where a kappa is not known.
+    `difference` is this judge's kappa less the other's, with its interval and its p-value; all None for that one itself, and
+    where a kappa is not known.
     """
 
     kappa: float | None
@@ -161,8 +162,13 @@ class KappaDifference:
     p: float | None = None
 
 
-def kappas_against_best(
-    judges: ArrayLike, people: ArrayLike, queries: ArrayLike, weights: ArrayLike | None = None
+def compare_kappas(
+    judges: ArrayLike,
+    people: ArrayLike,
+    queries: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    baseline: int | None = None,
 ) -> list[KappaDifference]:
     """Cohen's kappa of several judges' yes or no on the same items, each against the highest.
 
@@ -174,6 +180,7 @@ def kappas_against_best(
         people: 1 or 0 by people, shape (n,).
         queries: Query of each item, shape (n,).
         weights: Weight of each item, shape (n,); None = 1 each.
+        baseline: The judge that the others are held against; None = that of the highest kappa.
 
     Raises:
         InputError: Shapes differ.
@@ -191,7 +198,7 @@ def kappas_against_best(
     kappas = _binary_kappa(whole)
     if np.isnan(kappas).all() or n < 2:
         return [KappaDifference(kappa=None if np.isnan(kappa) else float(kappa)) for kappa in kappas]
-    best = int(np.nanargmax(kappas))
+    best = int(np.nanargmax(kappas)) if baseline is None else baseline
     without = _binary_kappa(whole[:, :, None] - tables)
     pseudo = n * kappas[:, None] - (n - 1) * without
     rows: list[KappaDifference] = []

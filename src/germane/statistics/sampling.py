@@ -97,7 +97,7 @@ def drawn_alike(groups: ArrayLike, strata: ArrayLike, drawn: ArrayLike) -> float
     scale = taken * (total - taken) / (np.square(total) * np.maximum(total - 1, 1))
     covariance = np.diag((scale * total) @ sizes) - np.einsum("g,gs,gt->st", scale, sizes, sizes)
     values, vectors = np.linalg.eigh(covariance)
-    free = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-12)
+    free = values > 1e-9 * max(float((scale * total) @ sizes.sum(axis=1)), 1e-12)
     if not free.any():
         return 1.0
     chi, degrees = float(np.square(vectors.T[free] @ off) @ (1 / values[free])), int(free.sum())
