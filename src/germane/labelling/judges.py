@@ -11,7 +11,7 @@ import numpy as np
 
 from germane.clean import markdown_table
 from germane.errors import InputError
-from germane.labelling.audit import AuditedJudge, yes
+from germane.labelling.audit import FEW, AuditedJudge, yes
 from germane.reports.correct import Corrections
 from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
@@ -100,7 +100,16 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         "best": lines[best]["name"],
         "not_distinguishable": [line["name"] for line in lines if not line["distinguishable"]],
         "judges": lines,
+        "warnings": list(_warnings(reports, len(several))),
     }
+
+
+def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
+    if items < FEW:
+        yield f"{items} labelled items are few; an agreement on fewer than {FEW} says little"
+    for report in reports:
+        if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
+            yield str(stand_in)
 
 
 def _weight(label: Label) -> float:
@@ -184,3 +193,4 @@ def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
         ])  # fmt: skip
     yield "".join(markdown_table(list(_HEADS), rows))
     yield f"best: {found['best']}; not distinguishable from it: {', '.join(found['not_distinguishable'])}"
+    yield from (f"- {warning}" for warning in found["warnings"])
