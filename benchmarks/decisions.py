@@ -129,7 +129,7 @@ def differences(world: World, draws: int, rng: np.random.Generator) -> None:
             worst = min(by_judge, key=lambda judge: np.mean(by_judge[judge]))
             print(f"labels {how}; {kind} ({draws:,} pairs)")
             for name, values in seen.items():
-                print(f"   {name:45} {np.mean(values):.3f}")
+                print(f"   {name:45} {np.nanmean(values):.3f}")
             print(f"   worst judge {world.names[worst]}: coverage {np.mean(by_judge[worst]):.3f} of {len(by_judge[worst])} draws", flush=True)  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def test_a_gate_that_a_judge_would_decide_otherwise(tmp_path: Path) -> None:
     means = {report.manifest["judge"]["source"]: report[REL].mean for report in reports}
     corrected = audit_judges(reports)["judges"][0]["corrected"][0]["mean"]
     for name, otherwise in lines.items():
-        assert bool(otherwise) == ((means[name] < 0.55) != (corrected < 0.55))
+        assert bool(otherwise) == (((means[name] or 0.0) < 0.55) != (corrected < 0.55))
 
 
 def test_reports_without_a_labelled_item_in_common(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def compare_kappas(
         if number == best or not np.isfinite(change).all():
             rows.append(KappaDifference(kappa=None if np.isnan(kappa) else kappa))
             continue
-        one = paired_difference(np.zeros(n), change)
+        one = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
         difference = kappa - float(kappas[best])
         rows.append(KappaDifference(kappa=kappa, difference=difference, interval=one.interval, p=one.p))
     return rows
