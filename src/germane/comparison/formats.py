@@ -215,11 +215,11 @@ def _table(
                 lines[""] = [one.mean_a, one.mean_b], cells
             if one.corrected is not None:
                 corrected = [_corrected_cells(one)[at] for at in shown]
-                lines[f"{one.b}, corrected" if several else "corrected"] = [None] * len(means), corrected
+                lines[f"{one.b}, corrected" if several else "corrected"] = [], corrected
         for system, (of_line, cells) in lines.items():
             names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
-            shown_means = map(in_digits, of_line) if cells[0] and any(of_line) else [""] * len(of_line)
+            shown_means = map(in_digits, of_line) if of_line else [""] * len(means)
             table.add([*map(clean, names), *shown_means, *cells], bold)
     return table
 

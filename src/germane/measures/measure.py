@@ -374,7 +374,7 @@ class Measure:
         source = checked.get("labels", known.labels)
         if source not in known.sources:
             raise MeasureError(f"{known.name} cannot be computed over labels={source}", fix=known.refusal)
-        if "ideal" in known.params and source != "gold":
+        if known.family == "ranked" and "ideal" in known.params and source != "gold":
             if given.get("ideal") == "all":
                 raise MeasureError(
                     f"{known.name}(ideal=all) cannot be computed over labels={source}: only what came back is labelled",
