@@ -12,6 +12,7 @@ from germane.judging.driver import replay
 from germane.labelling.audit import audit_judge, audit_lines
 from germane.measures.labels import Settings, place_labels
 from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item
@@ -32,7 +33,7 @@ def said(answers: dict[str, dict[str, int | None]]) -> LabelBook:
     )  # fmt: skip
 
 
-def outcome(measure: str, texts: str, book: LabelBook):  # type: ignore[no-untyped-def]
+def outcome(measure: str, texts: str, book: LabelBook) -> Outcome:
     sample = Sample(id="s", query="q", contexts=tuple(Context(text=text) for text in texts))
     job = Job(sample=sample, graders=graders_of((Measure.parse(measure),)))
     block = Block([job], Settings(labels=book))
@@ -40,7 +41,7 @@ def outcome(measure: str, texts: str, book: LabelBook):  # type: ignore[no-untyp
     return found[0][str(Measure.parse(measure))]
 
 
-TWO = {"ann": {"a": 3, "b": 0, "c": 2}, "ben": {"a": 0, "b": 3, "c": 1}}
+TWO: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 2}, "ben": {"a": 0, "b": 3, "c": 1}}
 
 
 @pytest.mark.parametrize(
