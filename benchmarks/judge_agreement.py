@@ -1,10 +1,22 @@
 """How far judges agree with people: the lexical rule, and the language models of the LLMJudge challenge.
 
     python -m benchmarks.judge_agreement pairs.jsonl.gz
-    OPENAI_API_KEY=... python -m benchmarks.judge_agreement pairs.jsonl.gz --judge openai:gpt-4o-mini
+    OPENAI_API_KEY=... python -m benchmarks.judge_agreement pairs.jsonl.gz --judge openai:gpt-4o-mini --arms fused,alone,list10
 
-With `--judge` germane's own prompts are measured on the model that is named, in one evaluation: answers are kept in a
-ledger, so a second call costs nothing; `--limit N` takes N pairs drawn at random (seed 1).
+With `--judge` germane's own prompts are measured on the model that is named: answers are kept in a ledger, so a second call
+costs nothing; `--limit N` takes N pairs drawn at random (seed 1). `--arms` names how the model is asked, each arm one
+evaluation: its kappa on two grades, the difference to the first arm (paired, clustered by query), tokens and price.
+
+    fused         as users run it: relevance with what else is asked of a passage, in one request (the default)
+    alone         relevance alone
+    reference     alone, beside the reference answer (samples that have one)
+    no-reference  alone, against the query
+    list10        ten passages of a query in one request, shuffled
+    umbrela       UMBRELA's own wording (Upadhyay et al. 2024)
+    no-extra-rule germane's wording without its last line
+    no-reasoning  a grade without a sentence that gives the reason
+
+In the place of the file a labelled report folder may stand: its passages that people labelled, and its references.
 
 The file is the LLMJudge challenge's data on TREC Deep Learning 2023, one pair a line:
 
@@ -22,18 +34,29 @@ import argparse
 import gzip
 import hashlib
 import json
+import math
 import random
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from germane import Context, Sample, evaluate
+from pydantic import Field
+
+from germane import Context, Report, Sample, evaluate
+from germane.judges import LLMJudge
 from germane.judges.lexical import LexicalJudge
 from germane.questions import Relevance
+from germane.questions.payload import PayloadModel, Whole
+from germane.questions.prompts import load
 from germane.questions.text import stems
+from germane.statistics.agreement import compare_kappas
+from germane.tables.labels import LabelBook
+from germane.types import Usage
 
 Row: TypeAlias = dict[str, Any]
 GRADES, RELEVANT, DRAWS = range(4), 2, 2000
@@ -112,24 +135,168 @@ def lexical_grades(rows: Sequence[Row]) -> list[int]:
     return [int(judge.reply(question).payload["grade"]) for question in questions]
 
 
-def model_grades(rows: Sequence[Row], judge: str, ledger: Path, max_cost: float | None) -> list[int | None]:
-    """The grades that a judge gives through a plain evaluation; None where it gave none."""
+UMBRELA = """Given a query and a passage, you must provide a score on an integer scale of 0 to 3 with the following meanings:
+0 = represent that the passage has nothing to do with the query,
+1 = represents that the passage seems related to the query but does not answer it,
+2 = represents that the passage has some answer for the query, but the answer may be a bit unclear, or hidden amongst \
+extraneous information and
+3 = represents that the passage is dedicated to the query and contains the exact answer.
+
+Important Instruction: Assign category 1 if the passage is somewhat related to the topic but not completely, category 2 if \
+passage presents something very important related to the entire topic but also has some extra information and category 3 if \
+the passage only and entirely refers to the topic. If none of the above satisfies give it category 0.
+
+Query: {{query}}
+Passage: {{passage}}
+
+Split this problem into steps:
+Consider the underlying intent of the search.
+Measure how well the content matches a likely intent of the query (M).
+Measure how trustworthy the passage is (T).
+Consider the aspects above and the relative importance of each, and decide on a final score (O). Final score must be an \
+integer value only.
+"""
+
+
+class BareGrade(PayloadModel):
+    """A grade without a reason."""
+
+    reasoning: ClassVar[str] = ""
+    grade: Whole = Field(ge=0, le=3, description="0 to 3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One way to ask: what is measured, against what, how the judge is set, its own wording, whether it gives reasons."""
+
+    measures: str = "context_precision"
+    against: str = "auto"
+    batch: int = 1
+    prompt: str = ""
+    reasons: bool = True
+
+
+ARMS = {
+    "fused": Arm(measures="context_precision context_relevancy"),
+    "alone": Arm(),
+    "reference": Arm(against="reference"),
+    "no-reference": Arm(against="query"),
+    "list10": Arm(batch=10),
+    "umbrela": Arm(prompt=UMBRELA),
+    "no-extra-rule": Arm(prompt=load("relevance").text.rpartition("\n")[0]),
+    "no-reasoning": Arm(reasons=False),
+}
+"""What `--arms` may name."""
+
+
+@contextmanager
+def grades_alone() -> Iterator[None]:
+    """Have relevance answered by a grade without its reason."""
+    before = Relevance.Payload, Relevance.payload_type
+    Relevance.Payload = BareGrade
+    Relevance.payload_type = lambda *_: BareGrade  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Relevance.Payload, Relevance.payload_type = before  # type: ignore[method-assign]
+
+
+def ask(rows: Sequence[Row], name: str, options: argparse.Namespace) -> tuple[list[int | None], Usage]:
+    """The grades of a judge that is asked as an arm says, None where it gave none, and what they cost."""
+    arm, ledger = ARMS[name], options.ledger  # a ledger each: a fused answer would serve relevance alone
+    queries: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        queries[row["qid"], row.get("reference") or ""].append(row)
     samples = [
-        Sample(id=str(n), query=row["query"], contexts=(Context(text=row["passage"]),))
-        for n, row in enumerate(rows)
-    ]
-    report = evaluate(
-        samples,
-        "P(labels=judge)@1",
-        judge=judge,
-        against="query",
-        ledger=ledger,
-        max_cost=max_cost,
-        max_unmeasured=1.0,
+        Sample(
+            id=f"{qid}.{number}", query=some[0]["query"], reference=reference or None,
+            contexts=tuple(Context(text=row["passage"]) for row in some),
+        )
+        for number, ((qid, reference), some) in enumerate(queries.items())
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if arm.reasons else grades_alone():
+        prompts = {}
+        if arm.prompt:
+            prompts["relevance"] = Path(folder) / "relevance.md"
+            prompts["relevance"].write_text(arm.prompt, "utf-8")
+        judge = LLMJudge(options.judge, base_url=options.base_url, batch=arm.batch, prompts=prompts)
+        report = evaluate(
+            samples,
+            arm.measures,
+            judge=judge,
+            against=arm.against,
+            ledger=ledger.with_stem(f"{ledger.stem}-{name}"),
+            max_cost=options.max_cost,
+            max_unmeasured=1.0,
+        )
+    answers = {
+        one.item: one.answer["grade"]
+        for one in report.judgements()
+        if one.kind == "relevance" and not one.error
+    }
+    items = (Relevance(query=row["query"], passage=row["passage"]).item for row in rows)
+    used = [one.usage for one in report.judgements()]
+    prices = [one.cost_usd for one in used if one.requests]
+    cost = None if None in prices else math.fsum(filter(None, prices))
+    usage = Usage(
+        requests=sum(one.requests for one in used),
+        input_tokens=sum(one.input_tokens for one in used),
+        output_tokens=sum(one.output_tokens for one in used),
+        cost_usd=cost,
     )
-    grade_of = {one.item: one.answer["grade"] for one in report.judgements() if one.error is None}
-    item_of = {row.sample: row.item for row in report.items()}
-    return [grade_of.get(item_of.get(sample.id, "")) for sample in samples]
+    return [answers.get(item) for item in items], usage
+
+
+def compare_arms(rows: Sequence[Row], options: argparse.Namespace) -> None:
+    """Print each arm's agreement with people, and its difference to the first arm."""
+    referenced = sum(bool(row.get("reference")) for row in rows)
+    found: dict[str, tuple[list[int | None], Usage]] = {}
+    for name in options.arms:
+        if name == "reference" and referenced < len(rows):
+            print(f"{name}: left out: {len(rows) - referenced} of {len(rows)} pairs have no reference")
+            continue
+        found[name] = ask(rows, name, options)
+    both = [n for n in range(len(rows)) if all(grades[n] in GRADES for grades, _ in found.values())]
+    if not both:
+        raise SystemExit("no pair has a grade in every arm")
+    people = [float(rows[n]["human"] >= RELEVANT) for n in both]
+    verdicts = [[float((grades[n] or 0) >= RELEVANT) for n in both] for grades, _ in found.values()]
+    queries = [rows[n]["qid"] for n in both]
+    print(f"{len(both)} of {len(rows)} pairs have a grade in every arm")
+    print(
+        f"{'arm':16}{'kappa 2':>8} {'kappa 4':>8}   less {next(iter(found))}, 95%, p{'':16}requests   tokens in + out   price"
+    )
+    lines = compare_kappas(verdicts, people, queries, baseline=0)
+    for (name, (grades, usage)), line in zip(found.items(), lines, strict=True):
+        four = kappa(Counter((grades[n] or 0, rows[n]["human"]) for n in both))
+        ends = line.interval.ends if line.interval else None
+        less = (
+            "" if ends is None else f"{line.difference:+.3f} ({ends[0]:+.3f} to {ends[1]:+.3f}) {line.p:.3f}"
+        )
+        price = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        two = "-" if line.kappa is None else f"{line.kappa:.3f}"
+        tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,}"
+        print(f"{name:16}{two:>8} {four:8.3f}   {less:36} {usage.requests:9} {tokens:>17}   {price}")
+
+
+def read_report(folder: Path) -> list[Row]:
+    """The passages of a report that people labelled, as pairs; of several people the lower median."""
+    report = Report.open(folder)
+    book, rows = LabelBook(report.labels()), {}
+    for sample in report.samples():
+        for place in sample.places():
+            item = Relevance(query=sample.query, passage=place.context.text).item
+            if (label := book.get(item)) is not None and label.scale == "graded":
+                row = {
+                    "qid": sample.id,
+                    "query": sample.query,
+                    "passage": place.context.text,
+                    "human": label.answer,
+                }
+                rows[item] = {**row, "reference": sample.reference, "judges": {}}
+    if not rows:
+        raise SystemExit(f"{folder}: nobody graded a passage of this report (germane label)")
+    return list(rows.values())
 
 
 def timed(rows: Sequence[Row]) -> tuple[list[int], float]:
@@ -161,13 +328,24 @@ def lexical(rows: Sequence[Row], grades: Sequence[int]) -> Iterator[Agreement]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("pairs", type=Path, help="pairs.jsonl or pairs.jsonl.gz of the LLMJudge challenge")
+    parser.add_argument(
+        "pairs", type=Path, help="pairs.jsonl(.gz) of the LLMJudge challenge, or a labelled report"
+    )
     parser.add_argument("--judge", help="measure this judge too, e.g. openai:gpt-4o-mini")
     parser.add_argument("--limit", type=int, help="so many pairs, drawn at random")
     parser.add_argument("--max-cost", type=float, help="US dollars at most")
     parser.add_argument("--ledger", type=Path, default=Path("judge_agreement.sqlite"))
+    parser.add_argument("--base-url", help="an OpenAI-compatible endpoint for the judge")
+    parser.add_argument(
+        "--arms",
+        type=lambda text: text.split(","),
+        default=["fused"],
+        help=f"of {','.join(ARMS)}; the first is the baseline",
+    )
     options = parser.parse_args()
-    rows = read_pairs(options.pairs)
+    if unknown := [name for name in options.arms if name not in ARMS]:
+        parser.error(f"there is no arm {unknown[0]!r}; there are {', '.join(ARMS)}")
+    rows = read_report(options.pairs) if options.pairs.is_dir() else read_pairs(options.pairs)
     if options.limit and options.limit < len(rows):
         rows = random.Random(1).sample(rows, options.limit)
     people = sum(row["human"] >= RELEVANT for row in rows) / len(rows)
@@ -183,13 +361,10 @@ def main() -> None:
     print(f"\n{'judge':26}{'n':>6} {'excluded':>8} {'kappa 2':>7} {'95%':>12} {'kappa 4':>8} {'relevant':>9}")
     for line in lexical(rows, grades):
         print(line)
-    if options.judge:
-        print(
-            agreement(
-                options.judge, model_grades(rows, options.judge, options.ledger, options.max_cost), rows
-            )
-        )
     print()
+    if options.judge:
+        compare_arms(rows, options)
+        print()
     for line in sorted(models(rows), key=lambda a: -a.two):
         print(line)
 

@@ -186,7 +186,7 @@ def test_a_recorded_target_is_read(inside: Cli, data: Path, tmp_path: Path) -> N
     assert (found["waiting"], found["measures"]["context_precision"]["calls"]) == (0, 12)
 
 
-ALL = "P(labels=judge)@1 nDCG(labels=judge)@2 context_position context_precision@2 context_relevancy context_recall"
+ALL = "P(labels=judge)@1 nDCG(ideal=retrieved,labels=judge)@2 context_position context_precision@2 context_relevancy context_recall"
 
 
 @pytest.mark.parametrize("panel", [[], ["--judge", "openai:other"]])

@@ -131,7 +131,7 @@ def piped(inside: Cli, report: Path, keys: str, who: str, *more: str) -> Ran:
 
 
 def test_two_people_who_disagree(inside: Cli, report: Path) -> None:
-    """Both label the same draw; the audit compares them, and the corrected mean stands on the lower median."""
+    """Both label the same draw; the audit compares them, and the corrected mean on the mean of both."""
     piped(inside, report, "3" * 24, "ann")
     ran = piped(inside, report, "3" * 12 + "0" * 12, "ben")
     assert "24 of 24 labelled by ben" in ran.out
@@ -144,7 +144,7 @@ def test_two_people_who_disagree(inside: Cli, report: Path) -> None:
         for line in found["corrected"]
         if line["measure"].startswith("context_relevancy")
     }
-    assert sum(means.values()) == pytest.approx(2 * 0.5)
+    assert sum(means.values()) == pytest.approx(2 * 0.75)
     text = inside("audit", report, "-o", "audit.md")
     assert text.code == 0
     assert "## People against people" in (report.parent / "audit.md").read_text("utf-8")

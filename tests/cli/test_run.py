@@ -147,7 +147,7 @@ def test_measures_are_added_without_a_judge(inside: Cli, data: Path) -> None:
     assert ran.code == 0, ran.err
     assert ran.json["judge"]["calls"] == 0
     assert ran.json["judge"]["cached"] > 0
-    assert set(ran.json["measures"]) == {"context_position", "nDCG(labels=judge)@5"}
+    assert set(ran.json["measures"]) == {"context_position", "nDCG(ideal=retrieved,labels=judge)@5"}
     refused = inside("score", "report", "-m", "context_precision(labels=judge)@5 context_recall")
     assert refused.code == 2
 

@@ -142,7 +142,10 @@ def test_only_a_judge_can_be_asked_against_the_call(name):
     """Gold and people label for the need."""
     with pytest.raises(MeasureError, match="for the need"):
         Measure.parse(name)
-    assert str(Measure.parse("nDCG(labels=judge,against=call)@5")) == "nDCG(against=call,labels=judge)@5"
+    assert (
+        str(Measure.parse("nDCG(labels=judge,against=call)@5"))
+        == "nDCG(against=call,ideal=retrieved,labels=judge)@5"
+    )
 
 
 def test_what_people_said_is_about_the_need():

@@ -28,7 +28,7 @@ RANKED = [known for known in definitions() if known.family == "ranked"]
         ("ndcg_10", "nDCG@10"),
         ("ndcg_burges@10", "nDCG(dcg=exp-log2)@10"),
         ("nDCG(dcg=log2,holes=zero,labels=gold,over=calls)@10", "nDCG@10"),
-        ("nDCG(labels=judge)@10", "nDCG(labels=judge)@10"),
+        ("nDCG(labels=judge)@10", "nDCG(ideal=retrieved,labels=judge)@10"),
         ("map", "AP"),
         ("MAP", "AP"),
         ("map_cut_10", "AP@10"),

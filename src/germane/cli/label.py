@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from germane.labelling.session import LabellingSession
     from germane.reports.correct import Corrections
     from germane.reports.report import Report
+    from germane.tables.labels import Label
 
 _EVERY = 10
 """Labels after which the corrected means so far are shown."""
@@ -41,7 +42,7 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 
 def label(
-    folder: Path,
+    folders: Sequence[Path],
     *,
     who: str | None,
     budget: int | None,
@@ -56,13 +57,20 @@ def label(
     json: bool,
     give: Path | None,
 ) -> None:
-    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
+    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once.
+
+    With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
+    report that holds its passage.
+    """
     from germane.labelling.files import export_labels, import_labels
-    from germane.labelling.queue import LabelQueue, label_tasks
+    from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
 
-    report = Report.open(folder)
+    reports = list(map(Report.open, folders))
+    report, folder = reports[0], folders[0]
+    if len(reports) > 1 and (take is not None or give is not None):
+        raise InputError("--import and --export are about one report", fix="name one report")
     person = who or _user()
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
@@ -77,17 +85,28 @@ def label(
         _plan(Report.open(folder), for_width, json=json)
     if take is not None or give is not None or for_width is not None:
         return
-    tasks = label_tasks(report, kind)
     settings = report.manifest.get("settings") or {}
     session = LabellingSession(
-        LabelQueue(tasks=tasks, queue=queue, design=design, budget=budget, seed=seed),  # type: ignore[arg-type]
+        queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed),  # type: ignore[arg-type]
         person,
-        lambda label: report.tables.append_labels([label]),  # type: ignore[union-attr]
-        report.labels(),
+        _store_in(reports),
+        dict.fromkeys(label for one in reports for label in one.labels()),
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
-    _label(session, report, text)
+    _label(session, report if len(reports) == 1 else None, text)
+
+
+def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
+    """What stores a label in each of the reports that hold its item; in the first one where none has judged it."""
+    held = [{row.item for row in report.items()} for report in reports]
+
+    def store(label: Label) -> None:
+        holders = [report for report, items in zip(reports, held, strict=True) if label.item in items]
+        for report in holders or reports[:1]:
+            report.tables.append_labels([label])  # type: ignore[union-attr]
+
+    return store
 
 
 def _plan(report: Report, width: float, *, json: bool) -> None:
@@ -117,11 +136,11 @@ def _read(path: Path) -> str:
         raise InputError(f"the guideline {path} cannot be read: {error}") from None
 
 
-def _label(session: LabellingSession, report: Report, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends."""
+def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
+    """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
     from germane.reports.correct import Corrections
 
-    begun, corrections = session.done, Corrections(report.tables, report.manifest)
+    begun, corrections = session.done, None if report is None else Corrections(report.tables, report.manifest)
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:
@@ -201,8 +220,10 @@ def _paragraph(name: str, text: str) -> None:
         print(f"{name if number == 0 else '':9} {line}".rstrip())
 
 
-def _show_so_far(report: Report, corrections: Corrections) -> None:
+def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
     """The corrected means that the labels so far make, in a sentence each; where there are none, why."""
+    if report is None or corrections is None:
+        return
     from dataclasses import replace
 
     from germane.reports.correct import corrected_in_words
@@ -247,16 +268,26 @@ def _presses() -> Iterator[str]:
         yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))
 
 
-def audit(folder: Path, *, json: bool, output: Path | None, every: bool) -> None:
-    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
+def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool) -> None:
+    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings.
+
+    Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one.
+    """
     from germane.labelling.audit import audit_judge, audit_lines
+    from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
     from germane.tables.folder import is_own
 
-    if output is not None and is_own(output, folder):
+    if output is not None and any(is_own(output, folder) for folder in folders):
         raise InputError(f"{output} is the report's own", fix="write to another file")
-    found = audit_judge(Report.open(folder), every=every)
-    text = "".join(f"{line}\n" for line in audit_lines(found))
+    reports = list(map(Report.open, folders))
+    if len(reports) == 1:
+        found = audit_judge(reports[0], every=every)
+        lines = audit_lines(found)
+    else:
+        found = audit_judges(reports, every=every)
+        lines = judges_lines(found)
+    text = "".join(f"{line}\n" for line in lines)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, "utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
 from germane.comparison.schema import ComparisonDocument
@@ -89,7 +90,7 @@ def compare(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [Pair(one, other, _clusters(one, other, cluster), test, seed) for one, other in against]
+    pairs = [DecidedPair(one, other, _clusters(one, other, cluster), test, seed) for one, other in against]
     rows: list[MeasureComparison] = []
     notes = list(differ) if judged else []
     for pair in pairs:
@@ -113,7 +114,7 @@ def compare(
     for pair in pairs:
         only_a, only_in[pair.b.name] = pair.only_in()
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    notes += _remarks(sides, names)
+    notes += [*_uncalibrated(rows), *_remarks(sides, names)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in names)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
@@ -244,6 +245,15 @@ def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison
     return [one for one in found if one.due]
 
 
+def _uncalibrated(rows: Iterable[MeasureComparison]) -> list[str]:
+    """Which differences rest on what a judge says alone, and why people's labels do not correct them."""
+    found: dict[str, dict[str, None]] = {}
+    for one in rows:
+        if one.decided_by == "judged" and one.corrected_why:
+            found.setdefault(one.corrected_why, {})[one.measure] = None
+    return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in found.items()]
+
+
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
     found: dict[str, dict[str, dict[str, None]]] = {}
@@ -251,7 +261,8 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks():
-                    found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+                    if not remark.startswith("uncalibrated"):  # said of the difference
+                        found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
     return [
         f"{f'{system}: ' if len(systems) < len(sides) else ''}{remark} ({', '.join(measures)})"
         for remark, systems in found.items()

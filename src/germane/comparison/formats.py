@@ -15,7 +15,13 @@ from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_text, shorten, some_of
 from germane.comparison.parts import MovedQuery
-from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
+from germane.comparison.schema import (
+    ComparedLine,
+    ComparisonDocument,
+    CorrectedChangeLine,
+    MovedLine,
+    PartsLine,
+)
 from germane.errors import InputError
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
@@ -218,10 +224,14 @@ def _table(
                 lines[one.b] = [one.mean_b], cells
             else:
                 lines[""] = [one.mean_a, one.mean_b], cells
+            if one.corrected is not None:
+                corrected = [_corrected_cells(one)[at] for at in shown]
+                lines[f"{one.b}, corrected" if several else "corrected"] = [], corrected
         for system, (of_line, cells) in lines.items():
-            names = [*titles, *([system] if several else [])]
+            names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
-            table.add([*map(clean, names), *map(in_digits, of_line), *cells], bold)
+            shown_means = map(in_digits, of_line) if of_line else [""] * len(means)
+            table.add([*map(clean, names), *shown_means, *cells], bold)
     return table
 
 
@@ -229,16 +239,23 @@ def _cells(one: MeasureComparison) -> list[str]:
     """What stands under each of the heads of numbers."""
     return [
         in_digits(one.difference, "+"),
-        _ends(one),
+        interval_in_words(one.interval.ends, sign="+"),
         p_in_words(one.p),
-        p_in_words(one.p_holm),
+        p_in_words(one.p_holm if one.corrected is None else None),
         f"{one.wins}/{one.ties}/{one.losses}",
         str(one.n) if one.n == one.due else f"{one.n}/{one.due}",
     ]
 
 
+def _corrected_cells(one: MeasureComparison) -> list[str]:
+    """The same of the corrected difference."""
+    difference, _, p = one.deciding
+    return [in_digits(difference, "+"), _ends(one), p_in_words(p), p_in_words(one.p_holm), "", ""]
+
+
 def _ends(one: MeasureComparison) -> str:
-    return interval_in_words(one.interval.ends, sign="+")
+    """The interval that decides."""
+    return interval_in_words(one.deciding[1].ends, sign="+")
 
 
 def _name(found: Comparison, one: MeasureComparison) -> str:
@@ -250,7 +267,16 @@ def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
     name, parts = _name(found, one), one.parts
     if 0 < one.wins + one.losses < FEW_DIFFER <= one.n:
         yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
-    if one.mde is not None and not one.distinguishable:
+    if (corrected := one.corrected) is not None:
+        alone = interval_in_words(corrected.set_ends, sign="+")
+        unsure = (
+            f", {corrected.unsure} unsure (the interval covers whatever they are)" if corrected.unsure else ""
+        )
+        yield (
+            f"{name}: decided by the corrected difference: {corrected.labels} labels in {corrected.queries} queries{unsure}; "
+            f"of these queries alone {alone}"
+        )
+    if one.corrected is None and one.mde is not None and not one.distinguishable:
         ends = one.interval.ends
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
         what = "smaller than these queries reliably show" if sure else "not distinguishable"
@@ -336,10 +362,26 @@ def _row(one: MeasureComparison) -> ComparedLine:
         decision=decision and decision.verdict,
         margin=decision and decision.margin,
         needed_to_decide=decision and decision.needed,
+        corrected=_corrected_row(one),
+        corrected_why=one.corrected_why or None,
         parts=parts and line_of(PartsLine, parts, **whose),
         parts_why=one.parts_why or None,
     )
     return found
+
+
+def _corrected_row(one: MeasureComparison) -> CorrectedChangeLine | None:
+    corrected = one.corrected
+    if corrected is None:
+        return None
+    ends, alone = corrected.interval.ends, corrected.set_ends
+    row: CorrectedChangeLine = line_of(
+        CorrectedChangeLine,
+        corrected,
+        interval=list(ends) if ends else None,
+        set_interval=list(alone) if alone else None,
+    )
+    return row
 
 
 def _moved_row(one: MovedQuery) -> MovedLine:
@@ -354,8 +396,12 @@ def _csv(found: Comparison) -> str:
     for one in found.comparisons:
         row: dict[str, Json] = {"slice": one.slice, **_row(one)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
+        corrected = row.pop("corrected") or {}
+        least, most = corrected.get("interval") or (None, None)
         of_parts = {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
-        rows.append({**row, "low": ends[0], "high": ends[1], **of_parts})
+        of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
+        of_corrected |= {"corrected_low": least, "corrected_high": most}
+        rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows[0])

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
-from germane.reports.pairing import MeasureComparison, Pair, Side, measures_in_common
+from germane.reports.pairing import MeasureComparison, Pair, measures_in_common, sides_of
 from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change, holm
+from germane.statistics.intervals import Interval
 
 ALPHA = 0.05
 """The chance that any measure is called worse although none is."""
@@ -97,12 +99,18 @@ class _Compared(NamedTuple):
 
     def result(self, outcome: Outcome, more: str = "") -> GateResult:
         """What became of the gate; undecided where nothing may be decided."""
-        change, ends = self.found.difference, self.found.interval.ends
-        shown = f"change {in_digits(change, '+')} ({interval_in_words(ends, sign='+')})"
+        found = self.found
+        difference, interval, _ = found.deciding
+        shown = f"{_shown(difference, interval)} over {found.n} queries"
+        if found.corrected is not None:
+            judged = _shown(found.difference, found.interval)
+            shown = f"corrected {shown}, {found.corrected.labels} labels; judged {judged}"
+        elif found.decided_by == "judged" and not self.stand_in:
+            shown += f", uncalibrated: {found.corrected_why}"
         if self.why:
-            why = self.why if change is None else f"{shown}; {self.why}"
-            return GateResult(self.name, "undecided", why, self.stand_in)
-        return GateResult(self.name, outcome, f"{shown} over {self.found.n} queries{more}", self.stand_in)
+            why = self.why if difference is None else f"{shown}; {self.why}"
+            return GateResult(self.name, "undecided", why, self.stand_in, found.decided_by)
+        return GateResult(self.name, outcome, f"{shown}{more}", self.stand_in, found.decided_by)
 
 
 def _compared(name: str, pair: Pair, measure: str) -> _Compared:
@@ -110,20 +118,24 @@ def _compared(name: str, pair: Pair, measure: str) -> _Compared:
     differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
     why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(found)
     same = found.n == found.due and not (found.wins or found.losses)
-    if not (why or same) and found.interval.ends is None:
-        why = f"no interval: {found.interval.why}"
-    return _Compared(name, found, why, pair.b.report[measure, pair.b.system].basis.stand_in)
+    _, interval, _ = found.deciding
+    if not (why or same) and interval.ends is None:
+        why = f"no interval: {interval.why}"
+    stand_in = pair.b.report[measure, pair.b.system].basis.stand_in and found.corrected is None
+    return _Compared(name, found, why, stand_in)
 
 
 def _p(found: MeasureComparison) -> float:
-    """The p-value; where scores are missing there is none, and the interval bounds it."""
-    if found.p is not None:
-        return found.p
-    return ALPHA if found.interval.ends and not found.interval.ends[0] <= 0 <= found.interval.ends[1] else 1.0
+    """The p-value that decides; where scores are missing there is none, and the interval bounds it."""
+    _, interval, p = found.deciding
+    if p is not None:
+        return p
+    return ALPHA if interval.ends and not interval.ends[0] <= 0 <= interval.ends[1] else 1.0
 
 
 def _regression(one: _Compared, p: float) -> GateResult:
-    if (ends := one.found.interval.ends) is None:  # of scores that are all the same
+    _, interval, _ = one.found.deciding
+    if (ends := interval.ends) is None:  # of scores that are all the same
         return one.result("passed")
     low, high = ends if higher_is_better(one.found.type) else (-ends[1], -ends[0])
     loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
@@ -131,10 +143,14 @@ def _regression(one: _Compared, p: float) -> GateResult:
 
 
 def _change(gate: Gate, one: _Compared) -> GateResult:
-    below, interval = gate.op in {"<", "<="}, one.found.interval
+    below, (_, interval, _) = gate.op in {"<", "<="}, one.found.deciding
     decision = decide_change(interval.turned() if below else interval, gate.limit if below else -gate.limit)
     needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
     return one.result(_OUTCOME[decision.verdict], needed)
+
+
+def _shown(difference: float | None, interval: Interval) -> str:
+    return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
@@ -144,6 +160,7 @@ def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:
             (match,) = baseline.systems
         if match in baseline.systems:
-            yield Pair(Side("the baseline", baseline, match), Side("this report", report, system))
+            a, b = sides_of([baseline, report], [match, system])
+            yield DecidedPair(a, b)
         else:
             yield f"the baseline does not hold {system or 'this system'}"

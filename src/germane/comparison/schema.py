@@ -10,7 +10,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from germane.reports.schema import OrderLine, Pair, schema_of
+from germane.reports.schema import DecidedBy, OrderLine, Pair, schema_of
 
 Outcome = Literal["pass", "fail", "undecided"]
 
@@ -28,12 +28,29 @@ class PartsLine(TypedDict):
     share: float | None
 
 
+class CorrectedChangeLine(TypedDict):
+    """A difference that people's labels correct; `interval` and `p` are of queries like these, `set_interval` of these alone.
+
+    `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
+    """
+
+    difference: float
+    interval: Pair | None
+    set_interval: Pair | None
+    p: float | None
+    labels: int
+    queries: int
+    unsure: int
+
+
 class ComparedLine(TypedDict):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
-    `estimand` says of what the interval and the decision are: "queries" = of queries like these. `mde` is the smallest
-    difference that so many queries could have shown with power 0.8. `decision` is against `margin`; undecided,
-    `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
+    `decided_by` says whose figures `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
+    of the judge, gold, or people's labels; `estimand`: they speak of queries like these, or of this set alone.
+
+    `mde` is the smallest difference that so many queries could have shown with power 0.8. `decision` is against `margin`;
+    undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
     """
 
     a: str
@@ -61,6 +78,9 @@ class ComparedLine(TypedDict):
     decision: Outcome | None
     margin: float | None
     needed_to_decide: int | None
+    decided_by: DecidedBy
+    corrected: CorrectedChangeLine | None
+    corrected_why: str | None
     parts: PartsLine | None
     parts_why: str | None
 

@@ -15,6 +15,7 @@ import numpy as np
 from germane.clean import markdown_table, shorten
 from germane.labelling.setmeans import set_means
 from germane.questions.relevance import HELPS
+from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.summary import interval_in_words
@@ -70,12 +71,7 @@ class AuditedJudge:
         counted = [
             label
             for label in labels
-            if label.kind in kinds
-            and (
-                every
-                or label.kind in all_labelled
-                or (label.queue in {"random", "stratified"} and label.design)
-            )
+            if label.kind in kinds and (every or label.kind in all_labelled or is_drawn(label))
         ]
         where = {item: tuple(found) for item, found in places.items()}
         people = sum(by_people(label) for label in labels)
@@ -112,6 +108,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "judge": (report.manifest.get("judge") or {}).get("source"),
         "kinds": kinds,
         "people": list(_people(report.labels())),
+        "disagreement": list(_disagreement(report.labels())),
         "self_consistency": list(_replicas(report.judgements())),
         "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
@@ -130,17 +127,21 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
     """One line for each scale that both the judge and people used; a grade beside a yes or no becomes one."""
     book = LabelBook(label for label in read.labels if label.kind == kind)
     pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for label in book:
-        if label.item in graded:
-            grade, scale = graded[label.item]
-            if scale == label.scale:
-                pairs[scale].append((label.item, grade, float(label.answer)))
-            elif {scale, label.scale} == {"graded", "binary"}:
-                yes = _yes(grade, scale), _yes(float(label.answer), label.scale)
-                pairs["binary"].append((label.item, *yes))
-    weights = _weights(read.labels, graded)
+    for label in (vote for one in book for vote in book.votes(one.item) if one.item in graded):
+        grade, scale = graded[label.item]
+        if scale == label.scale:
+            pairs[scale].append((label.item, grade, float(label.answer)))
+        elif {scale, label.scale} == {"graded", "binary"}:
+            both = yes(grade, scale), yes(float(label.answer), label.scale)
+            pairs["binary"].append((label.item, *both))
+    strata = _weights(read.labels, graded)
     for scale, rows in pairs.items():
         items = [item for item, _, _ in rows]
+        voted = Counter(items)  # of several people each counts in part
+        several = len(voted) < len(items)
+        weights = {
+            item: strata.get(item, 1.0 if several and not strata else nan) / n for item, n in voted.items()
+        }
         judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
         queries = [read.places.get(item, ((item, ""),))[0][0] for item in items]
         heavy = [weights.get(item, nan) for item in items]
@@ -156,6 +157,7 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
             "kind": kind,
             "scale": scale,
             **_agreed(found),
+            "n": len(voted),
             "queries": found.queries,
             "base_rate": found.base_rate,
             "confusion": {
@@ -174,7 +176,8 @@ def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
     return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
-def _yes(grade: float, scale: str) -> float:
+def yes(grade: float, scale: str) -> float:
+    """1 where a grade of this scale says relevant, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
@@ -217,6 +220,20 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
                 found = agreement(first, second, scale=_legal(scale, first, second))
                 yield {"kind": kind, "scale": scale, "people": [one, other], **_agreed(found)}
+
+
+def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
+    """Of how many items that several people labelled their answers differ, by kind."""
+    kinds: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        kinds[label.kind].append(label)
+    for kind, mine in sorted(kinds.items()):
+        book = LabelBook(mine)
+        votes = [
+            {vote.answer for vote in book.votes(one.item)} for one in book if len(book.votes(one.item)) > 1
+        ]
+        if votes:
+            yield {"kind": kind, "items": len(votes), "differ": sum(len(answers) > 1 for answers in votes)}
 
 
 def _agreed(found: JudgeAgreement) -> dict[str, Json]:
@@ -387,6 +404,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "people": (
         "People against people", ("kind", "people", "n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
     ),
+    "disagreement": ("People who labelled the same", ("kind", "items", "differ")),
     "self_consistency": (
         "The judge against itself", ("kind", "judge", "times", "n", "raw", "alpha_ordinal")
     ),

@@ -9,18 +9,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.comparison.corrected import CorrectedDifferences, CorrectedSide
 from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import JudgedThing, things_of
+from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
+from germane.reports.pairing import sides_of
 from germane.statistics.sampling import chances_of_rounds
 from germane.tables.labels import passage_of
 from germane.types import FrozenDict, Sample
@@ -90,6 +93,30 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     return list(found.values())
 
 
+def queue_of(
+    reports: Sequence[ReportData], kind: str = "relevance", design: Design = "passages", **how: Any
+) -> LabelQueue:
+    """The queue of a report, or of what two reports do not share, which is what their difference rests on.
+
+    Of whole queries all is drawn that stands in either report. InputError where there is nothing to label.
+    """
+    if len(reports) == 1:
+        pool = fingerprint(pool_of(reports[0].tables, kind))
+        return LabelQueue(tasks=label_tasks(reports[0], kind), design=design, pool=pool, **how)
+    if len(reports) > 2 or any(len(one.systems) > 1 for one in reports):
+        problem = "labels are drawn from one report, or from what two reports of one system each do not share"
+        raise InputError(problem, fix="name one report, or two of one system each")
+    found = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
+    if design == "passages":
+        pair = CorrectedDifferences(*map(CorrectedSide.of, sides_of(reports)))
+        unshared = pair.unshared(kind)
+        found = {key: task for key, task in found.items() if key[1] in unshared.get(key[0], ())}
+    if not found:
+        raise InputError("these two reports share everything that can be labelled", fix="label one of them")
+    between = fingerprint(*(pool_of(report.tables, kind) for report in reports))
+    return LabelQueue(tasks=list(found.values()), design=design, between=between, **how)
+
+
 def _task(thing: JudgedThing, sample: Sample, agreement: float | None) -> LabelTask:
     shown = thing.question.inputs()
     claims = shown.get("claims") or ()
@@ -136,8 +163,9 @@ class DrawnTask(NamedTuple):
 class LabelQueue:
     """The order in which things are labelled.
 
-    `queue`: random; targeted, the most doubtful verdicts first, which corrects no mean. `design`: some passages of every
-    query, or whole queries. `budget` is the number of labels; None = all.
+    `pool` names what is drawn from, `between` the two reports of whose tasks only what they do not share is drawn. `queue`:
+    random; targeted, the most doubtful verdicts first, which corrects no mean. `design`: some passages of every query, or
+    whole queries. `budget` is the number of labels; None = all.
 
     Raises:
         InputError: There is no such queue or design, or the budget is less than 1.
@@ -148,6 +176,8 @@ class LabelQueue:
     design: Design = "passages"
     budget: int | None = None
     seed: int = 0
+    pool: str = ""
+    between: str = ""
 
     def __post_init__(self) -> None:
         for value, allowed, flag in (
@@ -166,7 +196,8 @@ class LabelQueue:
 
     def _drawn(self, place: int, chance: float) -> DrawnTask:
         known = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
-        return DrawnTask(self.tasks[place], FrozenDict(known))
+        named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
+        return DrawnTask(self.tasks[place], FrozenDict({**known, **named}))
 
     def _rng(self, purpose: int = 0) -> np.random.Generator:
         """A source of randomness for each purpose, independent of the others'."""

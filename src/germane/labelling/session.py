@@ -8,11 +8,8 @@ from dataclasses import replace
 from germane.encoding import now
 from germane.errors import InputError
 from germane.labelling.queue import DrawnTask, LabelQueue
-from germane.tables.labels import Label
+from germane.tables.labels import TAKEN_BACK, UNSURE, Label
 from germane.types import Json
-
-UNSURE, TAKEN_BACK = "unsure", "taken back"
-"""The `reason` of a label without an answer."""
 
 
 class LabellingSession:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import fsum, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.questions.relevance import HELPS
-from germane.reports.correct import design_of, largest_draw
-from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.reports.correct import largest_draw
+from germane.reports.correction.draws import design_of
+from germane.statistics.correction import CorrectedMean, between, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
@@ -42,23 +43,27 @@ def set_means(
         return
     mine, queue, design = largest_draw(labels) if labels else ([], "", "")
     drawn = LabelBook(mine)
-    known = [drawn.get(item) for item in items]
     of_case = cluster_codes([cases.get(item, item) for item in items], len(items))
     illegal = int(((grades < 0) | (grades > (1 if yes_no else 3))).sum())
     for value in (YES,) if yes_no else (SHARE, MEAN):
         judged = (grades >= HELPS).astype(float) if value == SHARE else grades
-        people = np.array([nan if label is None else _value(label, value) for label in known])
+        least, most = (_people(items, drawn, value, unsure) for unsure in (0.0, 1.0))
+        unsure = int((most > least).sum())
         limits = (0.0, 3.0) if value == MEAN else (0.0, 1.0)
         if not len(drawn):
             found: CorrectedMean | str = "no labels that count"
         elif illegal:
             found = f"{illegal} grades are outside the scale"
-        elif np.isnan(people).all():
+        elif np.isnan(least).all():
             found = "people said yes or no" if value == MEAN else "people labelled other things"
         elif queue == "stratified" and _moved(items, grades, drawn):
             found = "the judge's verdicts changed after labels were drawn from their strata"
         else:
-            found = _corrected(judged, people, grades, of_case, (queue, design), limits)
+            sides = [
+                _corrected(judged, people, grades, of_case, (queue, design), limits)
+                for people in ((least, most) if unsure else (least,))
+            ]
+            found = between(*sides, unsure=unsure) if unsure else sides[0]
         yield _line(kind, value, float(judged.mean()), len(items), found)
 
 
@@ -66,6 +71,16 @@ def _value(label: Label, value: str) -> float:
     if label.scale == "binary":
         return nan if value == MEAN else float(bool(label.answer))
     return float(label.answer) if value == MEAN else float(label.answer >= HELPS)
+
+
+def _people(items: Sequence[str], book: LabelBook, value: str, unsure: float) -> Floats:
+    """The mean of what people say of each item, nan where nobody was asked; who could not tell counts as `unsure`."""
+    top = 3.0 if value == MEAN else 1.0
+    votes = (
+        [*(_value(one, value) for one in book.votes(item)), *[unsure * top] * book.unsure(item)]
+        for item in items
+    )
+    return np.array([fsum(given) / len(given) if given else nan for given in votes])
 
 
 def _moved(items: Sequence[str], grades: Floats, drawn: LabelBook) -> bool:

@@ -96,6 +96,17 @@ class RankedLabels:
         )
 
     @cached_property
+    def over_retrieved(self) -> RankedLabels:
+        """The same rankings with what came back as their ideal."""
+        row = self.row[self.judged]
+        return replace(
+            self,
+            ideal_pointers=pointers_of(np.bincount(row, minlength=self.rows)),
+            ideal=best_first(self.gain[self.judged], row),
+            ideal_level=best_first(self.level[self.judged], row),
+        )
+
+    @cached_property
     def condensed(self) -> RankedLabels:
         """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
         return self.kept(self.judged)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -176,6 +176,9 @@ class Ranking(NamedTuple):
     known: tuple[int, ...] | None = None
 
 
+Rankings: TypeAlias = list[tuple[str, Sequence[Context]]]
+"""The query and the places of each ranking of a sample."""
+
 _GRADED, _BINARY = 0, 1
 """The numbers of the scales that every table has."""
 
@@ -183,16 +186,7 @@ _GRADED, _BINARY = 0, 1
 class PlaceLabels:
     """What one source says of every place of the rankings of a block of samples.
 
-    ======== ======== ============================================================================
-    rows     samples+1  where the rankings of each sample start
-    pointers rankings+1 where the places of each ranking start
-    level    places   what is held against a threshold: the grade, inf / 0 for yes / no; nan = no label
-    gain     places   what the place is worth to nDCG
-    scale    places   the number of the label's scale in `scales`
-    verdict  places   which of its sample's `cells` the place shows; -1 = it is not asked about
-    mixed    samples  whether labels on two scales count as yes or no
-    ======== ======== ============================================================================
-
+    ======== ======== =====================================================================
     Attributes:
         failed: Why a place has no label where it should have one: the judge failed, or there was nothing to read.
         cells: Of each sample the passages that are asked about, each with the query that it is asked for.
@@ -211,6 +205,7 @@ class PlaceLabels:
         self._scale: list[int] = []
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
+        self._worth: dict[int, float] = {}
         self._answers: dict[int, Sequence[Any]] = {}
 
     # Making the columns
@@ -218,13 +213,13 @@ class PlaceLabels:
     def add(self, sample: Sample, depth: int | None) -> None:
         """Add the rankings of one more sample, of a judge's and people's labels the first `depth` places of each."""
         source, start = self.choice.source, len(self._level)
-        lists = list(rankings(sample, final=self.choice.final))
+        lists: Rankings = list(rankings(sample, final=self.choice.final))
         if source == "gold":
             lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
         elif depth is not None:
             lists = [(query, contexts[:depth]) for query, contexts in lists]
         if source in {"human", "best"}:
-            self._add_people(sample, lists)
+            lists = self._add_people(sample, lists)
         elif source == "judge":
             count = sum([len(contexts) for _, contexts in lists])
             self._level += [None] * count
@@ -236,7 +231,7 @@ class PlaceLabels:
         self._counts.append(len(lists))
         self.samples.append(sample)
 
-    def _add_gold(self, sample: Sample, contexts: tuple[Context, ...]) -> tuple[Context, ...]:
+    def _add_gold(self, sample: Sample, contexts: Sequence[Context]) -> Sequence[Context]:
         """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
         ids, qrels = [context.id for context in contexts], sample.qrels or FrozenDict()
         if len({*ids}) < len(ids):
@@ -249,24 +244,55 @@ class PlaceLabels:
         self._level += [None if name is None else qrels.get(name) for name in ids]
         return contexts
 
-    def _add_people(self, sample: Sample, lists: Sequence[tuple[str, Sequence[Context]]]) -> None:
-        """People's labels: the one that counts for the item, else the one on the context."""
+    def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
+        """People's labels: those of the item, else the one on the context; returns the rankings that were added.
+
+        Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
+        measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
+        """
         book, scale = self.settings.labels, self._scale_of(sample)
-        for _, contexts in lists:
-            grades = [context.grade for context in contexts]
-            if not book and None not in grades:
-                self._level += grades
-                self._scale += [scale] * len(grades)
-                continue
-            passages = ((sample.query, passage_of(context)) for context in contexts)
-            items = relevance_items(passages, turns(sample)) if book else grades
-            for context, item in zip(contexts, items, strict=True):
-                if book and (counts := book.get(str(item))):
-                    self._put(counts.answer, self._number_of(counts.scale))
-                elif context.grade is None:
-                    self._put(context.relevant, _BINARY)
-                else:
-                    self._put(context.grade, scale)
+        if not book:
+            for _, contexts in lists:
+                self._add_own([context.grade for context in contexts], contexts, scale)
+            return lists
+        history = turns(sample)
+        items = [
+            relevance_items([(sample.query, passage_of(context)) for context in contexts], history)
+            for _, contexts in lists
+        ]
+        rounds = book.turns(item for listed in items for item in listed)
+        for turn in range(rounds):
+            for (_, contexts), listed in zip(lists, items, strict=True):
+                for context, item in zip(contexts, listed, strict=True):
+                    if not self._add_votes(book, item, turn):
+                        self._add_own([context.grade], [context], scale)
+        return lists * rounds
+
+    def _add_own(self, grades: Sequence[int | None], contexts: Sequence[Context], scale: int) -> None:
+        """The labels on the contexts themselves."""
+        if None not in grades:
+            self._level += grades
+            self._scale += [scale] * len(grades)
+            return
+        for context in contexts:
+            if context.grade is None:
+                self._put(context.relevant, _BINARY)
+            else:
+                self._put(context.grade, scale)
+
+    def _add_votes(self, book: LabelBook, item: str, turn: int) -> bool:
+        """The answer of the person whose turn it is, if anybody labelled the item; nothing where that one is unsure."""
+        votes = book.votes(item)
+        if not votes:
+            return False
+        one = book.turn(item, turn)
+        if len(votes) > 1 and one is not None:
+            worth = (
+                float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
+            )
+            self._worth[len(self._level)] = math.fsum(worth) / len(votes)
+        self._put(None if one is None else one.answer, self._number_of((one or votes[0]).scale))
+        return True
 
     def _scale_of(self, sample: Sample) -> int:
         low, high = sample.grade_scale or (0, 3)
@@ -410,6 +436,8 @@ class PlaceLabels:
     def gain(self) -> Floats:
         """What each place is worth to nDCG; nan where there is no label."""
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
+        if self._worth:  # of several people
+            gain[list(self._worth)] = list(self._worth.values())
         if self.mixed.any():
             worth = (self.level >= HELPS).astype(np.float64)
             gain = np.where(self.mixed[self.sample] & self.labelled, worth, gain)

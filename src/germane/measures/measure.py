@@ -376,6 +376,13 @@ class Measure:
         source = checked.get("labels", known.labels)
         if source not in known.sources:
             raise MeasureError(f"{known.name} cannot be computed over labels={source}", fix=known.refusal)
+        if known.family == "ranked" and "ideal" in known.params and source != "gold":
+            if given.get("ideal") == "all":
+                raise MeasureError(
+                    f"{known.name}(ideal=all) cannot be computed over labels={source}: only what came back is labelled",
+                    fix="leave out ideal=, or read labels=gold",
+                )
+            checked["ideal"] = "retrieved"
         if checked.get("against") == "call" and source != "judge":
             raise MeasureError(
                 f"{known.name}: people and gold label for the need, not for a call's own query",

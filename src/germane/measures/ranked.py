@@ -46,6 +46,12 @@ _HOLES = one_of(
     "condensed",
     "bounds",
 )
+_IDEAL = one_of(
+    "the best ranking that is possible: of all that gold knows for the query, or of what came back, which is all that a "
+    "judge or people have seen",
+    "all",
+    "retrieved",
+)
 _DCG = one_of("what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", "log2", "exp-log2")
 _TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else 3", low=1)
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
@@ -100,8 +106,12 @@ def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
-def _ndcg(table: RankedLabels, k: int | None, dcg: str) -> Floats:
-    sides = (table, table.ideal_table)
+def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
+    return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
+
+
+def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Floats:
+    sides = (table, _ideal(table, ideal))
     gains = [side.gain for side in sides]
     if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
         peak = np.zeros(table.rows)
@@ -212,10 +222,11 @@ _OF_RECALL: Mapping[str, Any] = {
 nDCG = _ranked(
     "nDCG", _ndcg,
     formula="DCG@k / ideal DCG@k, DCG = sum of gain / log2(rank + 1)",
-    doc="How much of the best possible graded ranking came back, early places counting more. The ideal is over "
-    "all that is judged for the query; over labels of a judge or of people, over what they saw of what came back.",
+    doc="How much of the best possible graded ranking came back, early places counting more. Over labels of a judge or "
+    "of people the ideal is what they saw of what came back, which is another measure, named nDCG(ideal=retrieved): it "
+    "says whether the order is good, not whether anything was missed.",
     reference="Järvelin and Kekäläinen, ACM TOIS 20(4), 2002; trec_eval ndcg_cut. exp-log2: Burges et al. 2005",
-    params={"dcg": _DCG, **_GRADED},
+    params={"dcg": _DCG, "ideal": _IDEAL, **_GRADED},
     aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
     presets={"ndcg_burges": {"dcg": "exp-log2"}},
 )  # fmt: skip
@@ -245,11 +256,13 @@ ERR = _ranked(
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
 nERR = _ranked(
-    "nERR", lambda table, k, top: _ratio(_stopping(table, k, top), _stopping(table.ideal_table, k, top)),
+    "nERR", lambda table, k, top, ideal: _ratio(
+        _stopping(table, k, top), _stopping(_ideal(table, ideal), k, top)
+    ),
     formula="ERR@k / ERR@k of the ideal list",
     doc="ERR as a share of the best that is possible. The ideal is that of nDCG.",
     reference="Chapelle et al. (CIKM 2009); normalised as in TREC Web and NTCIR",
-    params={"top": _TOP, **_GRADED},
+    params={"top": _TOP, "ideal": _IDEAL, **_GRADED},
 )  # fmt: skip
 P = _ranked(
     "P", lambda table, rel, k: _hits(table, rel, k) / k,

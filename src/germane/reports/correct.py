@@ -28,13 +28,20 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
 from germane.questions.support import Sufficiency, Support
+from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary, interval_in_words
-from germane.statistics.correction import POPULATIONS, CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.correction import (
+    POPULATIONS,
+    CorrectedMean,
+    between,
+    corrected_mean,
+    corrected_query_mean,
+)
 from germane.statistics.intervals import mean_interval
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
-from germane.types import FrozenDict, Json, Judgement, Sample
+from germane.types import Json, Judgement, Sample
 
 Floats: TypeAlias = NDArray[np.float64]
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
@@ -45,6 +52,9 @@ VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_suf
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 _COMPLEMENTS = {"hallucination"}
 """Measures that count what does not hold."""
+_BETWEEN = (
+    "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
+)
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
@@ -106,12 +116,14 @@ def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
 
 
 @dataclass(slots=True, kw_only=True)
-class _Things:
-    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials."""
+class JudgedThings:
+    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials.
+
+    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
+    """
 
     measure: Measure
     names: Sequence[str]
-    """The ids of the cases."""
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
     samples: Sequence[Sequence[Sample]]
@@ -119,6 +131,7 @@ class _Things:
     case: NDArray[np.intp]
     verdict: Floats
     weight: Floats
+    rank: NDArray[np.intp]
     scale: str
     kind: str
 
@@ -127,12 +140,26 @@ class _Things:
         """What each verdict counts: 1 for a hit, else 0."""
         return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
 
-    def labelled(self, book: LabelBook) -> Floats:
-        """What people's label of each item counts; nan where there is none."""
-        labels = (book.get(item) for item in self.items)
-        return np.array(
-            [nan if one is None else _counted(self.measure, float(one.answer), one.scale) for one in labels]
-        )
+    def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
+        """The share of the people who were asked about each of these items for whom it is a hit; nan where nobody was.
+
+        Who could not tell counts as `unsure`: 0 gives the least that the share can be, 1 the most.
+        """
+        shares = []
+        for item in items:
+            votes = [_counted(self.measure, float(one.answer), one.scale) for one in book.votes(item)]
+            votes += [unsure] * book.unsure(item)
+            shares.append(fsum(votes) / len(votes) if votes else nan)
+        return np.array(shares)
+
+    def unreadable(self, book: LabelBook) -> str | None:
+        """Why people's labels do not say what counts, where their scale has no threshold that is known."""
+        other = {label.scale for label in book} - {"graded", "binary"}
+        if other and self.measure.settings.get("rel", 0) is None:
+            return (
+                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
+            )
+        return None
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
@@ -153,13 +180,15 @@ class Corrections:
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
         self._tables, self._manifest = tables, manifest
         self._labels: Iterable[Label] = tables.labels
-        self._known: dict[tuple[str, str], _Things] = {}
+        self._known: dict[tuple[str, str], JudgedThings] = {}
+        self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """The corrections that these labels make, in the place of those of the tables."""
         other = copy(self)
         for name in ("_book", "_drawn", "_all_labelled"):
             other.__dict__.pop(name, None)
+        other._drifted = {}  # noqa: SLF001 - it is one of us
         other._labels = list(labels)  # noqa: SLF001 - it is one of us
         return other
 
@@ -170,11 +199,9 @@ class Corrections:
         if not self._book:
             return None, "no human labels"
         if not (self._drawn or self._all_labelled):
-            return None, "no labels were drawn at random"
-        key = summary.measure, summary.system
-        if key not in self._known:
-            self._known[key] = self._rows(summary)
-        rows = self._known[key]
+            between = any("between" in design_of(label) for label in self._labels)
+            return None, _BETWEEN if between else "no labels were drawn at random"
+        rows = self.things(summary)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         found = self._of_all(rows, summary) or self._of_draw(rows, summary)
@@ -182,14 +209,20 @@ class Corrections:
             return None, found
         return (found, "") if found.mean is not None and found.ends is not None else (None, found.why)
 
+    def things(self, summary: MeasureSummary) -> JudgedThings:
+        """What the scores of a measure of a system rest on."""
+        key = summary.measure, summary.system
+        if key not in self._known:
+            self._known[key] = self._rows(summary)
+        return self._known[key]
+
     @cached_property
     def _book(self) -> LabelBook:
         return LabelBook(self._labels)
 
     @cached_property
     def _drawn(self) -> list[Label]:
-        drawn = (label for label in self._labels if label.queue in {"random", "stratified"})
-        return [label for label in drawn if label.design is not None]
+        return list(filter(is_drawn, self._labels))
 
     @cached_property
     def _all_labelled(self) -> bool:
@@ -211,7 +244,7 @@ class Corrections:
     def _answers(self) -> Recorded:
         return Recorded(self._tables.judgements)
 
-    def _rows(self, summary: MeasureSummary) -> _Things:
+    def _rows(self, summary: MeasureSummary) -> JudgedThings:
         measure, table = Measure.remembered(summary.type), self._tables.scores
         rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
@@ -229,7 +262,7 @@ class Corrections:
                     at = number, thing.item
                     things.setdefault(at, thing)
                     weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
-        return _Things(
+        return JudgedThings(
             measure=measure,
             names=list(cases),
             cases=list(cases.values()),
@@ -238,14 +271,15 @@ class Corrections:
             case=np.array([case for case, _ in things], np.intp),
             verdict=np.array([thing.verdict for thing in things.values()]),
             weight=np.array(list(weights.values())),
+            rank=np.array([thing.rank or 0 for thing in things.values()], np.intp),
             scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
             kind=next((thing.question.kind for thing in things.values()), ""),
         )
 
-    def _of_all(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | None:
+    def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
-        values = self._human(rows, self._book)
-        if isinstance(values, str) or np.isnan(values).any():
+        values = self.human(rows, self._book, 0.0)
+        if isinstance(values, str) or np.isnan(values).any() or any(map(self._book.unsure, rows.items)):
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         ends = mean_interval(
@@ -256,28 +290,52 @@ class Corrections:
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
-    def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
+    def _of_draw(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | str:
         """The mean corrected with a random sample of labels, or why it is not."""
         items = set(rows.items)
         mine = [label for label in self._drawn if label.item in items]
         if not mine:
             return self._why_none(rows.kind)
-        if np.isnan(rows.verdict).any():
-            return "some verdicts are missing"
+        if np.isnan(rows.verdict).any() or self.drifted(rows):
+            return self.drifted(rows) or "some verdicts are missing"
         drawn, queue, design = largest_draw(mine)
         book = LabelBook(drawn)
-        other = {label.scale for label in book} - {"graded", "binary"}
-        if other and rows.measure.settings.get("rel", 0) is None:
-            return (
-                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
-            )
-        if design == "queries":
-            return self._of_queries(rows, book)
-        if np.isnan(rows.weight).any():
+        if (why := rows.unreadable(book)) is not None:
+            return why
+        if design != "queries" and np.isnan(rows.weight).any():
             return (
                 f"{rows.measure.name} is no mean over single verdicts: label whole queries (--design queries)"
             )
-        return self._of_things(rows, book, summary, drawn if queue == "stratified" else [])
+        strata = drawn if queue == "stratified" else []
+        unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
+        sides = []
+        for side in (0.0, 1.0) if unsure else (0.0,):
+            found = (
+                self._of_queries(rows, book, side)
+                if design == "queries"
+                else self._of_things(rows, rows.people(rows.items, book, side), summary, strata)
+            )
+            if isinstance(found, str):
+                return found
+            sides.append(found)
+        return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
+
+    def drifted(self, rows: JudgedThings) -> str:
+        """Why labels that were drawn for another report do not serve this one, or ""."""
+        key = rows.measure, rows.kind, len(rows.items)
+        if key not in self._drifted:
+            self._drifted[key] = drift_of(
+                [label for label in self._drawn if label.kind == rows.kind],
+                pool_of(self._tables, rows.kind),
+                dict(
+                    zip(
+                        rows.items,
+                        zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True),
+                        strict=True,
+                    )
+                ),
+            )
+        return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:
         """Why no label that was drawn is about the verdicts of a measure, which are of this kind."""
@@ -289,13 +347,13 @@ class Corrections:
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_things(
-        self, rows: _Things, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]
+        self, rows: JudgedThings, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
     ) -> CorrectedMean | str:
         """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
 
         Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
         """
-        found, labels = rows.values, rows.labelled(book)
+        found = rows.values
         held = np.bincount(rows.case, minlength=len(rows.cases))
         total = len(rows.cases)
         if strata:
@@ -340,9 +398,9 @@ class Corrections:
             return result
         return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
 
-    def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
+    def _of_queries(self, rows: JudgedThings, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
-        values = self._human(rows, book)
+        values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
@@ -362,14 +420,17 @@ class Corrections:
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
-    def _clusters_of(self, rows: _Things) -> list[str] | None:
+    def _clusters_of(self, rows: JudgedThings) -> list[str] | None:
         """The cluster of each case, where any case has one."""
         known = self._tables.clusters()
         return [known.get(case, f"case {case}") for case in rows.names] if known else None
 
-    def _human(self, rows: _Things, book: LabelBook) -> Floats | str:
-        """People's value of each case, nan where a label is missing; or why there is none at all."""
-        labels = rows.labelled(book)
+    def human(self, rows: JudgedThings, book: LabelBook, unsure: float) -> Floats | str:
+        """People's value of each case, nan where a label is missing; or why there is none at all.
+
+        Where somebody could not tell, `unsure` 0 gives the least that it can be, 1 the most.
+        """
+        labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
             return np.bincount(rows.case, rows.weight * labels, len(rows.cases)).astype(float)
         measure = rows.measure
@@ -382,10 +443,15 @@ class Corrections:
         except MeasureError as error:
             return str(error)
         settings, missing = replace(self._settings, labels=book), set(rows.case[np.isnan(labels)].tolist())
+        doubts = {
+            case for case, item in zip(rows.case.tolist(), rows.items, strict=True) if book.unsure(item)
+        }
         return np.array(
             [
                 nan
                 if number in missing
+                else measure.definition.range[int(unsure)]
+                if number in doubts
                 else fsum(_valued(human, one, settings) for one in trials) / len(trials)
                 for number, trials in enumerate(rows.samples)
             ]
@@ -409,11 +475,6 @@ def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, floa
         set_ends=(ends[3], ends[4]),
         set_human_ends=of_set.human_ends,
     )
-
-
-def design_of(label: Label) -> FrozenDict:
-    """How a label's item was drawn; {} where that is not known."""
-    return label.design or FrozenDict()
 
 
 def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
@@ -441,8 +502,9 @@ def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
             what = "claims" if measure.definition.family == "judged" else "passages"
             what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
+            unsure = f", {one.unsure} unsure," if one.unsure else ""
             of_set = f"; {interval_in_words(one.set_ends, 3)} {THESE}" if one.set_ends else ""
             yield (
                 f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "
-                f"{one.total} {what} it is {one.mean:.3f} ({interval_in_words(one.ends, 3)} {LIKE_THESE}{of_set})"
+                f"{one.total} {what}{unsure} it is {one.mean:.3f} ({interval_in_words(one.ends, 3)} {LIKE_THESE}{of_set})"
             )

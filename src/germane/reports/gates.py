@@ -43,14 +43,14 @@ _MEASURE = r"(?P<measure>(?:[^<>=()]|\([^()]*\))+?)"
 _WRITTEN = (
     rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[\w.-]+) \)",
     rf"(?P<how>share) \( {_MEASURE} (?P<share>(?:>=|<=|>|<) {_NUMBER}) \)",
-    rf"(?P<how>lower|upper) \( (?P<of>mean|corrected) \( {_MEASURE} \) \)",
-    rf"(?P<how>mean|min|max|lower|upper|corrected|change|p\d{{1,2}}) \( {_MEASURE} \)",
+    rf"(?P<how>lower|upper) \( (?P<of>mean|corrected|judged) \( {_MEASURE} \) \)",
+    rf"(?P<how>mean|min|max|lower|upper|corrected|judged|change|p\d{{1,2}}) \( {_MEASURE} \)",
     _MEASURE,
 )
 """How the value of a gate is written; a space may be any white space, or none."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
-    "mean(MEASURE)": "the mean of the cases",
+    "mean(MEASURE)": "the mean of the cases; of a judged measure the one that people's labels correct, where there is one",
     "min(MEASURE)": "the least value of a case",
     "max(MEASURE)": "the largest value of a case",
     "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
@@ -60,6 +60,8 @@ FUNCTIONS = {
     "lower(MEASURE)": "the lower end of the mean's interval: a gate that luck does not pass; `lower(mean(MEASURE))` too",
     "upper(MEASURE)": "the upper end of the mean's interval",
     "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` is the lower end of its interval",
+    "judged(MEASURE)": "the mean of the judge's own verdicts, whatever people's labels say; `lower(judged(MEASURE))` is the lower end "
+    "of its interval",
     "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
 }
 """What a gate compares, by how it is written."""
@@ -73,8 +75,8 @@ class Gate:
     """One comparison: `how(measure) op limit`; `measure` is a reported name or a canonical one.
 
     `how`: mean, min, max, a percentile (p10) or share of the cases' values; lower or upper end of the mean's interval;
-    change of the mean against a baseline, over the whole interval of the paired difference. `corrected`: the mean is the
-    one corrected by people's labels. `share` is what is counted, as in ">=0.5"; `by` makes the slices whose means are read.
+    change of the mean against a baseline, over the whole interval of the paired difference. `mean_of`: "corrected" = the mean
+    is the one corrected by people's labels, "judged" = the judge's own, "" = the corrected one where there is one. `share` is what is counted, as in ">=0.5"; `by` makes the slices whose means are read.
     """
 
     how: str
@@ -82,7 +84,7 @@ class Gate:
     op: str
     limit: float
     place: Place | None = field(default=None, compare=False)
-    corrected: bool = False
+    mean_of: Literal["", "corrected", "judged"] = ""
     share: str = ""
     by: str = ""
 
@@ -108,13 +110,14 @@ class Gate:
             raise InputError(f"{text!r}: {error}", fix=_FIX, place=place) from None
         if how == "change" and found["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
+        mean_of = next((one for one in ("corrected", "judged") if one in {how, found.get("of")}), "")
         return cls(
-            "mean" if how == "corrected" else how,
+            "mean" if how == mean_of else how,
             canonical_name(found["measure"]),
             found["op"],
             number,
             place,
-            corrected="corrected" in {how, found.get("of")},
+            mean_of=mean_of,  # type: ignore[arg-type]
             share=share,
             by=found.get("by", ""),
         )
@@ -168,9 +171,9 @@ class Gate:
         of = f"{self.measure}{self.share}"
         if self.by:
             of = f"mean({of}) by {self.by}"
-        how = "corrected" if self.corrected and self.how == "mean" else self.how
-        if self.corrected and how != "corrected":
-            of = f"corrected({of})"
+        how = self.mean_of if self.mean_of and self.how == "mean" else self.how
+        if self.mean_of and how != self.mean_of:
+            of = f"{self.mean_of}({of})"
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
@@ -191,12 +194,16 @@ NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-sta
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What became of one gate; `stand_in` = the judge that it rests on stands in for a model."""
+    """What became of one gate; `stand_in` = the judge that it rests on stands in for a model.
+
+    `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score.
+    """
 
     gate: str
     outcome: Outcome
     detail: str
     stand_in: bool = False
+    decided_by: str = ""
 
     @property
     def word(self) -> str:
@@ -235,12 +242,25 @@ def check_gate(
         found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
         names = [cases.cases[at] for at in found.case.tolist()]
         outcome, detail = _by_case(gate, names, (found.low, found.high), slices)
-        results.append(GateResult(gate.name(summary.system), outcome, detail, summary.basis.stand_in))
+        name, stand_in = gate.name(summary.system), summary.basis.stand_in
+        results.append(GateResult(name, outcome, detail, stand_in, _source(summary)))
     return results
 
 
+def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
+    """Whether a gate is decided by the mean that people's labels correct."""
+    of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
+    return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
+
+
+def _source(summary: MeasureSummary) -> str:
+    """Whose labels a mean rests on, as `decided_by` names them."""
+    return {"gold": "gold", "human": "labels"}.get(summary.basis.source, "judged")
+
+
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
-    if gate.corrected:
+    corrected = decides_corrected(gate, summary)
+    if corrected:
         outcome, detail = _corrected(gate, summary)
     elif summary.mean_bounds is None or summary.edges is None:
         outcome, detail = "failed", UNMEASURED
@@ -249,8 +269,9 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     else:
         bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
         outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
-    stand_in = summary.basis.stand_in and not gate.corrected
-    return GateResult(gate.name(summary.system), outcome, detail, stand_in)
+    stand_in = summary.basis.stand_in and not corrected
+    by = "corrected" if corrected else _source(summary)
+    return GateResult(gate.name(summary.system), outcome, detail, stand_in, by)
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
@@ -261,8 +282,9 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     value = {"lower": low, "upper": high}.get(gate.how, found.mean)
     of_set = f"; {interval_in_words(found.set_ends)} {THESE}" if found.set_ends else ""
     ends = f"{interval_in_words(found.ends)} {LIKE_THESE}{of_set}"
-    shown = f"corrected {found.mean:.4f} ({ends}, {found.labels} labels)"
-    return gate.holds(value, value), shown
+    shown = f"corrected {found.mean:.4f} ({ends}, {found.labels} labels); judged {found.judged:.4f}"
+    inside = gate.how == "mean" and low < gate.limit < high
+    return gate.holds(value, value), shown + "; the limit is inside the interval" * inside
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
@@ -278,8 +300,10 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
-    if value is not None and basis.source == "judge" and not (basis.calibrated or basis.stand_in):
+    if value is not None and basis.source == "judge" and not basis.stand_in:
         shown += ", uncalibrated"
+        if gate.how == "mean" and (corrected := summary.corrected) is not None and corrected.mean is not None:
+            shown += f" (corrected {corrected.mean:.4f})"
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
     if basis.references_mixed:
@@ -390,8 +414,10 @@ class Verdict:
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""
         gates = [
-            {"gate": g.gate, "outcome": g.outcome, "word": g.word, "detail": g.detail} for g in self.gates
-        ]
+            {"gate": g.gate, "outcome": g.outcome, "word": g.word, "detail": g.detail,
+             "decided_by": g.decided_by or None}
+            for g in self.gates
+        ]  # fmt: skip
         return {
             "exit_code": self.exit_code,
             "passed": self.passed,

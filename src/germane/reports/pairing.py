@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,9 @@ from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.cases import CaseValues
 from germane.types import Sample
 
+if TYPE_CHECKING:
+    from germane.statistics.differences import CorrectedDifference
+
 Floats = NDArray[np.float64]
 Orders = Mapping[str, tuple[float | None, float | None]]
 """How alike systems are ordered, by measure: Kendall's tau-b, of all systems and of the better half."""
@@ -58,6 +62,10 @@ class MeasureComparison:
     `mde` is the smallest difference that so many cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
     difference into retrieval and verdicts over `parts.n` cases, with whose verdicts these are in `verdicts`; where that
     is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
+
+    `corrected` is the difference as people's labels correct it; None where the verdicts are no judge's, or for the reason in
+    `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `decide`, the gates on a change and
+    `p_holm` stand on.
     """
 
     a: str
@@ -82,6 +90,16 @@ class MeasureComparison:
     parts: DifferenceParts | None = None
     verdicts: str = ""
     parts_why: str = ""
+    corrected: CorrectedDifference | None = None
+    corrected_why: str = ""
+    decided_by: Literal["corrected", "judged", "gold", "labels"] = "gold"
+
+    @property
+    def deciding(self) -> tuple[float | None, Interval, float | None]:
+        """The difference that decides, its interval and its p-value: the corrected one where there is one."""
+        if self.corrected is None:
+            return self.difference, self.interval, self.p
+        return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def distinguishable(self) -> bool:
@@ -92,16 +110,20 @@ class MeasureComparison:
         """Whether B is worse than A by the margin or more; InputError for a margin below 0."""
         if not margin >= 0:
             raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
-        better = higher_is_better(self.type)
-        return decide_change(self.interval if better else self.interval.turned(), margin)
+        _, interval, _ = self.deciding
+        return decide_change(interval if higher_is_better(self.type) else interval.turned(), margin)
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
     """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
     found = list(rows)
-    tested = [one.measure in primary and one.p is not None and not is_diagnostic(one.type) for one in found]
-    at = np.flatnonzero(tested).tolist()
-    for number, p in zip(at, holm([found[number].p or 0.0 for number in at]), strict=True):
+    deciding = [one.deciding[2] for one in found]
+    at = [
+        number
+        for number, one in enumerate(found)
+        if one.measure in primary and deciding[number] is not None and not is_diagnostic(one.type)
+    ]
+    for number, p in zip(at, holm([deciding[number] or 0.0 for number in at]), strict=True):
         found[number] = replace(found[number], p_holm=p)
     return found
 
@@ -125,6 +147,10 @@ class Side:
     def samples(self) -> Mapping[str, Sequence[Sample]]:
         """The system's samples by the case's id."""
         return self.report.cases_of_systems.get(self.system, {})
+
+    def source(self, measure: str) -> str:
+        """Whose labels the measure reads, by its reported name."""
+        return self.report[measure, self.system].basis.source
 
 
 def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
@@ -289,6 +315,7 @@ class Pair:
             else:
                 why = "what is missing could have any value"
                 whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), test=None)
+        sources = {side.source(measure) for side in (self.a, self.b)}
         better = higher_is_better(canonical)
         return MeasureComparison(
             a=self.a.name,
@@ -308,6 +335,11 @@ class Pair:
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,
             mde=counted.detectable,
+            decided_by="judged"
+            if sources & {"judge", "best"}
+            else "gold"
+            if sources == {"gold"}
+            else "labels",
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:

@@ -17,7 +17,7 @@ from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
 from germane.reports.manifest import Bases
-from germane.reports.summary import MeasureSummary, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, summarise, with_thresholds
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
@@ -352,6 +352,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
     bases, corrections, found = Bases(manifest, tables), None, []
+    tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system)
         corrected, why = None, ""
@@ -366,4 +367,4 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
                 corrected, why = corrections.of(line)
                 basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
         found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
-    return found
+    return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded"))

@@ -68,7 +68,8 @@ class CorrectedLine(TypedDict):
     """A judged mean corrected with people's labels, with its 95% interval.
 
     `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
-    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much.
+    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
+    `unsure` more nobody could tell: the interval covers whatever they are.
     """
 
     mean: float
@@ -79,6 +80,7 @@ class CorrectedLine(TypedDict):
     labels: int
     queries: int | None
     ess: float | None
+    unsure: int
 
 
 class MeasureLine(TypedDict):
@@ -145,6 +147,10 @@ class CaseRow(TypedDict):
     results: NotRequired[list[ResultRow]]
 
 
+DecidedBy = Literal["corrected", "judged", "gold", "labels"]
+"""Whose figures decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
+
+
 class GateRow(TypedDict):
     """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
@@ -152,6 +158,7 @@ class GateRow(TypedDict):
     outcome: Literal["passed", "failed", "undecided"]
     word: str
     detail: str
+    decided_by: DecidedBy | None
 
 
 class SystemLine(TypedDict):

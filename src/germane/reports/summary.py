@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import floor, fsum, isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -35,7 +35,8 @@ class Basis:
     list, in windows, and without a temperature, which the model did not take; `with_reference` and `without_reference` count the relevance verdicts that
     were given with and without a reference (None = not known). `labels` counts people's labels; `stand_in` = the judge
     stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
-    scored. `beside` are means that belong beside one of gold labels: the
+    scored; `counts_from` is the grade from which a label counts as relevant, where measures beside it count from another one.
+    `beside` are means that belong beside one of gold labels: the
     share of its places that is judged, and RBP's residual.
     """
 
@@ -53,6 +54,7 @@ class Basis:
     labels: int = 0
     stand_in: bool = False
     outdated: bool = False
+    counts_from: str = ""
     beside: Mapping[str, float] = field(default_factory=FrozenDict)
 
     @property
@@ -72,6 +74,9 @@ class Basis:
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
         if self.references_mixed:
             yield f"{self.with_reference} with reference, {self.without_reference} without"
+        if self.counts_from:
+            whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
+            yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
         for name, mean in self.beside.items():
             if not (name.startswith("Judged") and mean == 1.0):
                 yield f"{name} {mean:.4f}"
@@ -193,6 +198,36 @@ class MeasureSummary:
             corrected_why=self.corrected_why or None,
         )
         return found
+
+
+def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
+    """The summaries, each with the grade from which a label counts where not all count from the same one.
+
+    `scale` is that of the judge: graded or binary.
+    """
+    counts = [_counts_from(line, scale) for line in lines]
+    if len({one for one in counts if one}) < 2:
+        return list(lines)
+    return [
+        replace(line, basis=replace(line.basis, counts_from=one))
+        for line, one in zip(lines, counts, strict=True)
+    ]
+
+
+def _counts_from(line: MeasureSummary, scale: str) -> str:
+    measure = known_measure(line.type)
+    if measure is None or "rel" not in measure.settings:
+        return ""
+    rel = measure.settings["rel"]
+    if rel is None and line.basis.source == "gold":
+        rel = 1
+    elif rel is None:
+        from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no questions
+
+        if line.basis.source == "judge" and scale == "binary":
+            return "yes"
+        rel = HELPS
+    return f"grade {rel}"
 
 
 def known_measure(name: str) -> Measure | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
+from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import Interval, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
@@ -145,6 +146,80 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
     expected = np.outer(pairs.table.sum(axis=1), pairs.table.sum(axis=0)) / total
     chance = float((cost * expected).sum())
     return 1 - float((cost * pairs.table).sum()) / chance if chance else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KappaDifference:
+    """One judge's kappa and how far it is from another's on the same items.
+
+    `difference` is this judge's kappa less the other's, with its interval and its p-value; all None for that one itself, and
+    where a kappa is not known.
+    """
+
+    kappa: float | None
+    difference: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+
+
+def compare_kappas(
+    judges: ArrayLike,
+    people: ArrayLike,
+    queries: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    baseline: int | None = None,
+) -> list[KappaDifference]:
+    """Cohen's kappa of several judges' yes or no on the same items, each against the highest.
+
+    The differences are paired: queries are left out one after the other (the jackknife), and the mean of the pseudo-values
+    q d - (q - 1) d(without one) has the interval of any mean over queries.
+
+    Args:
+        judges: 1 or 0 by each judge for each item, shape (judges, n).
+        people: 1 or 0 by people, shape (n,).
+        queries: Query of each item, shape (n,).
+        weights: Weight of each item, shape (n,); None = 1 each.
+        baseline: The judge that the others are held against; None = that of the highest kappa.
+
+    Raises:
+        InputError: Shapes differ.
+    """
+    found, truth = np.asarray(judges, float), np.asarray(people, float)
+    if found.ndim != 2 or found.shape[1:] != truth.shape:
+        raise InputError(f"grades of shapes {found.shape} and {truth.shape}", fix="give a row per judge")
+    codes = cluster_codes(queries, len(truth))
+    heavy = np.ones(len(truth)) if weights is None else np.asarray(weights, float)
+    n = int(codes.max(initial=-1)) + 1
+    # Per judge and query the weights of (yes, yes), of the judge's yes, of people's yes, and of all.
+    parts = (found * truth, found, np.broadcast_to(truth, found.shape), np.ones_like(found))
+    tables = np.array([[np.bincount(codes, row * heavy, n) for row in part] for part in parts])
+    whole = tables.sum(axis=2)
+    kappas = _binary_kappa(whole)
+    if np.isnan(kappas).all() or n < 2:
+        return [KappaDifference(kappa=None if np.isnan(kappa) else float(kappa)) for kappa in kappas]
+    best = int(np.nanargmax(kappas)) if baseline is None else baseline
+    without = _binary_kappa(whole[:, :, None] - tables)
+    pseudo = n * kappas[:, None] - (n - 1) * without
+    rows: list[KappaDifference] = []
+    for number, kappa in enumerate(kappas.tolist()):
+        change = pseudo[number] - pseudo[best]
+        if number == best or not np.isfinite(change).all():
+            rows.append(KappaDifference(kappa=None if np.isnan(kappa) else kappa))
+            continue
+        one = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
+        difference = kappa - float(kappas[best])
+        rows.append(KappaDifference(kappa=kappa, difference=difference, interval=one.interval, p=one.p))
+    return rows
+
+
+def _binary_kappa(table: Floats) -> Floats:
+    """Kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan where either never varies."""
+    both, judge, people, total = table / np.where(table[3] > 0, table[3], np.nan)
+    equal, chance = 1 - judge - people + 2 * both, judge * people + (total - judge) * (total - people)
+    return np.asarray(
+        np.divide(equal - chance, 1 - chance, out=np.full_like(chance, np.nan), where=chance < 1), float
+    )
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float | None:

@@ -97,8 +97,8 @@ class CorrectedMean:
     own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
     `set_ends` (and `set_human_ends`, of the labels alone) are those of these queries. `weight` is the weight of the judge,
     `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
-    that alone would give the same precision. `pilot` tells how narrow more labels would make it, where some of every query
-    are labelled.
+    that alone would give the same precision; of `unsure` more nobody could tell. `pilot` tells how narrow more labels would
+    make it, where some of every query are labelled.
     """
 
     method: str
@@ -114,6 +114,7 @@ class CorrectedMean:
     weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
+    unsure: int = 0
     why: str = ""
     pilot: LabelPilot | None = None
 
@@ -340,6 +341,21 @@ def corrected_query_mean(
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
     base = replace(base, pilot=stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean())))
     return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
+
+
+def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
+    """The corrected mean where people could not tell of some, from those with all of these at 0 and at 1.
+
+    The interval covers both; the mean is the middle of the two.
+    """
+    if low.mean is None or high.mean is None or low.ends is None or high.ends is None:
+        return low if low.mean is None else high
+    ends = min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])
+    mean, labels = (low.mean + high.mean) / 2, low.labels - unsure
+    return replace(
+        low, mean=mean, ends=ends, labels=labels, unsure=unsure, method=f"{low.method}, unsure bounded", human_ends=None,
+        human=None,
+    )  # fmt: skip
 
 
 def _estimated(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
+from math import lcm
 from typing import Any, Literal
 
 from germane.encoding import relevance_items
@@ -94,12 +95,16 @@ def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
     return int(ends[1]), int(ends[2])
 
 
-class LabelBook:
-    """The label that counts for each item.
+UNSURE, TAKEN_BACK = "unsure", "taken back"
+"""The `reason` of a label without an answer."""
 
-    Of each person it is the newest (by `at`, then by order in the file); of several people the lower median, on the scale
-    of the newest label. An answer that is no number has no median: the newest counts. Whoever is unsure, or took back an
-    answer, says nothing.
+
+class LabelBook:
+    """The labels that count for each item: of each person the newest (by `at`, then by order in the file).
+
+    `votes` are the answers of several people on the scale of the newest one, of which measures take the mean; `get` is one
+    label that stands for them, the lower median. An answer that is no number has no median: the newest counts. Whoever took
+    back an answer says nothing; how many said that they are unsure is in `unsure`.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
@@ -110,15 +115,37 @@ class LabelBook:
             if known is None or known[0] <= (label.at or ""):
                 people.pop(label.who, None)
                 people[label.who] = (label.at or "", label)
-        given = {
-            item: [one for one in people.values() if one[1].answer is not None]
-            for item, people in newest.items()
-        }
-        self._labels = {item: _agreed(people) for item, people in given.items() if people}
+        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
+        self._unsure: dict[str, int] = {}
+        for item, people in newest.items():
+            if given := [one for one in people.values() if one[1].answer is not None]:
+                self._labels[item] = _agreed(given)
+            if unsure := sum(one.answer is None and one.reason != TAKEN_BACK for _, one in people.values()):
+                self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
-        """The label of an item, or None."""
-        return self._labels.get(item)
+        """The label that stands for all of an item, or None."""
+        found = self._labels.get(item)
+        return found and found[0]
+
+    def votes(self, item: str) -> tuple[Label, ...]:
+        """The newest label of each person who gave one on the scale that counts, in an order that is the same for all items."""
+        found = self._labels.get(item)
+        return found[1] if found else ()
+
+    def unsure(self, item: str) -> int:
+        """How many people said that they cannot tell."""
+        return self._unsure.get(item, 0)
+
+    def turn(self, item: str, number: int) -> Label | None:
+        """The answer of one person after the other, round and round; None where that one is unsure."""
+        votes = self.votes(item)
+        at = number % max(1, len(votes) + self.unsure(item))
+        return votes[at] if at < len(votes) else None
+
+    def turns(self, items: Iterable[str]) -> int:
+        """How many turns it takes until everybody's answer to each of these items was read equally often."""
+        return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
 
     def __contains__(self, item: object) -> bool:
         return item in self._labels
@@ -127,17 +154,18 @@ class LabelBook:
         return len(self._labels)
 
     def __iter__(self) -> Iterator[Label]:
-        return iter(self._labels.values())
+        return (label for label, _ in self._labels.values())
 
 
-def _agreed(dated: list[tuple[str, Label]]) -> Label:
-    """The label that counts, of each person's newest one."""
+def _agreed(dated: list[tuple[str, Label]]) -> tuple[Label, tuple[Label, ...]]:
+    """The label that stands for all, and those that count, of each person's newest one."""
     dated.sort(key=lambda one: one[0])  # stable: the later row of one time comes last
     latest = dated[-1][1]
     votes = [label for _, label in dated if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
-        return latest
-    return sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
+        return latest, (latest,)
+    middle = sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
+    return middle, tuple(sorted(votes, key=lambda label: label.who or ""))
 
 
 def by_people(label: Label) -> bool:

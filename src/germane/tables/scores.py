@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
 
@@ -257,6 +257,13 @@ class ScoreTable:
     def measures(self) -> list[tuple[str, str]]:
         """The measures as (reported name, canonical name), in order of first appearance."""
         return list(self._measures)
+
+    def spell(self, canonical: Callable[[str], str]) -> None:
+        """Name the measures as they are spelled today; a stored table may hold an older spelling."""
+        self._measures = {
+            (canonical(of) if name == of else name, canonical(of)): at
+            for (name, of), at in self._measures.items()
+        }
 
     @property
     def whys(self) -> list[str | None]:

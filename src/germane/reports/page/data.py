@@ -89,7 +89,7 @@ class Pages:
             "gates": [
                 {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
                 for gate in map(Gate.of_stored, manifest.get("gates") or ())
-                for how in ["corrected" if gate.corrected else gate.how]
+                for how in [gate.mean_of or gate.how]
             ],
             "files": [
                 [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]

@@ -1,0 +1,276 @@
+"""The difference between two systems, corrected with the labels that were drawn from both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isnan, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.reports.correct import Corrections, JudgedThings
+from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
+from germane.reports.pairing import MeasureComparison, Pair, Side
+from germane.reports.summary import MeasureSummary
+from germane.statistics.differences import CorrectedDifference, corrected_difference
+from germane.tables.folder import Tables
+from germane.tables.labels import Label, LabelBook
+
+_SAME = 1e-9
+"""Weights and differences within this are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedSide:
+    """One of two systems: the tables and corrections of its report, and its summaries by reported name of the measure."""
+
+    tables: Tables
+    corrections: Corrections
+    summaries: Mapping[str, MeasureSummary]
+
+    @classmethod
+    def of(cls, side: Side) -> CorrectedSide:
+        """What a side's corrected differences are made of: its judged measures."""
+        judged = {
+            one.measure: one
+            for one in side.report.summaries
+            if one.system == side.system and one.basis.source == "judge" and one.mean is not None
+        }
+        return cls(side.report.tables, Corrections(side.report.tables, side.report.manifest), judged)
+
+
+class DecidedPair(Pair):
+    """A pair whose comparisons say what decides them: the corrected difference wherever there is one."""
+
+    @cached_property
+    def _corrections(self) -> CorrectedDifferences:
+        return CorrectedDifferences(CorrectedSide.of(self.a), CorrectedSide.of(self.b))
+
+    def compare(
+        self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
+    ) -> MeasureComparison:
+        """The comparison of one measure, with the difference as people's labels correct it, or why they do not."""
+        found = super().compare(measure, keep, name)
+        if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
+            return found
+        if found.difference is None or found.n < found.due:
+            return replace(found, corrected_why="some scores are missing")
+        case = self.values(measure)[0].case
+        case = case if keep is None else case[keep[case]]
+        cases = [self.a.scores.cases[number] for number in case.tolist()]
+        clusters = self.a.scores.clusters_of(case, self.clusters)
+        corrected, why = self._corrections.of(measure, cases, clusters, found.difference)
+        by = found.decided_by if corrected is None else "corrected"
+        return replace(found, corrected=corrected, corrected_why=why, decided_by=by)
+
+
+class CorrectedDifferences:
+    """The corrected differences B - A of two systems, by measure.
+
+    Where only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by passages: one
+    that is in both lists counts once, with the chance that either report's draw would have taken it,
+    1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
+    """
+
+    def __init__(self, a: CorrectedSide, b: CorrectedSide) -> None:
+        self._a, self._b = a, b
+        self._draws: dict[str, _Drawn | str] = {}
+
+    def of(
+        self, measure: str, cases: Sequence[str], clusters: NDArray[np.generic] | None, judged: float
+    ) -> tuple[CorrectedDifference | None, str]:
+        """The corrected difference of a measure over these cases, or None and why there is none.
+
+        `judged` is the difference that the judge's verdicts make, to which these must add up.
+        """
+        labelled = [bool(len(side.tables.labels)) for side in (self._a, self._b)]
+        if not all(labelled):
+            return None, "only one of the two has human labels" if any(labelled) else "no human labels"
+        sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
+        if not all(side.items for side in sides):
+            return None, "people's labels are about other things than this measure's verdicts"
+        for side, of in zip(sides, (self._a, self._b), strict=True):
+            if why := of.corrections.drifted(side):
+                return None, why
+        found = self._drawn(sides[0].kind)
+        if isinstance(found, str):
+            return None, found
+        numbers = {case: number for number, case in enumerate(cases)}
+        by_query = np.isnan(sides[0].weight).any() or all(draw.whole for draw in found.draws)
+        correct = self._of_queries if by_query else self._of_things
+        result = correct(sides, found, numbers, clusters, judged)
+        if isinstance(result, str):
+            return None, result
+        return (result, "") if result.difference is not None else (None, result.why)
+
+    def _drawn(self, kind: str) -> _Drawn | str:
+        """The draws from both reports, and the labels that were drawn; or why there are none."""
+        if kind not in self._draws:
+            self._draws[kind] = self._find(kind)
+        return self._draws[kind]
+
+    def _find(self, kind: str) -> _Drawn | str:
+        several = {id(side.tables): side.tables for side in (self._a, self._b)}
+        pools = {key: pool_of(tables, kind) for key, tables in several.items()}
+        labels = {key: [one for one in tables.labels if one.kind == kind] for key, tables in several.items()}
+        draws: list[Draw] = []
+        for key, pool in pools.items():
+            book = LabelBook(labels[key])
+            labels[key] = [one for one in labels[key] if book.get(one.item) or book.unsure(one.item)]
+            if pool and all(item in book for items in pool.values() for item in items):
+                draws.append(Draw([replace(one, queue="import", design=None) for one in labels[key]], pool))
+            else:
+                draws += draws_of(filter(is_drawn, labels[key]), pool)
+        between = fingerprint(*pools.values())
+        mine = [one for some in labels.values() for one in some if design_of(one).get("between") == between]
+        whole = [one for one in mine if design_of(one).get("design") == "queries"]
+        every = (*pools.values(),)
+        union = {
+            case: frozenset[str]().union(*(pool.get(case, ()) for pool in every))
+            for pool in every
+            for case in pool
+        }
+        draws += draws_of(whole, union)
+        draws += draws_of([one for one in mine if one not in whole], self.unshared(kind) if mine else {})
+        if not draws:
+            return "no labels were drawn at random"
+        items = frozenset[str]().union(*(draw.items for draw in draws))
+        return _Drawn(
+            draws, tuple({one: None for some in labels.values() for one in some if one.item in items})
+        )
+
+    def unshared(self, kind: str) -> Pool:
+        """What can make a difference between the two: the items that do not count alike in both, by query."""
+        found: dict[str, set[str]] = {}
+        for measure in self._a.summaries.keys() & self._b.summaries.keys():
+            sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
+            if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
+                for (case, item), term in _terms(sides).items():
+                    if abs(term.weight) > _SAME:
+                        found.setdefault(case, set()).add(item)
+        return {case: frozenset(items) for case, items in sorted(found.items())}
+
+    def _of_things(
+        self,
+        sides: Sequence[JudgedThings],
+        drawn: _Drawn,
+        numbers: Mapping[str, int],
+        clusters: NDArray[np.generic] | None,
+        judged: float,
+    ) -> CorrectedDifference | str:
+        draws, book = drawn.draws, LabelBook(drawn.labels)
+        terms = {key: term for key, term in _terms(sides).items() if key[0] in numbers}
+        if any(isnan(term.grade) for term in terms.values()):
+            return "some verdicts are missing"
+        if abs(sum(term.judged for term in terms.values()) / len(numbers) - judged) > _SAME:
+            return "the stored verdicts do not add up to the difference"
+        if (why := sides[0].unreadable(book)) is not None:
+            return why
+        terms = {key: term for key, term in terms.items() if abs(term.weight) > _SAME}
+        chances = np.array([_chance(draws, *key, term.grade) for key, term in terms.items()])
+        if missing := int((chances <= 0).sum()):
+            return (
+                f"{missing} of the {len(terms)} passages that make the difference had no chance of being drawn: label "
+                "both reports (germane label A B)"
+            )
+        items = [item for _, item in terms]
+        least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
+        queries = [numbers[case] for case, _ in terms]
+        return corrected_difference(
+            [term.weight for term in terms.values()],
+            least,
+            [term.grade for term in terms.values()],
+            chances,
+            queries,
+            len(numbers),
+            most=most,
+            units=queries if any(draw.whole for draw in draws) else None,
+            clusters=clusters,
+        )
+
+    def _of_queries(
+        self,
+        sides: Sequence[JudgedThings],
+        drawn: _Drawn,
+        numbers: Mapping[str, int],
+        clusters: NDArray[np.generic] | None,
+        judged: float,
+    ) -> CorrectedDifference | str:
+        del judged
+        name = sides[0].measure.name
+        items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
+        if not items:
+            return f"{name} is no mean over single verdicts: label whole queries (--design queries)"
+        book = LabelBook(one for one in drawn.labels if one.item in items)
+        values: list[list[dict[str, float]]] = []
+        for side, of in zip(sides, (self._a, self._b), strict=True):
+            ends = [of.corrections.human(side, book, unsure) for unsure in (0.0, 1.0)]
+            if refusal := next((end for end in ends if isinstance(end, str)), None):
+                return refusal
+            values.append([dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends])
+        scores = [
+            {case: float(np.mean(trials)) for case, trials in zip(side.names, side.cases, strict=True)}
+            for side in sides
+        ]
+        (a_low, a_high), (b_low, b_high) = values
+        people, most, verdicts = (
+            np.array([theirs[case] - ours[case] for case in numbers])
+            for ours, theirs in ((a_high, b_low), (a_low, b_high), scores)
+        )
+        known = ~np.isnan(people)
+        share = float(known.mean())
+        labelled = {item for side in sides for item in side.items if item in book}
+        found = corrected_difference(
+            np.ones(len(people)),
+            people,
+            verdicts,
+            np.full(len(people), share or 1.0),
+            np.arange(len(people)),
+            len(people),
+            most=most,
+            clusters=clusters,
+        )
+        why = found.why and f"{int(known.sum())} queries are labelled whole in both: at least 10 are needed"
+        return replace(found, labels=len(labelled), queries=int(known.sum()), why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The draws from both reports, and all labels that were drawn, each once."""
+
+    draws: Sequence[Draw]
+    labels: Sequence[Label]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """What one item adds to the difference: its weight in B less that in A, the judge's grade, what its verdicts add."""
+
+    weight: float
+    grade: float
+    judged: float
+
+
+def _terms(sides: Sequence[JudgedThings]) -> Mapping[tuple[str, str], _Term]:
+    """What each item of each case adds to the difference; the grade is the mean of the two where both judged it."""
+    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for sign, side in zip((-1, 1), sides, strict=True):
+        rows = zip(
+            side.case.tolist(), side.items, (sign * side.weight).tolist(), side.verdict.tolist(),
+            side.values.tolist(), strict=True,
+        )  # fmt: skip
+        for case, item, weight, grade, value in rows:
+            found.setdefault((side.names[case], item), []).append((weight, grade, weight * value))
+    return {
+        key: _Term(
+            sum(w for w, _, _ in rows), sum(g for _, g, _ in rows) / len(rows), sum(j for _, _, j in rows)
+        )
+        for key, rows in found.items()
+    }
+
+
+def _chance(draws: Iterable[Draw], case: str, item: str, grade: float) -> float:
+    """The chance that at least one of several independent draws takes an item."""
+    return 1.0 - prod(1.0 - draw.chance(case, item, grade) for draw in draws)

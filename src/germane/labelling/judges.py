@@ -1,0 +1,196 @@
+"""Which judge? Several judges' reports on the same items, held against the same people's labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from germane.clean import markdown_table
+from germane.errors import InputError
+from germane.labelling.audit import FEW, AuditedJudge, yes
+from germane.reports.correct import Corrections
+from germane.reports.correction.draws import design_of
+from germane.reports.data import ReportData
+from germane.reports.gates import Gate, check_gate
+from germane.reports.summary import in_digits, interval_in_words, p_in_words
+from germane.statistics.agreement import agreement, compare_kappas
+from germane.tables.labels import Label, LabelBook
+from germane.types import Json
+
+ALPHA = 0.05
+"""The p below which a judge is told apart from the best one."""
+
+
+def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[str, Json]:
+    """The judges of several reports beside each other, as the JSON document of `germane audit A B --json`.
+
+    Every report's labels count for all, on the items that each judge judged and people labelled. `every`: also those that
+    were not drawn at random. Per judge: kappa on yes and no (grade 2 and more), its difference to the best one's, bias, the
+    corrected means with the widths of their intervals, calls and price, and which gates its own verdicts would decide
+    otherwise than what is known best. InputError where no item is judged by all and labelled.
+    """
+    read = [AuditedJudge.of(report, every=every) for report in reports]
+    labels = list(dict.fromkeys(label for one in read for label in one.labels))
+    book = LabelBook(labels)
+    graded = [one.kinds.get("relevance", {}) for one in read]
+    votes = [
+        vote for one in book for vote in book.votes(one.item) if all(vote.item in mine for mine in graded)
+    ]
+    if not votes:
+        problem = "no item is judged in all of these reports and labelled by people"
+        raise InputError(
+            problem, fix="name reports on the same samples, one of which is labelled (germane label)"
+        )
+    items = [vote.item for vote in votes]
+    queries = [next(one.places[item][0][0] for one in read if item in one.places) for item in items]
+    several = Counter(items)
+    weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
+    people = np.array([float(vote.answer) for vote in votes])
+    said = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
+    verdicts = np.array([[yes(*mine[item]) for item in items] for mine in graded])
+    kappas = compare_kappas(verdicts, said, queries, weights)
+    best = next((at for at, one in enumerate(kappas) if one.kappa is not None and one.difference is None), 0)
+    gates = list(dict.fromkeys(_gates(reports)))
+    known = _outcomes(gates, _corrected(reports[best], labels), own=False)
+    lines = []
+    for at, (name, report, mine, kappa) in enumerate(
+        zip(_names(reports), reports, graded, kappas, strict=True)
+    ):
+        own = np.array([mine[item][0] for item in items])
+        alike = {mine[item][1] for item in items} == {vote.scale for vote in votes}
+        found = agreement(
+            own if alike else verdicts[at], people if alike else said, queries=queries, weights=weights
+        )
+        judge = report.manifest.get("judge") or {}
+        told = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
+        outcomes = _outcomes(gates, _corrected(report, labels), own=True)
+        interval = kappa.interval.ends if kappa.interval else None
+        lines.append({
+            "name": name,
+            "judge": judge.get("source"),
+            "report": report.where,
+            "n": len(several),
+            "queries": found.queries,
+            "kappa": kappa.kappa,
+            "difference": kappa.difference,
+            "interval": interval and list(interval),
+            "p": kappa.p,
+            "distinguishable": told,
+            "raw": found.raw,
+            "kappa_graded": found.kappa if alike else None,
+            "bias": {"mean": found.bias.mean, "interval": found.bias.ends and list(found.bias.ends)},
+            "corrected": list(_widths(_corrected(report, labels))),
+            "calls": judge.get("calls", 0) + judge.get("cached", 0),
+            "tokens": judge.get("tokens"),
+            "cost_usd": judge.get("cost_usd"),
+            "gates_otherwise": [
+                {"gate": gate, "judge": outcome, "known": known[gate]}
+                for gate, outcome in outcomes.items()
+                if gate in known and outcome != known[gate]
+            ],
+        })  # fmt: skip
+    return {
+        "schema_version": 1,
+        "labels": len(votes),
+        "items": len(several),
+        "best": lines[best]["name"],
+        "not_distinguishable": [line["name"] for line in lines if not line["distinguishable"]],
+        "judges": lines,
+        "warnings": list(_warnings(reports, len(several))),
+    }
+
+
+def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
+    if items < FEW:
+        yield f"{items} labelled items are few; an agreement on fewer than {FEW} says little"
+    for report in reports:
+        if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
+            yield str(stand_in)
+
+
+def _weight(label: Label) -> float:
+    """How many items a label stands for, where these were drawn with unequal chances."""
+    return 1.0 / float(design_of(label).get("probability") or 1.0) if label.queue == "stratified" else 1.0
+
+
+def _names(reports: Sequence[ReportData]) -> list[str]:
+    """The judges' names, or the reports' where these are not unlike."""
+    names = [str((report.manifest.get("judge") or {}).get("source")) for report in reports]
+    if len(set(names)) == len(names):
+        return names
+    where = [report.where or str(number) for number, report in enumerate(reports, 1)]
+    return where if len(set(where)) == len(where) else [f"{one} {n}" for n, one in enumerate(where, 1)]
+
+
+def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
+    """A report whose judged means these labels correct."""
+    corrections = Corrections(report.tables, report.manifest).with_labels(labels)
+    lines = []
+    for one in report.summaries:
+        mean, why = corrections.of(one) if one.basis.source == "judge" else (None, "")
+        lines.append(replace(one, corrected=mean, corrected_why=why))
+    return ReportData(report.tables, report.manifest, report.verdict, lines)
+
+
+def _widths(report: ReportData) -> Iterator[dict[str, Json]]:
+    for one in report.summaries:
+        if (found := one.corrected) is not None and found.ends is not None:
+            interval = list(found.ends)
+            yield {
+                "measure": one.measure, "system": one.system, "judged": one.mean, "mean": found.mean,
+                "interval": interval, "width": interval[1] - interval[0],
+            }  # fmt: skip
+
+
+def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
+    for report in reports:
+        for row in report.manifest.get("gates") or ():
+            if (gate := Gate.of_stored(row)).how != "change":
+                yield gate
+
+
+def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
+    """What becomes of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
+    found = {}
+    for gate in gates:
+        as_told = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
+        with suppress(InputError):  # this report does not measure it
+            for system, result in zip(
+                report.systems,
+                check_gate(as_told, report.summaries, report.scores(), report.samples()),
+                strict=False,
+            ):
+                found[gate.name(system)] = str(result.outcome)
+    return found
+
+
+_HEADS = (
+    "judge", "kappa (yes or no)", "less than the best", "p", "bias", "corrected width", "calls", "price",
+    "gates decided otherwise",
+)  # fmt: skip
+
+
+def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
+    """The judges beside each other as Markdown, which a terminal shows as well."""
+    yield f"# {len(found['judges'])} judges on {found['items']} labelled items\n"
+    rows = []
+    for line in sorted(found["judges"], key=lambda line: -(line["kappa"] or -1.0)):
+        ends = line["interval"] and tuple(line["interval"])
+        behind = (
+            f"{in_digits(line['difference'], '+', 3)} ({interval_in_words(ends, 3, '+')})" if ends else "-"
+        )
+        bias = line["bias"]
+        price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
+        widths = ", ".join(f"{one['width']:.3f} {one['measure']}" for one in line["corrected"][:2])
+        rows.append([
+            line["name"], in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
+            f"{in_digits(bias['mean'], '+', 3)} ({interval_in_words(bias['interval'], 3, '+')})", widths or "-",
+            str(line["calls"]), price, "; ".join(one["gate"] for one in line["gates_otherwise"]) or "-",
+        ])  # fmt: skip
+    yield "".join(markdown_table(list(_HEADS), rows))
+    yield f"best: {found['best']}; not distinguishable from it: {', '.join(found['not_distinguishable'])}"
+    yield from (f"- {warning}" for warning in found["warnings"])

@@ -1,0 +1,1 @@
+"""How labels were drawn, and what that makes of differences between two systems."""

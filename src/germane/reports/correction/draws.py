@@ -1,0 +1,163 @@
+"""Draws of labels: which labels were drawn at random, from which passages, and with which chance each could be drawn.
+
+A draw is a set of labels of one queue, design and seed from one pool: everything of a kind that a report judged, or what
+two reports do not share (`germane label A B`). Chances are those of the labels that were given, not of the budget, so a
+session that stops early is a smaller draw.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from germane.encoding import digest
+from germane.statistics.sampling import chances_of_rounds, drawn_alike
+from germane.tables.folder import Tables
+from germane.tables.labels import Label
+from germane.types import FrozenDict
+
+Pool: TypeAlias = Mapping[str, frozenset[str]]
+"""The items that could be drawn, by the query that they belong to."""
+
+
+def design_of(label: Label) -> FrozenDict:
+    """How a label's item was drawn; {} where that is not known."""
+    return label.design or FrozenDict()
+
+
+def is_drawn(label: Label) -> bool:
+    """Whether a label was drawn at random from all of a report: not chosen, and not from what two reports do not share."""
+    return (
+        label.queue in {"random", "stratified"} and bool(label.design) and "between" not in design_of(label)
+    )
+
+
+def pool_of(tables: Tables, kind: str) -> Pool:
+    """Everything of a kind that a report judged and people can label, by query; of support that is the single claims."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in tables.items:
+        if row.kind == kind and (row.of is not None) == (kind == "support"):
+            found[row.sample].add(row.item)
+    return {case: frozenset(items) for case, items in found.items()}
+
+
+def fingerprint(*pools: Pool) -> str:
+    """What names the pool of a draw, or the two reports between which it was made, in whichever order."""
+    return digest(
+        sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
+    )[:16]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The labels of one draw from a pool, of each item any number."""
+
+    labels: Sequence[Label]
+    pool: Pool
+
+    @cached_property
+    def items(self) -> frozenset[str]:
+        """The items of the pool that were drawn; of whole queries those that are labelled to the end."""
+        drawn = {label.item for label in self.labels}
+        if self.whole:
+            return frozenset(item for items in self.pool.values() if items <= drawn for item in items)
+        return frozenset(item for items in self.pool.values() for item in items if item in drawn)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether whole queries were drawn."""
+        return design_of(self.labels[0]).get("design") == "queries"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every query of which anything was drawn was drawn whole: whole queries were, or everything was."""
+        return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
+
+    @cached_property
+    def _chances(self) -> Mapping[str, float]:
+        if not self.pool:
+            return {}
+        if self.whole:
+            share = sum(items <= self.items for items in self.pool.values()) / len(self.pool)
+            return dict.fromkeys(self.pool, share)
+        held = sum(len(items & self.items) for items in self.pool.values())
+        chances = chances_of_rounds(list(map(len, self.pool.values())), held)
+        return dict(zip(self.pool, chances.tolist(), strict=True))
+
+    @cached_property
+    def _strata(self) -> Mapping[str, float]:
+        """The share of each stratum that is labelled; {} where nothing was drawn by strata."""
+        drawn: dict[str, set[str]] = defaultdict(set)
+        sizes: dict[str, int] = {}
+        for label in self.labels:
+            if label.queue == "stratified" and label.item in self.items:
+                name, size = str(design_of(label).get("stratum")), design_of(label).get("size")
+                drawn[name].add(label.item)
+                sizes[name] = max(sizes.get(name, 0), int(size or 0))
+        return {
+            name: min(1.0, len(items) / sizes[name]) if sizes[name] else 0.0 for name, items in drawn.items()
+        }
+
+    def chance(self, case: str, item: str, grade: float) -> float:
+        """The chance with which an item could be drawn, whose grade by the judge is its stratum; 0 outside the pool."""
+        if item not in self.pool.get(case, ()):
+            return 0.0
+        return self._strata.get(str(int(grade)), 0.0) if self._strata else self._chances[case]
+
+
+def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
+    """The draws that labels were made by, from this pool: one for each queue, design and seed."""
+    groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
+    for label in labels:
+        design = design_of(label)
+        groups[label.queue, design.get("design"), design.get("seed")].append(label)
+    return (draw for mine in groups.values() if (draw := Draw(mine, pool)).items)
+
+
+_UNLIKE = 0.01
+"""The p-value below which labelled passages are no sample of a report's."""
+_BANDS = (3, 10)
+"""The ranks at which a band of the strata ends."""
+
+
+def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int, float, int]]) -> str:
+    """Why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
+
+    They serve where at least half of that draw is about passages of this report, and these are spread over its grades and
+    ranks as a random sample of each query's passages is (of each grade's, where they were drawn by grade).
+
+    Args:
+        labels: The labels that were drawn, of one kind.
+        pool: What this report's own draws are from.
+        stands: The query, the judge's grade and the rank of each item here.
+    """
+    own = fingerprint(pool)
+    foreign = [label for label in labels if design_of(label).get("pool") != own and label.item in stands]
+    unknown = [label for label in foreign if "pool" not in design_of(label)]
+    foreign = [
+        label for label in foreign if label not in unknown or label.rank not in {None, stands[label.item][2]}
+    ]
+    if not foreign:
+        return ""
+    given = {label.item for label in (*foreign, *unknown)}
+    drawn = max(int(design_of(label).get("budget") or 0) for label in foreign)
+    if 2 * len(given) < drawn:
+        return (
+            f"only {len(given)} of the {drawn} labels drawn for another report are about passages of this one: label it "
+            "(germane label)"
+        )
+    by_grade = any(label.queue == "stratified" for label in foreign)
+    p = drawn_alike(
+        [str(grade) if by_grade else case for case, grade, _ in stands.values()],
+        [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in stands.values()],
+        [item in given for item in stands],
+    )
+    if p >= _UNLIKE:
+        return ""
+    return (
+        f"the labels were drawn for another report, whose passages are unlike these in grade and rank (p {p:.2g}): label "
+        "this one (germane label)"
+    )

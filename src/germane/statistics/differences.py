@@ -1,0 +1,164 @@
+"""Differences between two judged systems, corrected with people's labels that were drawn at random.
+
+A judge that errs alike on both systems leaves their difference right; one that favours a system does not. What people say
+of passages drawn with known probabilities tells the two apart, and the judge's verdicts on everything make the labels
+worth more than they are alone (the model-assisted difference estimator: Saerndal, Swensson and Wretman 1992, chapter 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.errors import InputError
+from germane.statistics.comparison import paired_difference
+from germane.statistics.correction import FEWEST
+from germane.statistics.distributions import t_quantile
+from germane.statistics.intervals import UPPER, Interval
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_QUERIES = 3
+"""Queries with labels below which nothing is corrected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedDifference:
+    """The difference of two systems' means as people's labels correct it.
+
+    `interval` and `p` are about queries like these, `set_ends` about these queries alone: of zero width where everything
+    is labelled. `difference` is None where labels are too few, for the reason in `why`; so is `interval.mean`, not
+    `difference`, where people were unsure of some: the interval then covers whatever these are. `labels` were given, in
+    `queries` queries; of `unsure` passages nobody could tell.
+    """
+
+    difference: float | None
+    interval: Interval
+    p: float | None
+    set_ends: tuple[float, float] | None
+    labels: int
+    queries: int
+    unsure: int = 0
+    why: str = ""
+
+
+def corrected_difference(
+    weights: ArrayLike,
+    labels: ArrayLike,
+    grades: ArrayLike,
+    chances: ArrayLike,
+    queries: ArrayLike,
+    n_queries: int,
+    *,
+    most: ArrayLike | None = None,
+    units: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+) -> CorrectedDifference:
+    """Mean over queries of the difference that people would see, from the judge's grades and a sample of labels.
+
+    With c the weight of a passage, y its label, x the judge's grade, p the chance with which it was drawn, and y' = a + l x
+    with a and l (not below 0) fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2:
+
+        d_q = sum over all of c y' + sum over the labelled of c (y - y') / p
+        difference = mean of d_q over the queries
+
+    which is unbiased whatever the judge says; a judge that knows nothing gets l = 0. The interval and p of queries like
+    these are `paired_difference` of the d_q, which hold the doubt of both the queries and the labels. For these queries
+    alone: variance = sum over what was drawn of (1 - p) (c (y - y') / p)^2 / n_queries^2, with Student's t.
+
+    Args:
+        weights: What a hit adds to the difference B - A, of each passage in either list, shape (N,).
+        labels: People's value, shape (N,), the least that it can be where somebody could not tell; nan where nobody was
+            asked.
+        grades: The judge's grade, shape (N,).
+        chances: Probability with which each was drawn, above 0 where the weight is not 0, shape (N,).
+        queries: Number of each passage's query, from 0, shape (N,).
+        n_queries: Number of queries, those without a passage that counts included.
+        most: The most that people's value can be, shape (N,); None = as `labels`.
+        units: What was drawn as a whole, shape (N,): the query where whole queries were; None = each passage.
+        clusters: Cluster of each query, shape (n_queries,).
+
+    Raises:
+        InputError: Shapes differ, or a chance is 0 where the weight is not.
+    """
+    c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
+    q = np.asarray(queries, np.intp)
+    top = y if most is None else np.asarray(most, float)
+    if not c.shape == y.shape == x.shape == p.shape == q.shape == top.shape:
+        raise InputError("passages of different counts", fix="give one of each per passage")
+    if (p[c != 0] <= 0).any():
+        raise InputError("a passage that counts had no chance of being drawn", fix="draw from both lists")
+    known, unsure = ~np.isnan(y), int((top > y).sum())
+    n, held = int(known.sum()), len(np.unique(q[known]))
+    if n < min(FEWEST, len(c)) or held < min(_QUERIES, len(np.unique(q))):
+        why = f"{n} labels in {held} queries: at least {FEWEST} in {_QUERIES} are needed"
+        nothing = Interval(mean=None, ends=None, method="", units="cases", n=n_queries, why=why)
+        return CorrectedDifference(
+            difference=None, interval=nothing, p=None, set_ends=None, labels=n, queries=held, why=why
+        )
+    drawn = np.arange(len(c)) if units is None else np.asarray(units)
+    sides, spreads = [], []
+    for worst in (True, False):
+        value = np.where((c > 0) == worst, y, top)
+        found, error = _by_query(c, value, x, p, q, n_queries)
+        sides.append(found)
+        spreads.append(_half_width(error, p, known, drawn) / n_queries)
+    low, high = np.minimum(*sides), np.maximum(*sides)
+    missing = np.abs(high - low) > 1e-12
+    reach = max(1.0, float(np.abs([low, high]).max()))
+    whole = paired_difference(
+        np.zeros(n_queries),
+        np.where(missing, np.nan, low),
+        clusters=clusters,
+        bounds_b=(low, high),
+        value_range=(0.0, reach),
+    )
+    return CorrectedDifference(
+        difference=float(low.mean() + high.mean()) / 2,
+        interval=whole.interval,
+        p=whole.p,
+        set_ends=(float(low.mean()) - spreads[0], float(high.mean()) + spreads[1]),
+        labels=n,
+        queries=held,
+        unsure=unsure,
+    )
+
+
+def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
+    """The corrected difference of each query, shape (n,), and each passage's weighted error; nan where no label is."""
+    known = ~np.isnan(y)
+    value, odds = np.where(known, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
+    drawn = np.where(known, c * odds, 0.0)
+    heavy = np.square(drawn) * (1 - p)
+
+    def sums(column: Floats) -> Floats:
+        return np.asarray(np.bincount(q, column, n), float)
+
+    # The normal equations of the other queries' labels: all sums less the query's own.
+    s0, s1, s2, t0, t1 = (
+        total.sum() - total
+        for total in map(sums, (heavy, heavy * x, heavy * x * x, heavy * value, heavy * x * value))
+    )
+    spread = s0 * s2 - s1 * s1
+    told = spread > 1e-9 * s0 * s2
+    slope = np.maximum(np.divide(s0 * t1 - s1 * t0, spread, out=np.zeros(n), where=told), 0.0)
+    start = np.divide(t0 - slope * s1, s0, out=np.zeros(n), where=s0 > 0)
+    difference = sums(drawn * value) + start * sums(c - drawn) + slope * sums((c - drawn) * x)
+    return difference, np.where(known, drawn * (value - start[q] - slope[q] * x), np.nan)
+
+
+def _half_width(error: Floats, p: Floats, known: NDArray[np.bool_], units: NDArray[np.generic]) -> float:
+    """Half the width of the interval of the sum over these queries, of which only the draw of the units is random."""
+    codes = np.unique(units[known], return_inverse=True)[1]
+    terms = np.square(np.bincount(codes, np.sqrt(1 - p[known]) * error[known]))
+    total, n = float(terms.sum()), len(terms)
+    if total <= 0 or n < _QUERIES:
+        return 0.0
+    degrees = max(
+        1.0, 3 * total**2 / float(np.square(terms).sum()) - 2
+    )  # Satterthwaite's, as in `corrected_query_mean`
+    return t_quantile(UPPER, degrees) * sqrt(total * n / (n - 2))

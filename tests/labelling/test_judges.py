@@ -1,0 +1,108 @@
+"""Which judge: several judges' reports on the same items against the same labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from germane.errors import InputError
+from germane.judges import Judge
+from germane.judges.judge import Reply
+from germane.labelling.judges import audit_judges, judges_lines
+from germane.labelling.queue import queue_of
+from germane.labelling.session import LabellingSession
+from germane.questions.question import AnyQuestion
+from germane.reports.report import Report
+from germane.statistics.agreement import compare_kappas
+from tests.labelling.made import keep, report_at, rows, truth_of
+
+REL = "context_relevancy(unit=context)"
+
+
+class NoisyJudge(Judge):
+    """Says what is true, but of a share of the passages, by their place, the opposite."""
+
+    def __init__(self, name: str, wrong: int) -> None:
+        self.name, self._wrong = name, wrong
+
+    async def answer(self, questions: Sequence[AnyQuestion]) -> Sequence[Reply]:
+        replies = []
+        for question in questions:
+            passage = question.inputs()["passage"]
+            grade = truth_of(passage)
+            if sum(map(ord, passage + self.name)) % 10 < self._wrong:
+                grade = 3 - grade
+            replies.append(Reply(payload={"grade": grade, "reasoning": ""}))
+        return replies
+
+
+def three(path: Path, gates: Sequence[str] = ()) -> list[Report]:
+    """Reports by a good, a middling and a bad judge, of which the first is labelled."""
+    found = [
+        report_at(path / name, REL, judge=NoisyJudge(name, wrong), samples=rows(), gates=gates)
+        for name, wrong in (("good", 1), ("middling", 3), ("bad", 6))
+    ]
+    session = LabellingSession(queue_of(found[:1], budget=60), "ann", keep(found[0]))
+    while (one := session.next) is not None:
+        session.answer(truth_of(one.task.passages[0]))
+    return [Report.open(one.folder or "") for one in found]
+
+
+def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
+    """Kappa of each as scikit-learn has it, the best, who cannot be told from it, widths, calls and gates."""
+    reports = three(tmp_path, [f"{REL}>=0.5", f"lower({REL})>=0.9"])
+    found = audit_judges(reports)
+    assert found["best"] == "good"
+    assert "bad" not in found["not_distinguishable"]
+    assert found["items"] == 60
+    labels = {label.item: float(label.answer) >= 2 for label in reports[0].labels()}
+    for report, line in zip(reports, found["judges"], strict=True):
+        grades = {one.item: one.answer["grade"] >= 2 for one in report.judgements()}
+        people, judge = zip(*[(labels[item], grades[item]) for item in labels], strict=True)
+        assert line["kappa"] == pytest.approx(cohen_kappa_score(people, judge))
+        assert line["calls"] == 72
+        assert line["corrected"][0]["width"] > 0
+        assert line["bias"]["interval"][0] <= line["bias"]["mean"] <= line["bias"]["interval"][1]
+    good, _, bad = found["judges"]
+    assert good["difference"] is None
+    assert bad["difference"] == pytest.approx(bad["kappa"] - good["kappa"])
+    assert bad["distinguishable"]
+    assert bad["p"] < 0.05
+    assert good["corrected"][0]["width"] < bad["corrected"][0]["width"]
+    text = "\n".join(judges_lines(found))
+    assert "best: good; not distinguishable from it: good" in text
+
+
+def test_a_gate_that_a_judge_would_decide_otherwise(tmp_path: Path) -> None:
+    """People say that a third is relevant: the judge that turns grades round passes a gate that is failed."""
+    reports = three(tmp_path, [f"{REL}<0.55"])
+    lines = {line["name"]: line["gates_otherwise"] for line in audit_judges(reports)["judges"]}
+    means = {report.manifest["judge"]["source"]: report[REL].mean for report in reports}
+    corrected = audit_judges(reports)["judges"][0]["corrected"][0]["mean"]
+    for name, otherwise in lines.items():
+        assert bool(otherwise) == (((means[name] or 0.0) < 0.55) != (corrected < 0.55))
+
+
+def test_reports_without_a_labelled_item_in_common(tmp_path: Path) -> None:
+    """Exit code 2 with what to do."""
+    one, two = (report_at(tmp_path / str(n), REL, samples=rows(seed=n)) for n in (1, 2))
+    with pytest.raises(InputError, match="no item is judged in all of these reports"):
+        audit_judges([one, two])
+
+
+def test_kappas_follow_their_definition() -> None:
+    """Weighted items count as often as their weight; a judge that never varies has kappa 0, one item no kappa."""
+    rng = np.random.default_rng(0)
+    people, judges, queries = rng.integers(0, 2, 90), rng.integers(0, 2, (3, 90)), np.repeat(np.arange(9), 10)
+    weights = rng.integers(1, 4, 90)
+    found = compare_kappas(judges, people, queries, weights)
+    for row, one in zip(judges, found, strict=True):
+        assert one.kappa == pytest.approx(cohen_kappa_score(people, row, sample_weight=weights))
+    assert sum(one.difference is None for one in found) == 1
+    constant = compare_kappas(np.vstack([judges, np.ones(90)]), people, queries)
+    assert constant[3].kappa == pytest.approx(0.0)
+    assert compare_kappas([[1.0]], [1.0], [0])[0].kappa is None

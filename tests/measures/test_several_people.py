@@ -1,0 +1,137 @@
+"""Labels of several people, and of those who cannot tell: shares, mean gains, order per person, bounds."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from germane.judging.driver import replay
+from germane.labelling.audit import audit_judge, audit_lines
+from germane.measures.labels import Settings, place_labels
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Block, Job, graders_of
+from germane.reports.report import Report
+from germane.tables.labels import Label, LabelBook, relevance_item
+from germane.types import Context, FrozenDict, Sample
+from tests.labelling.made import QUERIES, report_at, truth_of
+
+DESIGN = FrozenDict(design="passages", seed=0, budget=99, probability=0.5)
+REL = "context_relevancy(unit=context)"
+
+
+def said(answers: dict[str, dict[str, int | None]]) -> LabelBook:
+    """The labels that people gave to the passages a, b, ... of the query q; None = unsure."""
+    return LabelBook(
+        Label(item=relevance_item("q", text), kind="relevance", answer=answer, scale="graded", who=who,
+              reason=None if answer is not None else "unsure")
+        for who, given in answers.items()
+        for text, answer in given.items()
+    )  # fmt: skip
+
+
+def outcome(measure: str, texts: str, book: LabelBook) -> Outcome:
+    sample = Sample(id="s", query="q", contexts=tuple(Context(text=text) for text in texts))
+    job = Job(sample=sample, graders=graders_of((Measure.parse(measure),)))
+    block = Block([job], Settings(labels=book))
+    found = block.outcomes([replay(program, lambda _: ())[0] for program in block.programs])
+    return found[0][str(Measure.parse(measure))]
+
+
+TWO: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 2}, "ben": {"a": 0, "b": 3, "c": 1}}
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        ("P(labels=human)@3", (2 / 3 + 1 / 3) / 2),  # the share of people whose grade reaches 2
+        ("P(labels=human,rel=1)@3", (2 / 3 + 2 / 3) / 2),
+        ("context_precision(labels=human)", ((1 + 2 / 3) / 2 + 1 / 2) / 2),  # per person: Y N Y and N Y N
+        ("RR(labels=human)", (1 + 1 / 2) / 2),
+        ("nDCG(labels=human)", 1.0),  # mean gains 1.5, 1.5, 1.5
+    ],
+)
+def test_everybody_counts(measure: str, value: float) -> None:
+    """A threshold is held against each person's grade; gains are averaged first."""
+    assert outcome(measure, "abc", said(TWO)).value == pytest.approx(value)
+
+
+def test_people_who_saw_different_passages() -> None:
+    """Each passage's share is over those who labelled it: one, two or three people."""
+    book = said({"ann": {"a": 3}, "ben": {"a": 0, "b": 3}, "cat": {"a": 3, "b": 3, "c": 0}})
+    assert outcome("P(labels=human)@3", "abc", book).value == pytest.approx((2 / 3 + 1 + 0) / 3)
+
+
+def test_being_unsure_is_a_bound() -> None:
+    """Who cannot tell might have said anything; a passage of which everybody is unsure is no passage without relevance."""
+    one = outcome("P(labels=human)@2", "ab", said({"ann": {"a": 3, "b": None}, "ben": {"a": 3, "b": 3}}))
+    assert one.status == "incomplete"
+    assert one.bounds == pytest.approx((0.75, 1.0))
+    none = outcome("P(labels=human)@2", "ab", said({"ann": {"a": None, "b": 3}}))
+    assert none.bounds == pytest.approx((0.5, 1.0))
+
+
+def test_a_single_ranking_for_one_person() -> None:
+    """Nothing is repeated where nobody disagrees."""
+    sample = Sample(id="s", query="q", contexts=(Context(text="a"), Context(text="b")))
+    settings = Settings(labels=said({"ann": {"a": 3, "b": 0}}))
+    lists, _ = replay(
+        place_labels(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ()
+    )
+    assert len(lists.pointers) == 2
+
+
+def labelled(path: Path, people: int, *, unsure: float = 0.0, noise: int = 1) -> tuple[Report, float]:
+    """A report of which half of everything was drawn; each person is off by up to `noise` grades, unbiased at the threshold."""
+    report, rng = report_at(path, REL), random.Random(5)
+    rows = []
+    for row in list(report.items())[::2]:
+        (sample,) = (s for s in report.samples() if s.id == row.sample)
+        text = (sample.contexts or ())[(row.rank or 1) - 1].text
+        for who in range(people):
+            flipped = rng.random() < 0.2 * noise
+            answer: int | None = truth_of(text)
+            answer = (3 - answer if answer is not None else 0) if flipped else answer
+            answer = None if rng.random() < unsure else answer
+            rows.append(
+                Label(item=row.item, kind="relevance", answer=answer, scale="graded", who=f"p{who}", queue="random",
+                      design=DESIGN, blind=True, reason=None if answer is not None else "unsure", sample=row.sample)
+            )  # fmt: skip
+    report.tables.append_labels(rows)  # type: ignore[union-attr]
+    votes = [float((row.answer or 0) >= 2) for row in rows if row.answer is not None]
+    return Report.open(path), float(np.mean(votes))
+
+
+def test_two_people_are_not_their_lower_median(tmp_path: Path) -> None:
+    """The labels' own mean is the share of all votes, not of the passages that both call relevant."""
+    report, share = labelled(tmp_path / "r", 2)
+    found = report[REL].corrected
+    assert found is not None
+    assert found.human == pytest.approx(share)
+    audit = audit_judge(report)
+    assert audit["kinds"][0]["n"] == found.labels
+    (line,) = audit["disagreement"]
+    assert line["items"] == found.labels
+    assert 0 < line["differ"] < line["items"]
+    assert "People who labelled the same" in "\n".join(audit_lines(audit))
+
+
+def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:
+    """The interval covers what the unsure ones could be, and says how many they are; the set's means too."""
+    sure, _ = labelled(tmp_path / "sure", 1)
+    unsure, _ = labelled(tmp_path / "unsure", 1, unsure=0.3)
+    one, other = sure[REL].corrected, unsure[REL].corrected
+    assert one is not None
+    assert other is not None
+    assert one.ends is not None
+    assert other.ends is not None
+    assert other.unsure > 0
+    assert other.labels + other.unsure == one.labels == QUERIES * 3
+    assert np.ptp(other.ends) > np.ptp(one.ends)
+    assert unsure.to_json()["measures"][REL]["corrected"]["unsure"] == other.unsure  # type: ignore[index]
+    assert f"{other.unsure} unsure" in " ".join(str(unsure).split())
+    for line in audit_judge(unsure)["passages"]:
+        assert "unsure bounded" in line["corrected"]["method"]

@@ -1,0 +1,78 @@
+"""What a mean says of its labels: from which grade they count, and over which ideal nDCG is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from germane import Report, compare, evaluate
+from germane.errors import MeasureError
+from germane.judges.fake import FakeJudge
+from germane.measures.measure import Measure
+
+ROWS = [
+    {
+        "id": f"q{n}",
+        "query": f"query {n}",
+        "qrels": {"a": 1, "b": 2, "x": 2},
+        "contexts": [{"id": "a", "text": f"a {n}", "grade": 1}, {"id": "c", "text": f"c {n}", "grade": 3}],
+    }
+    for n in range(4)
+]
+
+
+def test_unlike_thresholds_are_told() -> None:
+    """Gold counts from 1, a judge and people from 2: both say so where they stand side by side, and nowhere else."""
+    both = evaluate(ROWS, "P@2 P(labels=judge)@2 P(labels=human)@2", judge=FakeJudge())
+    assert [line.basis.counts_from for line in both.summaries] == ["grade 1", "grade 2", "grade 2"]
+    assert "a gold label counts from grade 1 (P@2)" in " ".join(str(both).split())
+    assert (
+        "the judge's label counts from grade 2"
+        in both.to_json()["measures"]["P(labels=judge)@2"]["basis"]["remarks"]
+    )
+    for alone in (
+        "P@2 AP@2",
+        "P(labels=judge)@2 context_precision",
+        "P(rel=2)@2 P(labels=judge)@2",
+        "P@2 nDCG@2",
+    ):
+        assert "counts from" not in str(evaluate(ROWS, alone, judge=FakeJudge()))
+
+
+def test_a_yes_has_no_grade() -> None:
+    """A judge that was asked for yes or no counts from yes."""
+    report = evaluate(ROWS, "P@2 P(labels=judge)@2", judge=FakeJudge(), scale="binary")
+    assert [line.basis.counts_from for line in report.summaries] == ["grade 1", "yes"]
+
+
+@pytest.mark.parametrize("name", ["nDCG", "nERR"])
+@pytest.mark.parametrize("source", ["judge", "human", "best"])
+def test_an_ideal_of_what_came_back_has_a_name(name: str, source: str) -> None:
+    """The old spelling is accepted and prints canonical; gold may be asked for it, a judge for nothing else."""
+    canonical = f"{name}(ideal=retrieved,labels={source})@10"
+    assert str(Measure.parse(f"{name}(labels={source})@10")) == canonical
+    assert str(Measure.parse(canonical)) == canonical
+    assert str(Measure.parse(f"{name}@10")) == f"{name}@10"
+    with pytest.raises(MeasureError, match="only what came back is labelled"):
+        Measure.parse(f"{name}(ideal=all,labels={source})@10")
+
+
+def test_gold_over_what_came_back() -> None:
+    """With both relevant documents of three missing above it, the order of what came back is still perfect."""
+    report = evaluate(ROWS, "nDCG@2 nDCG(ideal=retrieved)@2 nERR(ideal=retrieved)@2")
+    assert report["nDCG@2"].mean == pytest.approx(1 / (2 + 2 / 1.5849625007211562))
+    assert report["nDCG(ideal=retrieved)@2"].mean == pytest.approx(1.0)
+    assert report["nERR(ideal=retrieved)@2"].mean == pytest.approx(1.0)
+
+
+def test_reports_of_the_old_spelling_are_read(tmp_path: Path) -> None:
+    """They are found, compared and gated by either spelling."""
+    new = "nDCG(ideal=retrieved,labels=judge)@2"
+    report = evaluate(ROWS, "nDCG(labels=judge)@2", judge=FakeJudge(), gates=["nDCG(labels=judge)@2>=0"])
+    report.save(tmp_path / "r")
+    document = json.dumps(report.to_json())
+    (tmp_path / "old.json").write_text(document.replace(new, "nDCG(labels=judge)@2"))
+    assert list(compare(tmp_path / "old.json", tmp_path / "r")) == [new]
+    assert Report.open(tmp_path / "r")["nDCG(labels=judge)@2"].measure == new
