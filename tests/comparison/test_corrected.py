@@ -100,7 +100,7 @@ def test_labels_decide_against_the_judge(tmp_path: Path) -> None:
     assert (gate.outcome, gate.decided_by) == ("failed", "corrected")
     assert "judged change +" in gate.detail
     outcomes = {one.gate: one.outcome for one in regressions(b, a)}
-    assert outcomes[f"no regression in {LINEAR}"] == "failed"
+    assert outcomes[f"not significantly worse in {LINEAR}"] == "failed"
 
 
 def test_the_correction_is_unbiased_and_covers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
-from germane.reports.pairing import MeasureComparison, Pair, measures_in_common, sides_of
+from germane.reports.pairing import MeasureComparison, Pair, Side, measures_in_common
 from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change, holm
@@ -160,7 +160,6 @@ def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:
             (match,) = baseline.systems
         if match in baseline.systems:
-            a, b = sides_of([baseline, report], [match, system])
-            yield DecidedPair(a, b)
+            yield DecidedPair(Side("the baseline", baseline, match), Side("this report", report, system))
         else:
             yield f"the baseline does not hold {system or 'this system'}"
