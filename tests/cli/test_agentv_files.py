@@ -190,12 +190,12 @@ def test_a_program_may_write_the_prompt(inside: Cli, folder: Path) -> None:
         assert not (folder / "evals/ran").exists()
         ran = inside(*words, env={"OPENAI_API_KEY": "test"})
         again = inside(*words, "--force", env={"OPENAI_API_KEY": "test"})
-        sent = json.dumps([asked.json for asked in server.asked])
+        sent = [message["content"] for asked in server.asked for message in asked.json["messages"]]
     assert dry.code == 0, dry.err
     assert "runs 'python3 p.py'" in refused.err
     assert [row["value"] for row in ran.json["scores"]] == [0.7], ran.err
-    assert "Be kind about Steam rises." in sent
-    assert "hush" not in sent
+    assert re.search(r"Be kind about <(output\S*)>Steam rises\.</\1>", sent[-1]), sent
+    assert "hush" not in str(sent)
     assert (ran.json["judge"]["calls"], again.json["judge"]["calls"]) == (1, 0)
 
 

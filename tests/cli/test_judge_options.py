@@ -56,8 +56,9 @@ def test_a_resumed_run_is_asked_as_before(inside: Cli, data: Path) -> None:
     """Temperature and parameters are in the key of an answer: they hold until others are given."""
     with ModelServer([None, Act(status=401)]) as server:
         inside(*words(data, server, "--temperature", "0.5", "--model-parameter", "seed=7"))
-    with ModelServer() as server:
+        stopped = server.count
         result = inside("run", "--resume", "out", "--base-url", server.url, "--judge", "openai:test", "-q")
+    assert server.count > stopped
     assert result.code == 0
     assert {asked.json["seed"] for asked in server.asked} == {7}
     assert {asked.json["temperature"] for asked in server.asked} == {0.5}

@@ -338,7 +338,7 @@ def test_a_script_need_not_read_its_stdin(inside: Cli, tmp_path: Path) -> None:
         tmp_path,
         f"""
 target: good
-evaluators: [{{name: given, type: code_judge, script: 'echo "{{\\"score\\": 7}}"', padding: {"x" * 1_000_000}}}]
+evaluators: [{{name: given, type: code_judge, script: 'echo "{{\\"score\\": 1}}"', padding: {"x" * 1_000_000}}}]
 evalcases: [{{id: one, question: What?}}]
 """,
         TARGETS,

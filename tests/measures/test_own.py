@@ -16,6 +16,7 @@ from germane.errors import InputError, MeasureError
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure, declaration, parse_measures
 from germane.measures.measure import definitions
+from germane.measures.scoring import define_grader
 from germane.reports.report import Report
 
 FIRST_HIT = '''
@@ -207,6 +208,14 @@ class TestPackages:
         monkeypatch.syspath_prepend(str(tmp_path))
         self.point(monkeypatch, name, f"{name}_package:first_hit")
         assert evaluate(SAMPLES, name)[name].mean == 0.5
+
+    def test_a_number_in_its_name_is_no_cut_off_of_a_grader(self, tmp_path, monkeypatch):
+        """`house_rule_8` is the package's measure, not the grader `house_rule` at 8, which has no cut-off."""
+        define_grader("house_rule")
+        write(tmp_path, FIRST_HIT.format(name="house_rule_8"), "house_package.py")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        self.point(monkeypatch, "house_rule_8", "house_package:first_hit")
+        assert evaluate(SAMPLES, "house_rule_8")["house_rule_8"].mean == 0.5
 
     @pytest.mark.parametrize(
         ("value", "said"), [("no_such_package:x", "cannot be loaded"), ("json:loads", "is no measure")]

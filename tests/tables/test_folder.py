@@ -184,21 +184,24 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
         (lambda text: text[: len(text) // 2], r"manifest.json:\d+:\d+: .*; run the evaluation again"),
         (lambda text: "[" * 100_000, "nested more than"),
         (lambda text: text.replace('"created": "', '"created": "\udcff'), "the byte 0xff is not UTF-8"),
-        (lambda text: json.dumps({**json.loads(text), "graders": 5}), "graders is the number 5"),
+        (
+            lambda text: json.dumps({**json.loads(text), "graders": 5}),
+            r"Expected `array`, got `int` - at `\$.graders`",
+        ),
         (
             lambda text: json.dumps({**json.loads(text), "graders": [[{"name": "x"}]]}),
-            r"graders\[0\]\[0\] has no measure",
+            r"required field `measure` - at `\$.graders\[0\]\[0\]`",
         ),
         (
             lambda text: json.dumps({**json.loads(text), "settings": {"a": 1}}),
-            "settings.a is not a known field",
+            r"unknown field `a` - at `\$.settings`",
         ),
-        (lambda text: json.dumps({**json.loads(text), "judge": []}), "judge is an empty list"),
+        (lambda text: json.dumps({**json.loads(text), "judge": []}), r"got `array` - at `\$.judge`"),
         (
             lambda text: json.dumps({**json.loads(text), "asked": {"relevance": {"n": "many"}}}),
-            "asked.relevance.n is",
+            r"got `str` - at `\$.asked\[...\].n`",
         ),
-        (lambda text: json.dumps({**json.loads(text), "files": None}), "files is null"),
+        (lambda text: json.dumps({**json.loads(text), "files": None}), r"got `null` - at `\$.files`"),
     ],
 )
 def test_a_damaged_manifest_is_an_error_with_its_place(
@@ -218,15 +221,27 @@ def test_a_damaged_manifest_is_an_error_with_its_place(
         (b'{"item": "i", "kind": "rele', "labels.jsonl:2: this line is damaged"),
         (b"[" * 100_000, "labels.jsonl:2: this line is damaged"),
         (b'"\xff"', "labels.jsonl:2: this line is damaged"),
-        (b"5", "labels.jsonl:2: this line is not a label: it is not a JSON object"),
-        (b'{"item": "i", "kind": "relevance", "scale": "graded"}', "it has no answer"),
-        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "who": 5}', "who is '5'"),
+        (b"5", "labels.jsonl:2: this label is no object"),
+        (
+            b'{"item": "i", "kind": "relevance", "scale": "graded"}',
+            "labels.jsonl:2: this label has no answer",
+        ),
+        (
+            b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "who": 5}',
+            "labels.jsonl:2: the who of this label is no text",
+        ),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": %s}' % (b"9" * 400),
-            "answer is '?999",
+            "labels.jsonl:2: the answer of this label is not on the scale",
         ),
-        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1e308}', "answer is '?1e"),
-        (b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "design": 3}', "design is '3'"),
+        (
+            b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1e308}',
+            "labels.jsonl:2: the answer of this label is not on the scale",
+        ),
+        (
+            b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "design": 3}',
+            "labels.jsonl:2: the design of this label is no object",
+        ),
     ],
 )
 def test_a_damaged_label_is_an_error_with_its_line(tmp_path: Path, line: bytes, message: str) -> None:

@@ -277,6 +277,12 @@ def _find_more(name: str) -> bool:
     return True
 
 
+def _cut_off(name: str) -> bool:
+    """Whether a name is known already as that of a measure with a cut-off."""
+    found = _find(name)
+    return found is not None and any(one.cutoff != "none" for one in _REGISTRY[found[0]])
+
+
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
     """The definition behind a spelling and its parameters, and these with what the spelling carries."""
     spelled = _find(name) or (_find_more(name) and _find(name))
@@ -463,7 +469,9 @@ class Measure:
             )
         name, k = match["name"], match["k"]
         trec = _TREC.fullmatch(name) if k is None and not _find(name) else None
-        if trec and (_find(trec["name"]) or (_find_more(name) and not _find(name) and _find(trec["name"]))):
+        if trec and (
+            _cut_off(trec["name"]) or (_find_more(name) and not _find(name) and _find(trec["name"]))
+        ):
             name, k = trec["name"], trec["k"]
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")

@@ -78,7 +78,10 @@ def load_label(row: Any, place: Place | None = None) -> Label:
     if not isinstance(found.get("design"), Mapping | None):
         raise InputError("the design of this label is no object", fix="leave it out", place=place)
     low, high = scale_ends(found["scale"], place)
-    answer = found.setdefault("answer", None)
+    if "answer" not in found:
+        fix = "write one, or null to take back the one before"
+        raise InputError("this label has no answer", fix=fix, place=place)
+    answer = found["answer"]
     graded = found["kind"] == "relevance" and answer is not None
     if graded and not (isinstance(answer, int) and low <= answer <= high):
         problem = f"the answer of this label is not on the scale {found['scale']}"
