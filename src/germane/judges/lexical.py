@@ -48,7 +48,7 @@ class LexicalJudge(LocalJudge):
     """
 
     name = "lexical"
-    identity = FrozenDict(judge="lexical", version=1)
+    identity = FrozenDict(judge="lexical", version=2)  # 1 knew function words of other languages
     stored = True
     stand_in = (
         "lexical is a word-overlap rule that stands in for a model; on held-out queries of TREC DL 2023 its "
