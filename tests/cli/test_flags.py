@@ -130,3 +130,12 @@ def test_words_come_in_any_order() -> None:
     assert found["measures"] == ["AP", "RR"]
     assert (found["jobs"], found["max_cost"], found["seed"], found["quiet"]) == (4, 2.5, -3, True)
     assert parse("rank", "", ["-", "--qrels", "g"])["runs"][0].name == "-"
+
+
+def test_words_after_two_dashes_are_arguments() -> None:
+    """A file may be called -m, and a second -- is a file too; one argument too many stays an error."""
+    found = parse("run", "", ["-m", "AP", "a.jsonl", "--", "b.jsonl", "-m", "RR", "--"])
+    assert (found["paths"], found["measures"]) == (["a.jsonl", "b.jsonl", "-m", "RR", "--"], ["AP"])
+    found = parse("overlap", "", ["a", "-k", "3", "--", "-k"])
+    assert (str(found["a"]), str(found["b"]), found["k"]) == ("a", "-k", 3)
+    assert "'--qrels' is one argument too many" in invoke("overlap", "a", "b", "--", "--qrels").err

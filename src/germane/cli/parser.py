@@ -70,17 +70,31 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     """
     flags = flags_of(verb)
     parser = _parser(verb, about, flags)
-    found, rest = parser.parse_known_intermixed_args(words)
+    end = words.index("--") if "--" in words else len(words)
+    found, rest = parser.parse_known_intermixed_args(words[:end])
     for word in rest:
         if word.startswith("-") and word != "-":
             spellings = [one for flag in flags for one in flag.spellings]
             raise no_such("flag", word.partition("=")[0], spellings, parser.prog)
         parser.error(f"{word!r} is one argument too many")
     values = vars(found)
+    _add_arguments(parser, flags, values, list(words[end + 1 :]))
     for flag in flags:
         if values[flag.parameter] in (None, []) and (flag.required or _needed(flag)):
             parser.error(f"{flag.long.removesuffix('...')} is missing")
     return values
+
+
+def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any], words: list[str]) -> None:
+    """The words after `--` are arguments, whatever they begin with."""
+    for flag in flags:
+        if flag.argument and "..." in flag.spelling:
+            values[flag.parameter] = [*(values[flag.parameter] or ()), *map(flag.kind, words)]
+            words = []
+        elif flag.argument and words and values[flag.parameter] is None:
+            values[flag.parameter] = flag.kind(words.pop(0))
+    for word in words:
+        parser.error(f"{word!r} is one argument too many")
 
 
 def _needed(flag: Flag) -> bool:
