@@ -99,12 +99,12 @@ def write(
     text: bool = True,
 ) -> None:
     """Write report files; a page with the audit of its judge and the comparison to a baseline."""
-    from germane.labelling.audit import audit_judge
-
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
         page: dict[str, Json] = {}
         if path.suffix.lower() == ".html":
+            from germane.labelling.audit import audit_judge
+
             audit = audit_judge(report) if judged else None
             page = {"text": text, "audit": audit, "comparison": comparison}
         formats.write(report, path, baseline=baseline, **page)

@@ -273,10 +273,10 @@ def known_kinds() -> dict[str, type[AnyQuestion]]:
     """Every type of question by its kind, those of users among them."""
     for module in ("relevance", "listing", "support", "script"):
         import_module(f"germane.questions.{module}")
-    return _kinds_of(Question)
+    return _kinds_of()
 
 
-def _kinds_of(base: type[AnyQuestion]) -> dict[str, type[AnyQuestion]]:
+def _kinds_of(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]]:
     found: dict[str, type[AnyQuestion]] = {}
     for sub in base.__subclasses__():
         found |= {**_kinds_of(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
