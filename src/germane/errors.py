@@ -9,6 +9,7 @@
     ├── JudgeError            a judge cannot be used at all: no key, no such model, endpoint dead
     │   └── MissingKey        it needs an API key and has none: nothing was asked
     ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
+    │   └── Miscounted        verdicts of a list are missing, or cannot be told apart
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
@@ -32,6 +33,7 @@ __all__ = [
     "LedgerError",
     "LimitReached",
     "MeasureError",
+    "Miscounted",
     "MissingKey",
     "MissingPart",
     "Place",
@@ -124,6 +126,10 @@ class MissingKey(JudgeError):
 
 class AnswerError(GermaneError):
     """One answer of a judge is unusable: not JSON, out of range, the wrong count or ids."""
+
+
+class Miscounted(AnswerError):
+    """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
 
 
 class TargetError(GermaneError):

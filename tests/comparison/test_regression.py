@@ -13,8 +13,8 @@ from germane import Report, evaluate
 from germane.comparison.compare import compare, parse_margins
 from germane.comparison.regression import change_gates, regressions
 from germane.errors import InputError
-from germane.evaluation.evaluate import rescore
 from germane.evaluation.options import Options
+from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.judges.fake import FakeJudge
 from germane.reports.gates import Gate

@@ -10,8 +10,8 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.evaluation.evaluate import rescore
 from germane.evaluation.options import Options
+from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import Recorded

@@ -23,7 +23,8 @@ from germane.questions import (
     Support,
 )
 from germane.questions.prompts import FOLDER, Prompts, clean, load, sections, show, tag_code
-from germane.questions.reading import listed, readings, replica_number, word
+from germane.questions.reading import listed, readings, word
+from germane.questions.voting import replica_number
 
 SKY = Relevance(query="Why is the sky blue?", passage="Rayleigh scattering.")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from germane.evaluation.evaluate import rescore
+from germane.evaluation.rescore import rescore
 from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession

@@ -12,7 +12,7 @@ import pytest
 
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
-from germane.evaluation.evaluate import rescore
+from germane.evaluation.rescore import rescore
 from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate

@@ -127,7 +127,7 @@ def _one(rule: Rule, kinds: Sequence[str], sections: Mapping[str, str], schema: 
 def _own(kind: str, kinds: Sequence[str], schema: Mapping[str, Json]) -> Mapping[str, Json]:
     """The schema without what other kinds of the same request fill."""
     known = known_kinds()
-    theirs = {name for other in kinds if other != kind for name in known[other].Payload.model_fields}
+    theirs = {name for other in kinds if other != kind for name in known[other].usual_payload().model_fields}
     mine = {name: part for name, part in schema["properties"].items() if name not in theirs}
     return {**schema, "properties": mine}
 

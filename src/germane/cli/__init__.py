@@ -24,7 +24,7 @@ def main() -> None:
     os.environ.setdefault(
         "OPENBLAS_NUM_THREADS", "1"
     )  # numpy starts in half the time without threads nobody uses
-    gc.set_threshold(50_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
+    gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
     atexit.register(gc.freeze)  # and not once more when all is done
     sys.exit(_flushed(_code()))
 

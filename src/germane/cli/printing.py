@@ -20,7 +20,6 @@ from germane.errors import InputError
 from germane.evaluation.options import Expected, Watch
 from germane.judging.spending import Spent
 from germane.reports import formats
-from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in
@@ -100,12 +99,12 @@ def write(
     text: bool = True,
 ) -> None:
     """Write report files; a page with the audit of its judge and the comparison to a baseline."""
-    from germane.labelling.audit import audit_judge
-
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
         page: dict[str, Json] = {}
         if path.suffix.lower() == ".html":
+            from germane.labelling.audit import audit_judge
+
             audit = audit_judge(report) if judged else None
             page = {"text": text, "audit": audit, "comparison": comparison}
         formats.write(report, path, baseline=baseline, **page)
@@ -118,6 +117,8 @@ def _tell_github(report: Report, name: str = "") -> None:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(formats.headed(name, report) if name else formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
+        from germane.reports.ci import github_commands
+
         with whoever_listens():
             workspace = os.environ.get("GITHUB_WORKSPACE")
             for command in github_commands(report, Path(workspace).resolve() if workspace else None):

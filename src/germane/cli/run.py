@@ -46,7 +46,6 @@ def run(
     if dry_run:
         _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return 0
-    from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
     from germane.reports.formats import json_document
     from germane.reports.report import Report
@@ -68,7 +67,10 @@ def run(
     if (report := reports.get("")) is not None:
         # of a run that is continued, those of its start
         files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        changes = comparison_of(before, report) if files and before is not None else None
+        if files and before is not None:
+            from germane.comparison.compare import comparison_of
+
+            changes = comparison_of(before, report)
     code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
     return code

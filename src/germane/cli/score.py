@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.errors import InputError
+
+if TYPE_CHECKING:
+    from germane.reports.data import ReportData
 
 
 def score(
@@ -22,13 +26,16 @@ def score(
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish
-    from germane.comparison.regression import find_baseline, settle_changes
-    from germane.evaluation.evaluate import rescore
+    from germane.evaluation.rescore import rescore
     from germane.measures.declaration import parse_measures
 
     for path in output:
         _refuse_source(path, folder)
-    before = find_baseline(baseline, every=fail_on_regression)
+    before: ReportData | None = None
+    if baseline is not None or fail_on_regression:
+        from germane.comparison.regression import find_baseline
+
+        before = find_baseline(baseline)
     files = [path for path in output if path.suffix]
     folders = [path for path in output if not path.suffix]
     first = folders[0] if folders else None
@@ -40,7 +47,10 @@ def score(
         by=by,
         folder=first,
     )
-    settle_changes(report, before, every=fail_on_regression)
+    if before is not None:
+        from germane.comparison.regression import settle_changes
+
+        settle_changes(report, before, every=fail_on_regression)
     if first is not None:
         report.finish()  # with what was decided on the change
     for path in folders[1:]:

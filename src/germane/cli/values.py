@@ -8,10 +8,13 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
-from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.types import Json
 
 
 @contextmanager

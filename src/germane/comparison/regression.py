@@ -22,22 +22,18 @@ ALPHA = 0.05
 _OUTCOME: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 
-def settle_changes(report: Report, baseline: ReportData | None, *, every: bool = False) -> None:
+def settle_changes(report: Report, baseline: ReportData, *, every: bool = False) -> None:
     """Decide a report's gates on the change against a baseline; with `every`, also that no measure became worse."""
-    if baseline is None:
-        return
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
 
 
-def find_baseline(path: str | Path | None, *, every: bool = False) -> ReportData | None:
-    """The report that --baseline names; InputError where there is none and `every` measure is to be held against it."""
-    if path is not None:
-        return find_report(path)
-    if every:
+def find_baseline(path: str | Path | None) -> ReportData:
+    """The report that --baseline names; InputError where it names none."""
+    if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
-    return None
+    return find_report(path)
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:

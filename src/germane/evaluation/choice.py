@@ -13,11 +13,9 @@ from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
-from germane.ledger.store import find_ledger, place_from
 from germane.measures.labels import rankings, turns
 from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
-from germane.questions.script import Script
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -47,6 +45,8 @@ class Router:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
+        from germane.questions.script import Script
+
         if isinstance(question, Script):
             if self._scripts is None:
                 from germane.judges.script import ScriptJudge
@@ -194,6 +194,8 @@ def ledger_place(flag: str | None = None) -> str:
     """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
     if named := flag or environment("ledger"):
         return named
+    from germane.ledger.store import find_ledger, place_from
+
     config = read_config()
     if config.values.get("ledger") and config.folder is not None:
         return place_from(config.folder, config.values["ledger"])

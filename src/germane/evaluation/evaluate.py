@@ -1,26 +1,21 @@
-"""The evaluation as a library call: samples, measures and a judge in, a report out; and stored ones scored again."""
+"""The evaluation as a library call: samples, measures and a judge in, a report out."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from germane.errors import InputError
+from germane.evaluation.answers import job_of
 from germane.evaluation.choice import NAME_A_JUDGE, Router, judged_by, needs_judge, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.graders.grader import CaseGrader
-from germane.graders.specs import scored
+from germane.evaluation.session import open_ledger, remove_ledger
 from germane.judges.judge import Judge, Judges
 from germane.judging.pool import Pool
-from germane.judging.recorded import Recorded
-from germane.judging.spending import Budget, Spent, check_price
-from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import Ledger, SQLiteLedger
-from germane.ledger.upkeep import remove_ledger
+from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -28,33 +23,22 @@ from germane.measures.scoring import Grader, Job, graders_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.reports.summary import MeasureSummary, slices_of
-from germane.samples.evalfile import Case
 from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.folder import ReportFolder, Tables
-from germane.tables.labels import LabelBook
 from germane.tables.part import Part
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from germane.graders.grader import CaseGrader
+    from germane.ledger.store import Ledger
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Asked: TypeAlias = Measure | str | CaseGrader
+Asked: TypeAlias = "Measure | str | CaseGrader"
 """What may be asked for: a measure, its name, or a grader."""
-
-_OF_ROWS = {
-    "labels_size",
-    "graders",
-    "notes",
-    "beside",
-    "prompts",
-    "reads",
-    "asked",
-    "files",
-    "status",
-    "changes",
-}
-"""What a manifest says of its rows, which are others once a report is scored again."""
 
 
 async def aevaluate(
@@ -123,17 +107,12 @@ async def aevaluate(
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
-    jobs = (
-        Job(sample=sample, graders=graders, case=Case(sample=sample))
-        for sample in samples_from(rows_of(samples))
-    )
+    jobs = (job_of(sample, graders) for sample in samples_from(rows_of(samples)))
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
         raise InputError(f"{ledger!r} is no ledger", fix="give the path of its file, or None to keep nothing")
-    opened = open_for_replay(replay) if replay is not None else None
-    if isinstance(ledger, str | Path):
-        opened = SQLiteLedger(ledger)
+    opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
     try:
         return await report_on(
@@ -176,7 +155,8 @@ async def report_on(
             target.refuse_other("name a new folder")
         target.start().write_manifest({}, "running")
         own = target.path / "ledger.sqlite"
-        with nullcontext(ledger) if ledger is not None else closing(SQLiteLedger(own)) as kept:
+        made = open_ledger(own) if ledger is None and judge is not None else None
+        with nullcontext(ledger) if made is None else closing(made) as kept:
             report = await _report_in(target, jobs, settings, judge, kept, replay, budget, gates, declared)
             report.finish()
         remove_ledger(own)
@@ -203,6 +183,8 @@ async def _report_in(
         tables = await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
     over = budget.exceeded
     if pool.missing and ledger is not None and not over:
+        from germane.ledger.replay import missing_in_words
+
         over = missing_in_words(ledger, replay, pool.missing, tables.items)
     manifest = manifest_of(settings, judge, pool.spent)
     return Report.build(
@@ -227,116 +209,19 @@ def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callabl
 evaluate = _waited_for(aevaluate, "evaluate")
 
 
-def rescore(
-    report: Report | Path | str,
-    measures: Sequence[Measure],
-    *,
-    gates: Iterable[str] = (),
-    allow_stand_in: bool = False,
-    by: str | None = None,
-    folder: Path | str | None = None,
-) -> Report:
-    """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
-
-    Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
-    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
-    anew: these, or where there are none the report's own; `allow_stand_in` lets them decide on what a stand-in judged, as
-    the report itself may. `by` is what the report is shown in slices by. InputError where a
-    measure needs verdicts of which the report holds none at all: they must be asked first.
-    """
-    parsed = [Gate.parse(gate) for gate in gates]
-    if not measures:
-        stored = report if isinstance(report, Report) else Report.open(report)
-        again = _decided_again(stored, parsed, by, allow_stand_in=allow_stand_in)
-        return again if folder is None else again.save(folder)
-    opened = report if isinstance(report, Report) else ReportFolder.open(report)
-    source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
-    if by is not None:
-        slices_of(source.samples, by)
-    answers = Recorded(source.judgements)
-    existed = folder is not None and Path(folder).exists()
-    target = _target(source, folder)
-    try:
-        _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
-        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
-        kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
-        made |= {"allow_stand_in": True} if allow_stand_in else {}
-        scored = Report.build(target, made, gates=parsed)
-        if answers.unknown:
-            _require_verdicts(scored.summaries, source)
-        if folder is not None:
-            if isinstance(target, Part):
-                return scored.save(folder)
-            scored.finish()
-    except BaseException:
-        if isinstance(target, ReportFolder) and not existed:
-            shutil.rmtree(target.path, ignore_errors=True)
-        raise
-    finally:
-        if isinstance(target, ReportFolder):
-            target.close()
-    return scored
-
-
-def _target(source: Tables, folder: Path | str | None) -> Tables:
-    """Where the rows of a report go that is scored again: to memory where it stands there itself."""
-    if not isinstance(source, ReportFolder):
-        return Part()
-    if folder is None:
-        return ReportFolder.temporary(source).start()
-    target = ReportFolder(folder).lock()
-    try:
-        target.refuse_other()
-        return target.start()
-    except BaseException:
-        target.close()
-        raise
-
-
-def _score_again(
-    source: Tables,
-    manifest: Mapping[str, Json],
-    graders: tuple[Grader, ...],
-    answers: Recorded,
-    target: Tables,
-) -> None:
-    """Score the samples of one report by its judgements into the tables of another."""
-    people = list(source.people())
-    settings = Settings.stored(manifest, LabelBook(people) or None)
-    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
-    target.add_labels(people)
-    if isinstance(target, ReportFolder):
-        target.flush()
-
-
-def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
-    for summary in summaries:
-        if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
-            where = source.path if isinstance(source, ReportFolder) else "REPORT"
-            raise InputError(
-                f"{summary.measure} needs verdicts that this report does not hold",
-                fix=f"ask for them: germane run --resume {where} -m '{summary.measure}'",
-            )
-
-
-def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
-    """The same scores with these gates; without any, with the report's own."""
-    if by is not None:
-        report.slices(by)  # an unknown name is an error here
-    stored = {**report.manifest, **({} if by is None else {"by": by})}
-    stored |= {"allow_stand_in": True} if allow_stand_in else {}
-    if gates:
-        stored.pop("changes", None)
-    return Report.build(report.tables, stored, gates=gates or None)
+def _is_grader(asked: object) -> TypeIs[CaseGrader]:
+    """Whether it grades cases, which only such graders need be imported for."""
+    return hasattr(asked, "grade")
 
 
 def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
-    listed = [measures] if isinstance(measures, Measure | str | CaseGrader) else list(measures)
+    listed = [measures] if isinstance(measures, Measure | str) or _is_grader(measures) else list(measures)
     found: dict[Grader, None] = {}
     for one in listed:
-        if isinstance(one, CaseGrader):
+        if _is_grader(one):
+            from germane.graders.specs import scored
+
             found[scored(one)] = None
         else:
             plain = parse_measures([one]) if isinstance(one, str) else (one.require_cutoff(),)

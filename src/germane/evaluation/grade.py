@@ -18,7 +18,6 @@ from germane.evaluation.choice import NAME_A_JUDGE, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.judges.judge import Judge
-from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -43,6 +42,7 @@ from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
+    from germane.ledger.store import Ledger
 
 
 class GradeOptions(YamlModel):

@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
 from germane.errors import InputError, Place
-from germane.evaluation.answers import PlannedCase, prepared
+from germane.evaluation.answers import PlannedCase, job_of, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
-from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -31,10 +30,13 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.evalfile import Case, EvalFile, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
 from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
+
+if TYPE_CHECKING:
+    from germane.labelling.files import LabelFile
+    from germane.samples.evalfile import Case, EvalFile
 
 T = TypeVar("T")
 
@@ -304,11 +306,12 @@ def load_suite(
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
             found.append(path)
-    files = {
-        path: read_eval_file(path, warn=warn, environ=environ)
-        for path in found
-        if read and path.suffix in _YAML
-    }
+    files: dict[Path, EvalFile] = {}
+    for path in found if read else ():
+        if path.suffix in _YAML:
+            from germane.samples.evalfile import read_eval_file
+
+            files[path] = read_eval_file(path, warn=warn, environ=environ)
     return tuple(dict.fromkeys(found)), files
 
 
@@ -476,16 +479,19 @@ class Plan:
         """Who judges; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
         self._document_ids = self.suite.document_ids()
-        self._labels = LabelFile(Path(self.options.labels)) if self.options.labels else None
+        self._labels: LabelFile | None = None
+        if self.options.labels:
+            from germane.labelling.files import LabelFile
+
+            self._labels = LabelFile(Path(self.options.labels))
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        sample, case = planned.sample, planned.case
+        sample = planned.sample
         if self._labels is not None:
             sample = self._labels.on(sample)
-        case = Case(sample=sample) if case is None else replace(case, sample=sample)
-        return Job(sample=sample, graders=planned.graders, case=case)
+        return job_of(sample, planned.graders, planned.case)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""

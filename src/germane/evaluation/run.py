@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from germane.comparison.regression import find_baseline, settle_changes
 from germane.errors import (
     GermaneError,
     InputError,
@@ -26,7 +25,6 @@ from germane.errors import (
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import Evaluation
-from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import (
@@ -40,8 +38,6 @@ from germane.evaluation.session import (
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
-from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
@@ -49,6 +45,11 @@ from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.evaluation.forecast import Forecast
+    from germane.ledger.store import Ledger
+    from germane.reports.data import ReportData
 
 
 def run(
@@ -131,6 +132,10 @@ def _forecast(
 ) -> Forecast:
     plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
+    from germane.evaluation.forecast import Forecaster
+    from germane.ledger.replay import open_for_replay
+    from germane.ledger.store import SQLiteLedger, is_there
+
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
     place = ledger_of(options, resume, stored)
@@ -182,17 +187,21 @@ class _Run:
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
-        # read before anything is paid
-        self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
-        if self.baseline is not None:
+        self.baseline: ReportData | None = None
+        if self.options.baseline or self.options.fail_on_regression:
+            from germane.comparison.regression import find_baseline
+
+            # read before anything is paid
+            self.baseline = find_baseline(self.options.baseline)
             watch.held_against(self.baseline)
 
     def go(self) -> Report:
         """Everything, then the report."""
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
-        self.models = models_of(cases or ())
+        self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        asks = any(one.stored for one in members_of(self.plan.judge)) if self.plan.judge else False
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks)
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -249,6 +258,8 @@ class _Run:
         if not self.watch.wants_forecast:
             self.plan.check(jobs)
             return
+        from germane.evaluation.forecast import Expectation, Forecaster
+
         expectation = Expectation(
             Forecaster(self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts)
         )
@@ -268,8 +279,10 @@ class _Run:
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
         missing = ""
-        if self.missing:  # of a ledger that is replayed
+        if self.missing and session.ledger is not None:  # of a ledger that is replayed
             replay = self.options.replay or ""
+            from germane.ledger.replay import missing_in_words
+
             missing = missing_in_words(session.ledger, replay, self.missing, session.folder.items)
         report = Report.build(
             session.folder,
@@ -285,7 +298,10 @@ class _Run:
             allow_stand_in=self.options.allow_stand_in,
             over=self.budget.exceeded or missing,
         )
-        settle_changes(report, self.baseline, every=self.options.fail_on_regression)
+        if self.baseline is not None:
+            from germane.comparison.regression import settle_changes
+
+            settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
         asked = judge and not self.options.replay and any(one.stored for one in members_of(judge))
         # a question without an answer, or a member of a panel that gave none

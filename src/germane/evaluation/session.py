@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
@@ -15,13 +16,13 @@ from germane.evaluation.options import Options
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
-from germane.ledger.replay import open_for_replay
-from germane.ledger.store import Ledger, SQLiteLedger, is_there
-from germane.ledger.upkeep import remove_ledger
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.ledger.store import SQLiteLedger
 
 
 def read_stored(folder: Path) -> dict[str, Json]:
@@ -65,12 +66,27 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     A run with --no-cache keeps them in its folder until its report is complete. A continued run goes on with its own
     ledger unless another one is named.
     """
+    from germane.ledger.store import is_there
+
     if options.no_cache:
         return None if folder is None else str(folder / "ledger.sqlite")
     first = (stored.get("options") or {}).get("ledger")
     if options.ledger and (options.ledger != first or is_there(options.ledger)):
         return options.ledger
     return ledger_place()
+
+
+def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> SQLiteLedger | None:
+    """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
+    if replay is not None:
+        from germane.ledger.replay import open_for_replay
+
+        return open_for_replay(replay)
+    if place is None:
+        return None
+    from germane.ledger.store import SQLiteLedger
+
+    return SQLiteLedger(place)
 
 
 def answers_so_far(
@@ -90,6 +106,7 @@ class Session:
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
+        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -103,14 +120,17 @@ class Session:
         stored: dict[str, Json],
         *,
         retry_errors: bool = False,
+        asks: bool = True,
     ) -> None:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
-        place = ledger_of(options, folder, stored)
-        assert place is not None  # there is a folder
-        is_there(place)  # a place where no ledger can be is refused before anything is made
+        place = ledger_of(options, folder, stored) if asks else None
+        if place is not None:
+            from germane.ledger.store import is_there
+
+            is_there(place)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()
         try:
             if not (stored or options.force):
@@ -121,8 +141,8 @@ class Session:
             again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
             self.known = answers_so_far(self.folder, stored, errors=not again)
             if options.no_cache and not stored:
-                remove_ledger(Path(place))
-            self.ledger: Ledger = open_for_replay(options.replay) if options.replay else SQLiteLedger(place)
+                remove_ledger(folder / "ledger.sqlite")
+            self.ledger = open_ledger(place, options.replay)
         except BaseException:
             self.folder.close()
             raise
@@ -130,8 +150,9 @@ class Session:
 
     def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
         """A manifest with what is needed to continue the run."""
-        kept = not (self.options.no_cache or self.options.replay)
-        ledger = self.ledger.place if kept else None
+        ledger = self.options.ledger if self.ledger is None else self.ledger.place
+        if self.options.no_cache or self.options.replay:
+            ledger = None
         options = replace(self.options, folder=str(self.path), ledger=ledger).as_json()
         return {**made, "created": self.created, "cwd": str(Path.cwd()), "options": options}
 
@@ -167,8 +188,15 @@ class Session:
 
     def close(self, *, complete: bool = False) -> None:
         """Release the files; a ledger of the run's own is removed with the last session."""
-        self.ledger.close()
+        if self.ledger is not None:
+            self.ledger.close()
         self.receipts.close()
         self.folder.close()
         if complete and self.options.no_cache:
             remove_ledger(self.path / "ledger.sqlite")
+
+
+def remove_ledger(path: Path) -> None:
+    """Remove a ledger's file, with its log and its secret."""
+    for suffix in ("", "-wal", "-shm", ".secret"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

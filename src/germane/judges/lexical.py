@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, without_asking
-from germane.questions.listing import Claims, Entities, Importance
+from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Relevance, StatementRelevance
+from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 from germane.questions.text import sentences, stem, stems, words
 from germane.types import FrozenDict, Json

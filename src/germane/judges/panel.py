@@ -11,8 +11,7 @@ from germane.errors import InputError, JudgeError
 from germane.judges.judge import Judge, Reply, as_judge
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import replica_number
-from germane.questions.voting import check_vote
+from germane.questions.voting import check_vote, replica_number
 from germane.types import FrozenDict, Json, Judgement, freeze
 
 

@@ -19,7 +19,7 @@ from germane.errors import AnswerError
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.loopback import AskJudge, Loopback
 from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.questions.script import InvalidValue, Script
 from germane.samples.files import JsonFault, locate
 from germane.types import FrozenDict, Json

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
@@ -22,13 +22,15 @@ from germane.judges.judge import Judge, Reply, StopToken
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent
-from germane.ledger.store import Ledger, secret_beside
 from germane.questions.asking import Answer, answered
 from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement
+
+if TYPE_CHECKING:
+    from germane.ledger.store import Ledger
 
 _log = logging.getLogger("germane")
 
@@ -90,6 +92,8 @@ class Pool:
     # Opening and closing
 
     async def __aenter__(self) -> Self:
+        from germane.ledger.store import secret_beside
+
         secret = None if self._ledger is None else secret_beside(self._ledger.place)
         self._marked.enter_context(marked_with(secret))
         return self

@@ -139,9 +139,3 @@ def check(path: Path) -> tuple[int, list[str]]:
             raise explain(error, path) from error
         problems.append(str(error))
     return sound, problems[:_PROBLEMS]
-
-
-def remove_ledger(path: Path) -> None:
-    """Remove a ledger's file, with its log."""
-    for suffix in ("", "-wal", "-shm", ".secret"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

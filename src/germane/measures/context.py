@@ -20,8 +20,7 @@ from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
-from germane.questions.listing import Claims, Entities
-from germane.questions.relevance import StatementRelevance
+from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.support import Sufficiency, Support, Supported
 from germane.questions.text import blank
 from germane.types import Context, Sample

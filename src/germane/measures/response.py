@@ -12,8 +12,7 @@ from germane.measures.labels import distinct_contexts, given, rankings, texts_of
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
-from germane.questions.listing import Importance
-from germane.questions.relevance import StatementRelevance
+from germane.questions.listing import Importance, StatementRelevance
 from germane.questions.support import CitationSupport, Cited, NuggetSupport, Support
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample

@@ -5,23 +5,32 @@ shape that a model must answer in; `read` turns such a payload into a typed answ
 wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
 """
 
-from germane.questions.asking import Program
-from germane.questions.listing import Claims, Entities, Importance, Weight
-from germane.questions.payload import Miscounted, Numbers, PayloadModel, Reason, Text, Whole, YesNo
-from germane.questions.question import AnyQuestion, Question, key_of
-from germane.questions.relevance import Grade, Relevance, Rubric, Scale, Statement, StatementRelevance
-from germane.questions.support import (
-    CitationSupport,
-    Cited,
-    Degree,
-    Nuggeted,
-    NuggetSupport,
-    Sufficiency,
-    Sufficient,
-    Support,
-    Supported,
-    Together,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from germane.errors import Miscounted
+    from germane.questions.asking import Program
+    from germane.questions.listing import Claims, Entities, Importance, Statement, StatementRelevance, Weight
+    from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo
+    from germane.questions.question import AnyQuestion, Question, key_of
+    from germane.questions.relevance import Grade, Relevance, Rubric, Scale
+    from germane.questions.support import (
+        CitationSupport,
+        Cited,
+        Degree,
+        Nuggeted,
+        NuggetSupport,
+        Sufficiency,
+        Sufficient,
+        Support,
+        Supported,
+        Together,
+    )
+
+_HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
 
 __all__ = [
     "AnyQuestion",
@@ -56,3 +65,13 @@ __all__ = [
     "YesNo",
     "key_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used: gold ids and people's labels are read without pydantic, which checks answers."""
+    if name in __all__:
+        for home in _HOMES:
+            module = importlib.import_module(f"germane.questions.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

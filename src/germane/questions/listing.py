@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from germane.questions.payload import PayloadModel, Text, Whole
+from germane.questions.payload import PayloadModel, Text, Whole, YesNo
 from germane.questions.question import Question
+from germane.questions.relevance import AboutPassage
 from germane.questions.text import blank
 from germane.types import Json
 
@@ -126,3 +127,42 @@ class Importance(Question[tuple[Weight, ...]]):
     def typical(self) -> Json:
         """All vital."""
         return self.each(importance="vital")
+
+
+class Statement(PayloadModel):
+    """One statement of a passage, and whether it is relevant to the query."""
+
+    text: Text = Field(alias="statement")
+    relevant: YesNo
+
+
+class StatementsPayload(PayloadModel):
+    """`{statements: [{statement, relevant}]}`."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
+    """What does this passage state, and which of that is relevant to the query?
+
+    One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
+    that both can share a request.
+    """
+
+    kind: ClassVar[str] = "statements"
+    Payload: ClassVar[type[PayloadModel]] = StatementsPayload
+
+    def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
+        """The statements, in order; none is an answer too."""
+        return payload.statements
+
+    def unasked(self) -> Json:
+        """An empty passage states nothing."""
+        return {"statements": []} if blank(self.passage) else None
+
+    def typical(self) -> Json:
+        """One statement for every 80 characters."""
+        starts = range(0, max(1, len(self.passage)), 80)
+        parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
+        return {"statements": [{"statement": part, "relevant": True} for part in parts]}

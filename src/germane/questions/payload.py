@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -25,11 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.encoding import Json
-from germane.errors import AnswerError
-
-
-class Miscounted(AnswerError):
-    """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
+from germane.errors import AnswerError, Miscounted
 
 
 class PayloadModel(BaseModel):
@@ -37,8 +33,47 @@ class PayloadModel(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    @classmethod
+    def model_read(cls, payload: Json, verdicts: tuple[str, str] | None = None) -> Self:
+        """The payload as this type; AnswerError says in words what is wrong with it.
 
-P = TypeVar("P", bound=PayloadModel)
+        It is Miscounted where a verdict of the list `verdicts` (its name, the field with the number) has no number.
+        """
+        if not isinstance(payload, dict):
+            raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
+        try:
+            return cls.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = first["loc"]
+            uncounted = (
+                verdicts and where[0] == verdicts[0] and where[2:] in {(), verdicts[1:]} and len(where) > 1
+            )
+            why = _in_words(first, cls.model_schema())
+            raise (Miscounted if uncounted else AnswerError)(why) from None
+
+    @classmethod
+    @cache
+    def model_schema(cls) -> dict[str, Json]:
+        """The strict JSON Schema: every property required, no other allowed, nothing by reference.
+
+        Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
+        """
+        whole = cls.model_json_schema()
+        found: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
+        return found
+
+    @classmethod
+    def model_descriptions(cls) -> list[str]:
+        """What the fields tell a model, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
+        fields = cls.model_fields
+        return [f"{name}: {field.description}" for name, field in fields.items() if field.description] + [
+            line
+            for field in fields.values()
+            for inner in get_args(field.annotation)
+            if isinstance(inner, type) and issubclass(inner, PayloadModel)
+            for line in inner.model_descriptions()
+        ]
 
 
 def _whole(value: object) -> object:
@@ -70,24 +105,6 @@ Numbers: TypeAlias = tuple[Whole, ...]
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
 """Why, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,
 and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
-
-
-def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None) -> P:
-    """The payload as that type; AnswerError says in words what is wrong with it.
-
-    It is Miscounted where a verdict of the list `verdicts` (its name, the field with the number) has no number.
-    """
-    if not isinstance(payload, dict):
-        raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
-    try:
-        return kind.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = first["loc"]
-        uncounted = (
-            verdicts and where[0] == verdicts[0] and where[2:] in {(), verdicts[1:]} and len(where) > 1
-        )
-        raise (Miscounted if uncounted else AnswerError)(_in_words(first, schema_of(kind))) from None
 
 
 _WANTED = {
@@ -132,30 +149,6 @@ def _shown(value: object) -> str:
         return json.dumps(value, ensure_ascii=False)[:80]
     except TypeError:
         return type(value).__name__
-
-
-def described(kind: type[PayloadModel]) -> list[str]:
-    """What the fields tell a model, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
-    return [
-        f"{name}: {field.description}" for name, field in kind.model_fields.items() if field.description
-    ] + [
-        line
-        for field in kind.model_fields.values()
-        for inner in get_args(field.annotation)
-        if isinstance(inner, type) and issubclass(inner, PayloadModel)
-        for line in described(inner)
-    ]
-
-
-@cache
-def schema_of(kind: type[PayloadModel]) -> dict[str, Json]:
-    """The strict JSON Schema of a payload: every property required, no other allowed, nothing by reference.
-
-    Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
-    """
-    whole = kind.model_json_schema()
-    found: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
-    return found
 
 
 def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:

@@ -22,7 +22,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from germane.errors import InputError, Place
-from germane.questions.payload import described
 from germane.questions.question import AnyQuestion, Wording, known_kinds
 from germane.samples.files import place_in
 from germane.types import Json
@@ -164,7 +163,11 @@ def load(name: str, path: Path | None = None) -> Prompt:
         pieces = _cut(text, question.shown())
         wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text)
     notes = (part(known) for known in sorted(question.shown()))
-    return Prompt(text, fingerprint(part("frame"), *notes, *described(question.Payload), wording), pieces)
+    return Prompt(
+        text,
+        fingerprint(part("frame"), *notes, *question.usual_payload().model_descriptions(), wording),
+        pieces,
+    )
 
 
 @lru_cache(256)

@@ -6,14 +6,17 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from germane.encoding import canonical, digest
-from germane.errors import AnswerError
+from germane.errors import AnswerError, Miscounted
 from germane.questions import voting
-from germane.questions.payload import Miscounted, PayloadModel, parsed, schema_of
 from germane.questions.text import blank
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.questions.payload import PayloadModel
 
 A = TypeVar("A")
 
@@ -130,13 +133,18 @@ class Question(ABC, Generic[A]):
 
     # The answer
 
+    @classmethod
+    def usual_payload(cls) -> type[PayloadModel]:
+        """The type whose descriptions are part of the wording."""
+        return cls.Payload
+
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
         """The type of the answer that is asked for; with a payload, that of this one, where others can be read too."""
-        return self.Payload
+        return self.usual_payload()
 
     def schema(self) -> dict[str, Json]:
         """The strict JSON Schema of the payload."""
-        return schema_of(self.payload_type())
+        return self.payload_type().model_schema()
 
     def read(self, payload: Json) -> A:
         """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
@@ -144,7 +152,7 @@ class Question(ABC, Generic[A]):
 
     def parse(self, payload: Json) -> Any:
         """The payload as a `Payload`, its verdicts in the order of what they are about; AnswerError where it is none."""
-        found = parsed(self.payload_type(payload), payload, self.verdicts)
+        found = self.payload_type(payload).model_read(payload, self.verdicts)
         if self.verdicts is not None:
             name, number = self.verdicts
             object.__setattr__(found, name, _each_once(getattr(found, name), name, number, len(self.things)))
@@ -159,13 +167,13 @@ class Question(ABC, Generic[A]):
 
         AnswerError says what is wrong with an unusable one.
         """
-        found = parsed(self.payload_type(), payload).model_dump(exclude_unset=True, by_alias=True)
+        found = self.payload_type().model_read(payload).model_dump(exclude_unset=True, by_alias=True)
         self.read(found)
         return found
 
     def normal(self, payload: Json) -> dict[str, Json]:
         """A payload that can be read, with the types that its schema names and nothing else in it."""
-        return parsed(self.payload_type(payload), payload).model_dump(exclude_unset=True, by_alias=True)
+        return self.payload_type(payload).model_read(payload).model_dump(exclude_unset=True, by_alias=True)
 
     def unasked(self) -> Json | AnswerError | None:
         """What holds without asking: the payload about an empty text, or an error where the text is not known.
@@ -252,7 +260,7 @@ class Question(ABC, Generic[A]):
     def short(self, payload: Json) -> str:
         """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list that the judge drew up its length."""
         if self.verdicts is None:
-            schema = schema_of(self.payload_type(payload))
+            schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.normal(payload), schema["properties"])
         name, number = self.verdicts
         parts = voting.verdict_parts(self.schema(), self.verdicts)
@@ -263,11 +271,17 @@ class Question(ABC, Generic[A]):
 AnyQuestion: TypeAlias = Question[Any]
 
 
-def known_kinds(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]]:
+def known_kinds() -> dict[str, type[AnyQuestion]]:
     """Every type of question by its kind, those of users among them."""
+    for module in ("relevance", "listing", "support", "script"):
+        import_module(f"germane.questions.{module}")
+    return _kinds_of()
+
+
+def _kinds_of(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]]:
     found: dict[str, type[AnyQuestion]] = {}
     for sub in base.__subclasses__():
-        found |= {**known_kinds(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
+        found |= {**_kinds_of(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
     return found
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
 from germane.questions.prompts import Prompts, part, place, sections, show, tag_code
 from germane.questions.question import AnyQuestion
+from germane.questions.voting import REPLICA
 from germane.types import Json
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
@@ -178,7 +177,7 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
-        start = (_replica.get() - 1) % len(items)
+        start = (REPLICA.get() - 1) % len(items)
         shuffled = sorted(items, key=_shuffle)
         shuffled = shuffled[start:] + shuffled[:start]
         shown = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
@@ -194,19 +193,6 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
         system = _instructions(first, prompts)
         user = _sections({**first.beside, **({first.text: first.about} if first.text else {})})
     return Ask(name, system, user, _schema(first), (first,))
-
-
-_replica = ContextVar("replica", default=1)
-
-
-@contextmanager
-def replica_number(number: int) -> Iterator[None]:
-    """Within it, lists are made for that replica of a judge: each begins one place further on, so that no place repeats."""
-    token = _replica.set(number)
-    try:
-        yield
-    finally:
-        _replica.reset(token)
 
 
 def _shuffle(reading: Reading) -> bytes:

@@ -1,21 +1,21 @@
-"""Questions about one passage: is it relevant, and which of its statements are?"""
+"""Questions about one passage: is it relevant?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, overload
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 from germane.encoding import relevance_items
 from germane.errors import AnswerError
-from germane.questions.payload import PayloadModel, Reason, Text, Whole, YesNo
 from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.questions.voting import Vote
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.questions.grades import GradePayload, RelevantPayload
 
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
@@ -34,20 +34,6 @@ class Grade(NamedTuple):
     grade: int
     reasoning: str = ""
     scale: Scale = "graded"
-
-
-class GradePayload(PayloadModel):
-    """`{reasoning, grade}`."""
-
-    reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
-    grade: Whole = Field(ge=0, le=3, description="0 to 3")
-
-
-class RelevantPayload(PayloadModel):
-    """`{reasoning, relevant}`."""
-
-    reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
-    relevant: YesNo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +64,21 @@ class Relevance(AboutPassage[Grade]):
     """
 
     kind: ClassVar[str] = "relevance"
-    Payload: ClassVar[type[PayloadModel]] = GradePayload
 
     scale: Scale = "graded"
     rubric: Rubric = "trec"
 
-    def payload_type(self, payload: Json = None) -> type[PayloadModel]:
+    @classmethod
+    def usual_payload(cls) -> type[GradePayload]:
+        """A grade; imported when something is asked: labels are read without pydantic."""
+        from germane.questions.grades import GradePayload
+
+        return GradePayload
+
+    def payload_type(self, payload: Json = None) -> type[GradePayload | RelevantPayload]:
         """A grade, or a yes or no: a person's stays one, whatever scale was asked for."""
+        from germane.questions.grades import GradePayload, RelevantPayload
+
         if self.scale == "binary" or (
             isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
         ):
@@ -105,6 +99,8 @@ class Relevance(AboutPassage[Grade]):
 
     def answer(self, payload: GradePayload | RelevantPayload) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
+        from germane.questions.grades import RelevantPayload
+
         if isinstance(payload, RelevantPayload):
             return Grade(int(payload.relevant), payload.reasoning, "binary")
         return Grade(payload.grade, payload.reasoning)
@@ -177,42 +173,3 @@ class Passages(Sequence[Relevance]):
 def example_of(questions: Sequence[Question[Any]], number: int) -> Question[Any]:
     """A question that is read and paid for as this one is: of passages one that is made already."""
     return questions.example if isinstance(questions, Passages) else questions[number]
-
-
-class Statement(PayloadModel):
-    """One statement of a passage, and whether it is relevant to the query."""
-
-    text: Text = Field(alias="statement")
-    relevant: YesNo
-
-
-class StatementsPayload(PayloadModel):
-    """`{statements: [{statement, relevant}]}`."""
-
-    statements: tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
-    """What does this passage state, and which of that is relevant to the query?
-
-    One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
-    that both can share a request.
-    """
-
-    kind: ClassVar[str] = "statements"
-    Payload: ClassVar[type[PayloadModel]] = StatementsPayload
-
-    def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
-        """The statements, in order; none is an answer too."""
-        return payload.statements
-
-    def unasked(self) -> Json:
-        """An empty passage states nothing."""
-        return {"statements": []} if blank(self.passage) else None
-
-    def typical(self) -> Json:
-        """One statement for every 80 characters."""
-        starts = range(0, max(1, len(self.passage)), 80)
-        parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
-        return {"statements": [{"statement": part, "relevant": True} for part in parts]}

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -139,3 +141,17 @@ def _distance(answer: Answer, verdict: Answer) -> float:
         else:
             found += set(answer[name]) != set(one) if isinstance(one, list) else answer[name] != one
     return found
+
+
+REPLICA = ContextVar("replica", default=1)
+"""Which sample of a judge is asked, from 1."""
+
+
+@contextmanager
+def replica_number(number: int) -> Iterator[None]:
+    """Within it, lists are made for that replica of a judge: each begins one place further on, so that no place repeats."""
+    token = REPLICA.set(number)
+    try:
+        yield
+    finally:
+        REPLICA.reset(token)

@@ -27,7 +27,6 @@ from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
-from germane.questions.support import Sufficiency, Support
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary, interval_in_words
 from germane.statistics.correction import (
@@ -104,13 +103,13 @@ def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
     _, exchange = replay(program_of(measure, sample, settings), look_up)
     for question, answer in exchange:
         lost = isinstance(answer, Unanswered)
-        if isinstance(question, Support) and question.claims:
-            weight = 1 / len(question.claims)
-            answers = [None] * len(question.claims) if lost else answer
+        if question.kind == "support" and (claims := question.things):
+            weight = 1 / len(claims)
+            answers = [None] * len(claims) if lost else answer
             for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
                 verdict = nan if one is None else float(bool(one.contexts))
                 yield JudgedThing(item=item, question=question, part=part, verdict=verdict, weight=weight)
-        elif isinstance(question, Sufficiency):
+        elif question.kind == "sufficiency":
             verdict = nan if lost else float(answer.sufficient)
             yield JudgedThing(item=question.item, question=question, verdict=verdict, weight=1.0)
 

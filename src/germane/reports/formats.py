@@ -20,17 +20,12 @@ from rich.text import Text
 from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice, system_lines
 from germane.reports.explain import explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
-from germane.reports.page.data import Pages
-from germane.reports.page.render import page_html
 from germane.reports.pairing import rankings
-from germane.reports.plots.figures import charts_of
-from germane.reports.plots.svg import document
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
 from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits
@@ -475,6 +470,10 @@ def html(
 
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
     """
+    from germane.reports.page.data import Pages
+    from germane.reports.page.render import page_html
+    from germane.reports.plots.figures import charts_of
+
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     pages = Pages(report, baseline, text=text, extra={**notes, "audit": audit, "comparison": comparison})
     charts: dict[str, str] = {}
@@ -484,15 +483,28 @@ def html(
     return page_html(pages.data, pages.blocks, charts)
 
 
+def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
+    from germane.reports.ci import junit
+
+    return junit((name, report, _words(report)) for name, report in reports)
+
+
+def _svg(report: ReportData) -> Iterator[str]:
+    from germane.reports.plots.figures import charts_of
+    from germane.reports.plots.svg import document
+
+    yield document(charts_of(report))
+
+
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": _markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
-    ".xml": lambda report: junit([("", report, _words(report))]),
+    ".xml": lambda report: _junit([("", report)]),
     ".html": html,
-    ".svg": lambda report: [document(charts_of(report))],
+    ".svg": _svg,
 }
 """What a report can be written as, by the file's extension."""
 
@@ -529,7 +541,7 @@ def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
         documents = {name: json_document(one) for name, one in reports.items()}
         parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
     elif kind == ".xml":
-        parts = junit((name, one, _words(one)) for name, one in reports.items())
+        parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
         parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
     else:
@@ -548,6 +560,9 @@ def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
 
 def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:
     """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none."""
+    from germane.reports.plots.figures import charts_of
+    from germane.reports.plots.svg import document
+
     with suppress(InputError):
         charts = charts_of(report, baseline=baseline)
         path.write_text(document(charts), encoding="utf-8")

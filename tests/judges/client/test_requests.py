@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from germane.judges.llm import LLMJudge
-from germane.questions.listing import Claims, Entities
+from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.prompts import FOLDER, Prompts
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import readings, word
-from germane.questions.relevance import Relevance, StatementRelevance
+from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 
 WORDS = (

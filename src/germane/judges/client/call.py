@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from germane.errors import AnswerError, GermaneError
+from germane.errors import AnswerError, GermaneError, Miscounted
 from germane.judges.client.client import CallState, ModelClient
 from germane.judges.client.errors import GaveUp
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
 from germane.judges.judge import Reply
-from germane.questions.payload import Miscounted
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, Reading, readings, word

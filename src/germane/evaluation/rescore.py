@@ -1,0 +1,143 @@
+"""A stored report scored again: other measures over the same samples and judgements."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from germane.errors import InputError
+from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.judging.recorded import Recorded
+from germane.judging.spending import Spent
+from germane.measures.labels import Settings
+from germane.measures.measure import Measure
+from germane.measures.scoring import Grader, graders_of
+from germane.reports.gates import Gate
+from germane.reports.report import Report
+from germane.reports.summary import MeasureSummary, slices_of
+from germane.tables.folder import ReportFolder, Tables
+from germane.tables.labels import LabelBook
+from germane.tables.part import Part
+from germane.types import Json
+
+_OF_ROWS = {
+    "labels_size",
+    "graders",
+    "notes",
+    "beside",
+    "prompts",
+    "reads",
+    "asked",
+    "files",
+    "status",
+    "changes",
+}
+"""What a manifest says of its rows, which are others once a report is scored again."""
+
+
+def rescore(
+    report: Report | Path | str,
+    measures: Sequence[Measure],
+    *,
+    gates: Iterable[str] = (),
+    allow_stand_in: bool = False,
+    by: str | None = None,
+    folder: Path | str | None = None,
+) -> Report:
+    """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
+
+    Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
+    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
+    anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
+    measure needs verdicts of which the report holds none at all: they must be asked first.
+    """
+    parsed = [Gate.parse(gate) for gate in gates]
+    if not measures:
+        again = _decided_again(
+            report if isinstance(report, Report) else Report.open(report),
+            parsed,
+            by,
+            allow_stand_in=allow_stand_in,
+        )
+        return again if folder is None else again.save(folder)
+    opened = report if isinstance(report, Report) else ReportFolder.open(report)
+    source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
+    if by is not None:
+        slices_of(source.samples, by)
+    answers = Recorded(source.judgements)
+    existed = folder is not None and Path(folder).exists()
+    target = _target(source, folder)
+    try:
+        _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
+        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
+        kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
+        made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
+        made |= {"allow_stand_in": True} if allow_stand_in else {}
+        scored = Report.build(target, made, gates=parsed)
+        if answers.unknown:
+            _require_verdicts(scored.summaries, source)
+        if folder is not None:
+            if isinstance(target, Part):
+                return scored.save(folder)
+            scored.finish()
+    except BaseException:
+        if isinstance(target, ReportFolder) and not existed:
+            shutil.rmtree(target.path, ignore_errors=True)
+        raise
+    finally:
+        if isinstance(target, ReportFolder):
+            target.close()
+    return scored
+
+
+def _target(source: Tables, folder: Path | str | None) -> Tables:
+    """Where the rows of a report go that is scored again: to memory where it stands there itself."""
+    if not isinstance(source, ReportFolder):
+        return Part()
+    if folder is None:
+        return ReportFolder.temporary(source).start()
+    target = ReportFolder(folder).lock()
+    try:
+        target.refuse_other()
+        return target.start()
+    except BaseException:
+        target.close()
+        raise
+
+
+def _score_again(
+    source: Tables,
+    manifest: Mapping[str, Json],
+    graders: tuple[Grader, ...],
+    answers: Recorded,
+    target: Tables,
+) -> None:
+    """Score the samples of one report by its judgements into the tables of another."""
+    people = list(source.people())
+    settings = Settings.stored(manifest, LabelBook(people) or None)
+    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
+    target.add_labels(people)
+    if isinstance(target, ReportFolder):
+        target.flush()
+
+
+def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
+    for summary in summaries:
+        if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
+            where = source.path if isinstance(source, ReportFolder) else "REPORT"
+            raise InputError(
+                f"{summary.measure} needs verdicts that this report does not hold",
+                fix=f"ask for them: germane run --resume {where} -m '{summary.measure}'",
+            )
+
+
+def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
+    """The same scores with these gates; without any, with the report's own."""
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    stored = {**report.manifest, **({} if by is None else {"by": by})}
+    stored |= {"allow_stand_in": True} if allow_stand_in else {}
+    if gates:
+        stored.pop("changes", None)
+    return Report.build(report.tables, stored, gates=gates or None)
