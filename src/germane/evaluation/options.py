@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from germane.errors import InputError, Place
 from germane.flags import SETTINGS
-from germane.samples.files import nearest, reading_only, without_scheme
-from germane.samples.messages import repository_root
+from germane.samples.files import nearest, reading_only, repository_root, without_scheme
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:

@@ -92,10 +92,10 @@ class Pool:
     # Opening and closing
 
     async def __aenter__(self) -> Self:
-        from germane.ledger.store import secret_beside
+        if self._ledger is not None:
+            from germane.ledger.store import secret_beside
 
-        secret = None if self._ledger is None else secret_beside(self._ledger.place)
-        self._marked.enter_context(marked_with(secret))
+            self._marked.enter_context(marked_with(secret_beside(self._ledger.place)))
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:

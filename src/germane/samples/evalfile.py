@@ -24,9 +24,10 @@ from germane.samples.files import (
     parse_strict_json,
     read_lines,
     read_text,
+    repository_root,
     without_scheme,
 )
-from germane.samples.messages import content_text, input_files, messages_at, repository_root
+from germane.samples.messages import content_text, input_files, messages_at
 from germane.samples.rows import RowReader, check_columns
 from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import (

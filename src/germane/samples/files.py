@@ -65,6 +65,11 @@ def reading_only(places: Iterable[str | Path]) -> Iterator[None]:
         _places.reset(token)
 
 
+def repository_root(folder: Path) -> Path:
+    """The nearest folder above with a .git in it, else the folder itself."""
+    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
+
+
 def check_place(path: str | Path, named_at: Place | None = None) -> None:
     """InputError where a file stands outside of what may be read."""
     places, real = _places.get(), Path(path).resolve()

@@ -9,16 +9,11 @@ from pathlib import Path
 
 from germane.errors import InputError, Wrong
 from germane.samples.fields import read_messages
-from germane.samples.files import check_place
+from germane.samples.files import check_place, repository_root
 from germane.samples.yamltext import Node
 from germane.types import Json, Message
 
 _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompts/*")
-
-
-def repository_root(folder: Path) -> Path:
-    """The nearest folder above with a .git in it, else the folder itself."""
-    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
 def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
