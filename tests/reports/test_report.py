@@ -276,6 +276,29 @@ def test_a_gate_on_verdicts_with_and_without_reference_is_undecided() -> None:
     assert "2 with reference, 1 without (context_precision@1)" in str(report)
 
 
+def test_references_are_counted_per_measure() -> None:
+    """A measure whose own verdicts are all of one kind says nothing of those of another measure; a gate on it decides."""
+    calls = [
+        {"query": "tower height", "contexts": ["the tower is 300 m tall"]},
+        {"query": "tower", "contexts": ["x"]},
+    ]
+    row = {"id": "a", "query": "how tall is the tower", "reference": "300 m", "calls": calls}
+    both = ["context_precision", "context_precision(against=call)"]
+    report = evaluate([row], both, judge="lexical", gates=["mean(context_precision)>=0"], allow_stand_in=True)
+    assert "with reference" not in str(report)
+    assert report.verdict.exit_code == 0
+    bases = {name: report[name].basis for name in both}
+    assert [(one.with_reference, one.without_reference) for one in bases.values()] == [(2, 0), (0, 2)]
+
+
+def test_references_of_one_measure_that_differ_are_told() -> None:
+    """Beside a measure of one kind the mixed one alone has the note."""
+    contexts = [{"query": "tower", "contexts": ["the tower is 300 m tall"]}]
+    rows = [{"id": "a", "query": "how tall", "reference": "300 m", "calls": contexts}, {"id": "b", "query": "how old", "calls": contexts}]  # fmt: skip
+    report = evaluate(rows, ["context_precision", "context_precision(against=call)"], judge="lexical")
+    assert "1 with reference, 1 without (context_precision)" in str(report)
+
+
 def test_notes_and_counts_come_from_the_tables(tmp_path: Path) -> None:
     """What a manifest says of the rows is what was added, and stands when the report is opened."""
     part = part_of("context_precision@1", [relevance(1, mode="schema")], 1.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -155,6 +155,11 @@ class _Working:
                 kinds = {"relevance"} if isinstance(questions, Passages) else {one.kind for one in questions}
                 for measure in owner.measures:
                     part.reads.setdefault(measure, set()).update(kinds)
+                with_it = sum(one.judgement.provenance.get("against") == "reference" for one in answers)
+                held = sum("against" in one.judgement.provenance for one in answers)
+                counts = Counter(with_reference=with_it, without_reference=held - with_it)
+                for measure in owner.measures if held else ():
+                    part.references.setdefault(measure, Counter()).update(counts)
                 for number, answer in enumerate(answers):
                     judgement = answer.judgement
                     if part.judgements.add(judgement) and judgement.prompt:

@@ -28,6 +28,7 @@ _OF_ROWS = {
     "beside",
     "prompts",
     "reads",
+    "references",
     "asked",
     "files",
     "status",

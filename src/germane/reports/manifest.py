@@ -62,7 +62,10 @@ class Bases:
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
-        known = [count for count in counts if references & count.keys()]
+        own = (self._manifest.get("references") or {}).get(
+            canonical
+        )  # earlier reports only count all measures together
+        known = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
             source=source,
             calibrated=False,

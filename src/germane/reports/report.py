@@ -332,6 +332,9 @@ def _counted(tables: Tables) -> dict[str, Json]:
         "notes": dict(sorted({**tables.notes, **panel_notes(tables.asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
+        "references": {
+            name: dict(sorted(counts.items())) for name, counts in sorted(tables.references.items())
+        },
         "asked": asked_json(tables.asked),
         **({"beside": beside} if beside else {}),
     }

@@ -72,6 +72,7 @@ class ReportFolder:
         self.notes: Counter[str] = Counter()
         self.prompts: dict[str, str] = {}
         self.reads: dict[str, set[str]] = {}
+        self.references: dict[str, Counter[str]] = {}
         self.beside: Beside = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""

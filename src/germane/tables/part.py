@@ -28,7 +28,8 @@ class Part:
 
     `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
     `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
-    that each measure asked, by its canonical name; `beside` are the values of measures that belong beside the scores'.
+    that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
+    reference beside the query; `beside` are the values of measures that belong beside the scores'.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Part:
     notes: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
+    references: dict[str, Counter[str]] = field(default_factory=dict)
     beside: Beside = field(default_factory=dict)
 
     @property
@@ -91,6 +93,7 @@ class _Counts(Protocol):
     notes: Counter[str]
     prompts: dict[str, str]
     reads: dict[str, set[str]]
+    references: dict[str, Counter[str]]
     beside: Beside
 
 
@@ -100,6 +103,8 @@ def add_counts(to: _Counts, more: _Counts) -> None:
     to.prompts.update(more.prompts)
     for measure, kinds in more.reads.items():
         to.reads.setdefault(measure, set()).update(kinds)
+    for measure, counts in more.references.items():
+        to.references.setdefault(measure, Counter()).update(counts)
     for name, values in more.beside.items():
         to.beside.setdefault(name, array("d")).extend(values)
 

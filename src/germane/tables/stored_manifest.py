@@ -66,6 +66,7 @@ class _Manifest(TypedDict, total=False):
     notes: dict[str, int] | list[str]
     prompts: dict[str, str]
     reads: dict[str, list[str]]
+    references: dict[str, dict[str, int]]
     asked: dict[str, _Asked]
     beside: dict[str, dict[str, float]]
     judge: _Judge | None
