@@ -50,7 +50,7 @@ from germane.samples.rows import sample_to_json
 from germane.samples.trec import read_qrels, read_run
 from germane.targets import open_target
 from germane.targets.targetsfile import check_target
-from germane.testing import Act, ModelServer
+from tests.server import Act, ModelServer
 
 SECONDS, MEGABYTES = 10.0, 500
 KEPT = Path("fuzz-failures")
@@ -396,11 +396,11 @@ def use_gold(_: Bench, path: Path) -> None:
 
 
 def rank(words: list[str]) -> None:
-    from germane.cli.rank import rank as command
+    from germane.cli.verbs import call
 
     quiet = contextlib.redirect_stderr(io.StringIO())
     with quiet, contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-        command(words)
+        call(["rank", *words])
     if out.getvalue():
         document = json.loads(out.getvalue(), parse_constant=lambda name: check(False, f"{name} in the JSON"))
         for measure in (document.get("measures") or {}).values():

@@ -120,6 +120,11 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
             b"sample,id,grade,scale\nq1,d1.2,2,0-%s\n" % (b"9" * 400),
             "a.csv:2: there is no scale '0-999",
         ),
+        (
+            "a.jsonl",
+            b'{"sample": "q1", "id": "d1.2", "grade": 2, "who": 5}\n',
+            "a.jsonl:1: the who of this label is no text",
+        ),
         ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 400), "a.qrels:1: the grade .* up to 1000000000"),
         ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 5000), "a.qrels:1: the grade"),
     ],

@@ -95,8 +95,12 @@ def test_a_label_comes_back_as_it_was() -> None:
         ([1], "no object"),
         ({"kind": "relevance", "scale": "graded"}, "the item of this label is no text"),
         ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "no scale 'a-b'"),
-        ({"item": "i", "kind": "relevance", "scale": "graded", "answer": 4}, "not on the scale graded"),
+        (
+            {"item": "i", "kind": "relevance", "scale": "graded", "answer": 4},
+            "not on the scale 0-3; write a number from 0 to 3, or name its scale",
+        ),
         ({"item": "i", "kind": "relevance", "scale": "0-5", "answer": {}}, "not on the scale 0-5"),
+        ({"item": "i", "kind": "support", "scale": "binary", "answer": 2}, "not on the scale 0-1"),
         ({"item": "i", "kind": "relevance", "scale": "graded", "who": 3}, "the who of this label"),
         ({"item": "i", "kind": "relevance", "scale": "graded", "design": "x"}, "the design"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
@@ -76,7 +76,8 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
             "reason": row.get("reason") or None,
         }
         if not (item := row.get("item")):
-            labels = [replace(seen, **said) for seen in documents.get(_named(row, place), {}).values()]
+            seen = documents.get(_named(row, place), {}).values()
+            labels = [load_label({**dump_label(label), **said}, place) for label in seen]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
             drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") in _DRAWN
@@ -179,10 +180,6 @@ def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
         raise InputError("this row has no usable answer", fix=fix, place=place)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
-    low, high = scale_ends(scale or "graded", place)
-    if not low <= value <= high:
-        problem = f"the grade {str(value)[:40]} is not on the scale {low}-{high}"
-        raise InputError(problem, fix="name its scale: 0-4", place=place)
     return value, scale or "graded"
 
 

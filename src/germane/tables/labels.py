@@ -82,10 +82,12 @@ def load_label(row: Any, place: Place | None = None) -> Label:
         fix = "write one, or null to take back the one before"
         raise InputError("this label has no answer", fix=fix, place=place)
     answer = found["answer"]
-    graded = found["kind"] == "relevance" and answer is not None
+    graded = isinstance(answer, int | float) or (found["kind"] == "relevance" and answer is not None)
     if graded and not (isinstance(answer, int) and low <= answer <= high):
-        problem = f"the answer of this label is not on the scale {found['scale']}"
-        raise InputError(problem, fix=f"write a number from {low} to {high}", place=place)
+        problem = f"the answer of this label is not on the scale {low}-{high}"
+        raise InputError(
+            problem, fix=f"write a number from {low} to {high}, or name its scale: 0-4", place=place
+        )
     return Label(**found)
 
 
