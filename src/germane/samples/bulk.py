@@ -233,8 +233,8 @@ def _hits(
 ) -> tuple[Numbers, Numbers, Floats]:
     """The hits of a block: row, rank and grade. `starts`, `hashed`, `rows`: where each query starts, its hash and row."""
     docs, score = frame["doc"], frame["score"].to_numpy()
-    if np.isnan(score).any():
-        raise NotPlain("a score is NaN")
+    if not np.isfinite(score).all():  # NaN, infinity, or a number of more digits than a number holds
+        raise NotPlain("a score is not finite")
     key = np.repeat(hashed, np.diff(starts))
     key ^= docs.hash(_DOC_SEED).to_numpy()
     if _twice(np.sort(key)):
