@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -79,3 +80,14 @@ def test_an_empty_search_stays_an_empty_search() -> None:
     assert sample_to_json(nothing)["calls"] == [{"query": "x", "contexts": []}]
     assert sample_to_json(Sample(id="a", query="q", contexts=()))["contexts"] == []
     assert "contexts" not in sample_to_json(Sample(id="a", query="q"))
+
+
+@pytest.mark.parametrize("number", [-(10**30), 2**64])
+def test_a_whole_number_of_any_length_stays_whole(number: int) -> None:
+    """What a tool was given, or metadata, may be longer than 64 bits: it is not rounded to a float."""
+    call = ToolCall(tool="search", input=number)
+    message = Message(role="assistant", content="a", tool_calls=(call,))
+    sample = Sample(id="a", query="q", messages=(message,), metadata=FrozenDict(n=number))
+    (again,) = samples_from([sample_to_json(sample)])
+    assert again == sample
+    assert type(again.metadata["n"]) is int

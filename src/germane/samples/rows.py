@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from germane.encoding import decode, encode, encode_record
+from germane.encoding import encode, encode_record
 from germane.errors import InputError, Place, Wrong
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
 from germane.samples.files import Notice, Warn, nearest
@@ -204,5 +205,5 @@ def sample_to_json(sample: Sample) -> dict[str, Json]:
 
     `contexts: []` says that nothing came back.
     """
-    shown: dict[str, Json] = decode(encode_record(sample))
+    shown: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
     return shown
