@@ -8,19 +8,21 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from germane.errors import LedgerError
-from germane.judges.judge import LocalJudge, Reply
+from germane.judges import LLMJudge
+from germane.judges.judge import Judge, LocalJudge, Reply
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.ledger.writer import GroupCommit
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.types import Judgement
+from tests.server import ModelServer
 
 IN_FLIGHT = 8
 
@@ -130,6 +132,31 @@ def test_closing_commits_what_waits(tmp_path: Path) -> None:
         assert len(ledger) == 200
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_place_is_given_on_after_the_commit(own: bool) -> None:
+    """While the first answers wait to be committed nothing more is asked: of a model, and of somebody's own judge."""
+    ledger = Held()
+
+    async def run(judge: Judge, asked: Callable[[], int]) -> None:
+        async with Pool(lambda _: judge, ledger) as pool:
+            answers = asyncio.ensure_future(
+                pool.judge([Relevance(query="q", passage=str(n)) for n in range(9)])
+            )
+            await _entered(ledger)
+            await asyncio.sleep(0.2)
+            assert asked() == 2
+            ledger.go_on.release(9)
+            assert len(await answers) == len(ledger.rows) == 9
+
+    with ModelServer() as server:
+        if own:
+            quick = Quick(os.open(os.devnull, os.O_WRONLY), places=2)
+            asyncio.run(run(quick, lambda: quick.count))
+        else:
+            model = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=2)
+            asyncio.run(run(model, lambda: server.count))
+
+
 @pytest.mark.parametrize("what", ["written", "read"])
 def test_the_event_loop_goes_on_while_another_program_writes(tmp_path: Path, what: str) -> None:
     """A lock that another program holds stops the commit that waits for it, and nothing else: not even a look-up."""
@@ -164,15 +191,16 @@ def test_the_event_loop_goes_on_while_another_program_writes(tmp_path: Path, wha
 class Quick(LocalJudge):
     """Answers after a moment, and notes what it was asked."""
 
-    name, stored, concurrency = "quick", True, IN_FLIGHT
+    name, stored = "quick", True
 
-    def __init__(self, asked: int) -> None:
-        self.asked = asked
+    def __init__(self, asked: int, places: int = IN_FLIGHT) -> None:
+        self.asked, self.concurrency, self.count = asked, places, 0
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         return [(question,) for question in questions]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        self.count += 1
         os.write(self.asked, b"".join(f"{self.key(one)}\n".encode() for one in questions))
         await asyncio.sleep(random.uniform(0, 0.002))
         return [Reply(payload=question.typical()) for question in questions]

@@ -15,7 +15,7 @@ from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
 from germane.ledger.replay import open_for_replay
-from germane.ledger.store import Ledger, SQLiteLedger, is_there
+from germane.ledger.store import Ledger, SQLiteLedger, files_of, is_there
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
@@ -160,5 +160,5 @@ class Session:
 
 def remove_ledger(path: Path) -> None:
     """Remove a ledger's file, with its log."""
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for file in files_of(path):
+        file.unlink(missing_ok=True)
