@@ -397,7 +397,7 @@ class TestSomebodysOwnJudge:
 
 
 class Full(SQLiteLedger):
-    """Takes ten answers."""
+    """Takes what arrives until it has ten answers."""
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
@@ -413,8 +413,8 @@ def test_only_what_was_in_flight_is_lost_on_a_full_disk(tmp_path: Path, judge: C
     with Full(tmp_path / "l.sqlite") as ledger:
         with pytest.raises(LedgerError, match="full"):
             ask(judge, [relevance(n) for n in range(60)], ledger)
-        assert len(ledger) == 10
-        assert len(judge.asked) <= 10 + judge.concurrency
+        assert 10 <= len(ledger) < 10 + judge.concurrency  # those that arrived during a commit go together
+        assert len(judge.asked) <= len(ledger) + judge.concurrency
 
 
 def test_a_judgement_names_its_item_and_how_it_was_asked(tmp_path: Path) -> None:

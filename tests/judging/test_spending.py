@@ -183,6 +183,20 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     assert Receipts(path).earlier.calls == 0
 
 
+def test_receipts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    """It wrote keys as numbers, without leading zeros; a line without usable keys counts nothing."""
+    path, key = tmp_path / "receipts.jsonl", f"{0x1F:016x}{7:016x}"
+    path.write_text(
+        '\n{"calls": 2, "cost_usd": 0.5, "keys": ["1f", "fedcba9876543210"], "failed": ["a"]}\n'
+        '{"calls": 9, "keys": ["zz"], "failed": []}\n'
+    )
+    receipts = Receipts(path, resumed=True)
+    assert (receipts.earlier.calls, receipts.earlier.cost_usd, len(receipts.failed)) == (2, 0.5, 1)
+    assert key in receipts
+    assert "fedcba9876543210" * 2 in receipts
+    assert f"{0xA:016x}" not in receipts
+
+
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
     """A replay passes under a limit of nothing."""
     ledger = SQLiteLedger(tmp_path / "l.sqlite")

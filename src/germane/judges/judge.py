@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -198,14 +198,19 @@ class Stopped(Exception):
     """No further request is sent."""
 
 
-class StopToken:
-    """Stops the requests of the task in which it was made: none is sent any more, and what was sent is waited for."""
+class GroupScope:
+    """What a pool and a judge agree on while one group of questions is answered, by the task in which this was made.
+
+    The pool may stop it: no request is sent any more, and what was sent is waited for. The judge learns when its answers
+    are stored. A judge with no more than a name and `answer` need know nothing of either.
+    """
 
     def __init__(self) -> None:
         self.stopped = False
+        self._once_stored: list[Callable[[], None]] = []
         self._waits = self._recalled = False
         self._task = asyncio.current_task()
-        _stop_token.set(self)
+        _scope.set(self)
 
     def stop(self) -> None:
         """Send no more requests; a wait for one ends."""
@@ -223,6 +228,15 @@ class StopToken:
     def cancelled(self) -> bool:
         """Whether somebody cancelled the task."""
         return self._task is not None and self._task.cancelling() > 0
+
+    def once_stored(self, work: Callable[[], None]) -> None:
+        """Do this once the answers of the group are stored, or nothing more will be."""
+        self._once_stored.append(work)
+
+    def stored(self) -> None:
+        """The answers of the group are stored, or it has none."""
+        for work in self._once_stored:
+            work()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -242,10 +256,19 @@ class StopToken:
             self._waits = False
 
 
-_stop_token: ContextVar[StopToken | None] = ContextVar("germane_stop_token", default=None)
+_scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", default=None)
 
 
 def waiting() -> AbstractContextManager[None]:
-    """The `waiting` of this task's token, if it has one."""
-    token = _stop_token.get()
-    return nullcontext() if token is None else token.waiting()
+    """The `waiting` of this task's scope, if it has one."""
+    scope = _scope.get()
+    return nullcontext() if scope is None else scope.waiting()
+
+
+def once_stored(work: Callable[[], None]) -> None:
+    """Do this once what is answered now is stored: at once where nobody stores it."""
+    scope = _scope.get()
+    if scope is None:
+        work()
+    else:
+        scope.once_stored(work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from germane.judges.client.output import LIMIT_NAMES, ROOM, ModelCapabilities
 from germane.judges.client.providers import Price, Service, check_headers, find, price_of
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judges.judge import Judge, Reply, apart, without_asking
+from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
 from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
@@ -220,6 +220,7 @@ class LLMJudge(Judge):
         try:
             await call.run()
         finally:
+            once_stored(partial(call.client.release, call.state))
             self._calls -= 1
             if self._closing:
                 await self.close()

@@ -1,8 +1,8 @@
 """The pool: one async place where questions become judgements.
 
 Questions that arrive together are keyed, deduplicated against what is pending, looked up in the ledger in one batch, and
-what is missing is handed to the judge in groups. An answer is written to the ledger as soon as it has arrived: before
-anybody sees it, and before the place of its request is given to the next one.
+what is missing is handed to the judge in groups. An answer goes to the ledger as soon as it has arrived, and is committed
+before anybody sees it, and before the place of its request is given to the next one.
 
 A question to a panel becomes one question to each of its members, whose answers are stored under their own keys.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import Judge, Reply, StopToken
+from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent
@@ -31,6 +31,7 @@ from germane.types import Judgement
 
 if TYPE_CHECKING:
     from germane.ledger.store import Ledger
+    from germane.ledger.writer import GroupCommit
 
 _log = logging.getLogger("germane")
 
@@ -79,10 +80,11 @@ class Pool:
         self._arrived: list[Pending] = []
         self._unusable: dict[str, Judgement] = {}
         self._queues: dict[int, JudgeQueue] = {}
-        self._running: set[StopToken] = set()
+        self._running: set[GroupScope] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._marked = ExitStack()
+        self._writer: GroupCommit | None = None
 
     @property
     def spent(self) -> Spent:
@@ -109,6 +111,8 @@ class Pool:
             raise
         finally:
             self._marked.close()
+            if self._writer is not None:
+                self._writer.close()
             for judge in [queue.judge for queue in self._queues.values()]:
                 try:
                     await judge.close()
@@ -128,14 +132,14 @@ class Pool:
         self._fail(arrived, self._failure)
         for queue in self._queues.values():
             self._fail(queue.clear(), self._failure)
-        for token in self._running:
-            token.stop()
+        for scope in self._running:
+            scope.stop()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is stored."""
         self.stop()
-        for token in self._running:
-            token.cancel()
+        for scope in self._running:
+            scope.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
         for one in pending:
@@ -333,12 +337,23 @@ class Pool:
                 self._spawn(self._ask(queue, queue.start(), reserved))
 
     async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
+        scope = GroupScope()
+        try:
+            await self._answer(queue, pending, reserved, scope)
+        finally:
+            scope.stored()
+            queue.running -= 1
+        self._start_groups()
+        self._on_progress(self)
+
+    async def _answer(
+        self, queue: JudgeQueue, pending: list[Pending], reserved: float, scope: GroupScope
+    ) -> None:
         judge, replies = queue.judge, None
-        token = StopToken()
-        self._running.add(token)
+        self._running.add(scope)
         try:
             if self._failure is None:
-                replies = await replies_of(judge, tuple([one.question for one in pending]), token)
+                replies = await replies_of(judge, tuple([one.question for one in pending]), scope)
         except asyncio.CancelledError:
             if self._failure is None:
                 self._fail(pending, Interrupted("interrupted"))
@@ -348,19 +363,16 @@ class Pool:
                 queue.lost = str(error)
                 self._go_on_without(judge, error)
         finally:
-            self._running.discard(token)
-            queue.running -= 1
+            self._running.discard(scope)  # what was answered is stored, whoever gives up now
         usages = [reply.usage for reply in replies or ()]
         spared = len(pending) if replies is None else unsent(replies)
         self._budget.settle(judge, reserved, usages, spared=spared)
         if replies is not None:
-            self._take(judge, pending, replies, stopped=token.stopped)
+            await self._take(judge, pending, replies, stopped=scope.stopped)
         elif self._failure is not None:
             self._fail(pending, self._failure)
         else:
             self._unanswered(judge, [*pending, *queue.clear()], queue.lost)
-        self._start_groups()
-        self._on_progress(self)
 
     def _go_on_without(self, judge: Judge, error: JudgeError) -> None:
         """Let panels go on without a member that cannot be used; raises the error where nobody can."""
@@ -375,7 +387,7 @@ class Pool:
 
     # Answers that come in
 
-    def _take(
+    async def _take(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
@@ -384,7 +396,7 @@ class Pool:
         try:
             self._receipts.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
-            stands = self._store(judge, answers)
+            stands = await self._store(judge, answers)
             for one, answer in zip(pending, answers, strict=True):
                 if cut_off is not None and answer.judgement.error is not None:
                     self._fail([one], cut_off)
@@ -392,15 +404,21 @@ class Pool:
                 first = stands.get(one.key, answer.judgement)
                 self._settle(one, answer if first is answer.judgement else self._read(one.question, first))
 
-    def _store(self, judge: Judge, answers: Sequence[Answer]) -> dict[str, Judgement]:
+    async def _store(self, judge: Judge, answers: Sequence[Answer]) -> Mapping[str, Judgement]:
         """What stands in the ledger under the keys of these answers; LedgerError, and the pool stops, where it is full."""
         if self._ledger is None or not judge.stored:
             return {}
         usable = [answer for answer in answers if answer.judgement.error is None]
         rows = [row for answer in usable for row in (answer.judgement, *answer.children)]
         unusable = [self._unusable.pop(row.key) for row in rows if row.key in self._unusable]
+        if not rows:
+            return {}
+        if self._writer is None:
+            from germane.ledger.writer import GroupCommit
+
+            self._writer = GroupCommit(self._ledger)
         try:
-            return self._ledger.put(rows, replacing=unusable) if rows else {}
+            return await self._writer.put(rows, replacing=unusable)
         except LedgerError as error:
             self._break(error)  # at once: the place of this request is free, and nothing may take it
             raise

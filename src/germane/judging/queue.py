@@ -14,7 +14,7 @@ from msgspec import structs
 
 from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, JudgeError
-from germane.judges.judge import Judge, Reply, StopToken
+from germane.judges.judge import GroupScope, Judge, Reply
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Judgement, Usage
@@ -138,7 +138,7 @@ class JudgeQueue:
         return left
 
 
-async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], token: StopToken) -> Sequence[Reply]:
+async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
     """One reply per question. What goes wrong inside the judge fails these questions alone.
 
     What germane raises on purpose (JudgeError: the judge cannot be used at all) is raised, and so is CancelledError where
@@ -158,7 +158,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], token: St
     except GermaneError:
         raise
     except asyncio.CancelledError:
-        if token.cancelled:
+        if scope.cancelled:
             raise
         wrong = "it cancelled its own work"
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises

@@ -81,7 +81,8 @@ class Receipts:
     """What an evaluation asks, need not ask and pays, counted as answers arrive.
 
     With a `path`, what was paid is known to the evaluation's next session: one line is written there for each group of
-    answers before they are used, so that a killed session's is too.
+    answers before they are used, so that a killed session's is too. It holds no answers, only what a ledger cannot know:
+    which of them this evaluation has paid for, what failures have cost, and which questions have failed.
 
     Args:
         path: The file of lines; None for an evaluation that cannot be continued.
@@ -104,12 +105,13 @@ class Receipts:
         for line in path.read_bytes().splitlines() if path is not None and path.exists() else ():
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that a kill has cut off
                 row = json.loads(line)
-                keys, failed = ({int(key, 16) for key in row.pop(name)} for name in ("keys", "failed"))
-                self.earlier += Spent(**row)
+                keys, failed = row.pop("keys"), row.pop("failed")
+                earlier = self.earlier + Spent(**row)
                 self._note(keys, failed)
+                self.earlier = earlier
 
     def __contains__(self, key: str) -> bool:
-        return len(self._keys) > 0 and _short(key) - _HALF in self._keys
+        return len(self._keys) > 0 and _short(key) in self._keys
 
     # What comes in
 
@@ -164,20 +166,20 @@ class Receipts:
 
     # The file
 
-    def _note(self, paid: set[int], failed: set[int]) -> None:
+    def _note(self, keys: Sequence[str], failed: Sequence[str]) -> None:
+        paid, lost = set(map(_short, keys)), set(map(_short, failed))
         for key in paid:
-            self._keys.add(key - _HALF)
+            self._keys.add(key)
         self.failed -= paid
-        self.failed |= failed
+        self.failed |= lost
 
-    def _write(self, keys: Iterable[str], failures: Iterable[str], spent: Spent) -> None:
+    def _write(self, keys: Sequence[str], failed: Sequence[str], spent: Spent) -> None:
         """Write a line; what found no room before goes first. An evaluation that pays nothing has no file."""
         if self._path is None:
             return
-        paid, failed = set(map(_short, keys)), set(map(_short, failures))
-        self._note(paid, failed)
+        self._note(keys, failed)
         cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
-        row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in failed]}
+        row = {**cost, "keys": [key[:16] for key in keys], "failed": [key[:16] for key in failed]}
         if self._file is None:
             self._file = self._path.open("ab")
             self._file.write(b"\n")  # ends a line that a killed run left half written
@@ -191,12 +193,9 @@ class Receipts:
                 self._file.close()
 
 
-_HALF = 1 << 63
-
-
 def _short(key: str) -> int:
     """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
-    return int(key[:16], 16)
+    return int(key[:16], 16) - (1 << 63)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:

@@ -25,6 +25,9 @@ class ExportedLedger(SQLiteLedger):
     line that is no judgement.
     """
 
+    def __init__(self, where: str | Path) -> None:
+        super().__init__(where, reading=True)
+
     def _open(self, *, reading: bool) -> sqlite3.Connection:
         readable([self.path])
         db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -52,7 +55,7 @@ def open_for_replay(where: str | Path) -> SQLiteLedger:
         )
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return (SQLiteLedger if is_sqlite else ExportedLedger)(path, reading=True)
+    return SQLiteLedger(path, reading=True) if is_sqlite else ExportedLedger(path)
 
 
 def missing_in_words(

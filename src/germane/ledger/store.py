@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -139,12 +139,12 @@ class SQLiteLedger:
 
     def __init__(self, where: str | Path, *, reading: bool = False) -> None:
         self.path = file_of(where)
-        self._lock, self._sync_lock = threading.RLock(), threading.Lock()
+        self._writing, self._reading, self._syncing = threading.RLock(), threading.RLock(), threading.Lock()
         self._timer: threading.Timer | None = None
-        self._syncing: sqlite3.Connection | None = None
         self._fault: LedgerError | None = None
         try:
             self.db = self._open(reading=reading)
+            self._reader = self.db if reading else open_for_reading(self.path, unchecked=True)
         except (sqlite3.Error, OSError, ValueError) as error:
             raise explain(error, self.path) from error
 
@@ -158,22 +158,27 @@ class SQLiteLedger:
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone; faults of the file become LedgerErrors that say what to do."""
-        with self._lock:
-            try:
-                yield self.db
-            except (sqlite3.Error, OSError, ValueError) as error:
-                raise explain(error, self.path) from error
+        """The connection that reads, for this thread alone: it waits for nobody who writes."""
+        with self._reading, self._explained():
+            yield self._reader
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Faults of the file inside become LedgerErrors that say what to do."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise explain(error, self.path) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The connection within one transaction: all of it or nothing."""
-        with self.using() as db:
+        """The connection that writes, within one transaction: all of it or nothing."""
+        with self._writing, self._explained():
             if (fault := self._fault) is not None:
                 self._fault = None
                 raise fault
-            with transaction(db):
-                yield db
+            with transaction(self.db):
+                yield self.db
             if self._timer is None:
                 self._timer = threading.Timer(_SYNC_SECONDS, self._sync)
                 self._timer.daemon = True
@@ -181,13 +186,11 @@ class SQLiteLedger:
 
     def _sync(self) -> None:
         """Bring what is in the log to the disk and into the file, on a connection of its own: nobody waits for it."""
-        with self._sync_lock:
+        with self._syncing:
             self._timer = None
             try:
-                if self._syncing is None:
-                    self._syncing = connect(self.path)
-                    self._syncing.execute("PRAGMA synchronous=NORMAL")
-                self._syncing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                with closing(connect(self.path)) as db:
+                    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             except sqlite3.Error as error:  # told to the next who writes
                 self._fault = explain(error, self.path)
 
@@ -234,9 +237,8 @@ class SQLiteLedger:
         if (timer := self._timer) is not None:
             timer.cancel()
             self._sync()
-        with self._lock, self._sync_lock:
-            if self._syncing is not None:
-                self._syncing.close()
+        with self._reading, self._writing, self._syncing:
+            self._reader.close()
             self.db.close()
 
     def __enter__(self) -> Self:
@@ -259,6 +261,7 @@ _HINTS = {
     sqlite3.SQLITE_PERM: "; look at the permissions of the file and its folder",
 }
 _WAIT_SECONDS = 60
+_CACHE_KIB = 16_000
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 _DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
 
@@ -271,9 +274,11 @@ def files_of(path: Path) -> list[Path]:
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """A connection in autocommit mode, for any thread, that waits up to a minute for another program's lock."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(
+    db = sqlite3.connect(
         where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
     )
+    db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
+    return db
 
 
 @contextmanager
@@ -305,7 +310,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             new = _is_new(db, path)
         _refuse_damaged(db, path)
         _use_log(db)
-        for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0", "cache_size=-32000"):
+        for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0"):
             db.execute(f"PRAGMA {pragma}").fetchone()
         if new:
             with transaction(db):
@@ -324,8 +329,8 @@ def create_table(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version={FORMAT}")
 
 
-def open_for_reading(path: Path, *, damaged: bool = False) -> sqlite3.Connection:
-    """A connection that changes nothing, also where nobody can write; to a file that may be `damaged`, if so asked.
+def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connection:
+    """A connection that changes nothing, also where nobody can write; `unchecked`, to a file that may be damaged.
 
     Raises LedgerError, OSError, sqlite3.Error.
     """
@@ -345,7 +350,7 @@ def open_for_reading(path: Path, *, damaged: bool = False) -> sqlite3.Connection
         with transaction(db, "DEFERRED"):
             if _is_new(db, path):
                 raise LedgerError(f"{path} is no ledger: it is empty; name another file")  # noqa: TRY301
-        if not damaged:
+        if not unchecked:
             _refuse_damaged(db, path)
     except BaseException:
         db.close()

@@ -129,7 +129,7 @@ def check(path: Path) -> tuple[int, list[str]]:
     problems: list[str] = []
     sound = 0
     try:
-        with closing(open_for_reading(path, damaged=True)) as db:
+        with closing(open_for_reading(path, unchecked=True)) as db:
             problems += integrity(db, _PROBLEMS)
             for row in db.execute(SELECT):
                 from_row(row)

@@ -75,6 +75,7 @@ class CallState:
         estimated: Whether tokens were counted from bytes, since the endpoint does not count.
         mode: The mode of the last request.
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
+        in_flight: Whether it holds a place: from one request on until the next, or until its answers are stored.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
     """
 
@@ -98,6 +99,7 @@ class CallState:
     limit: int | None = None
     version: int = 0
     taken: Taken | None = None
+    in_flight: bool = False
 
     def usage(self, price: Price | None) -> Usage:
         """What the call has used, and cost where its price is known."""
@@ -288,6 +290,7 @@ class ModelClient:
 
     async def _admit(self, ask: Ask, call: CallState, pause: float) -> RetryDecision | None:
         """Wait for the backoff, the circuit breaker, a pause, a place and the rates; None = the request may be sent."""
+        self.release(call)
         try:
             with waiting():
                 if pause:
@@ -311,9 +314,18 @@ class ModelClient:
                             if self.limiter is not None:
                                 self.limiter.give_back(call.taken)
                     if admitted:
+                        call.in_flight = True
                         return None
         except Stopped:
             return RetryDecision(Action.GIVE_UP, "interrupted before it was asked again")
+
+    def release(self, call: CallState) -> None:
+        """Give back the place of a call's last request."""
+        if call.in_flight:
+            call.in_flight = False
+            self.concurrency.release()
+            if self.limiter is not None:
+                self.limiter.release()
 
     async def _send(self, ask: Ask, note: Correction | None, call: CallState) -> RetryDecision:
         """One request; what to do after its response.
@@ -337,9 +349,6 @@ class ModelClient:
             decision = RetryDecision(Action.RETRY, str(error))
         finally:
             call.left -= monotonic() - sent
-            self.concurrency.release()
-            if self.limiter is not None:
-                self.limiter.release()
         if decision.action is Action.TAKE:
             self._worked = True
             self.breaker.succeeded()

@@ -1,0 +1,73 @@
+"""Writing to a ledger from an event loop: a thread that commits in groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeAlias
+
+from germane.ledger.store import Ledger
+from germane.types import Judgement
+
+Stands: TypeAlias = dict[str, Judgement]
+_Batch: TypeAlias = tuple[Sequence[Judgement], Sequence[Judgement], asyncio.Future[Stands]]
+
+
+class GroupCommit:
+    """Puts judgements into a ledger on a thread of its own, so that no event loop waits for a disk or a lock.
+
+    What arrives during a commit is committed together by the next one. Made and used in one event loop.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._loop = ledger, asyncio.get_running_loop()
+        self._batches = SimpleQueue[_Batch | None]()
+        self._thread = Thread(target=self._write, name="germane-ledger", daemon=True)
+        self._thread.start()
+
+    async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
+        """Store these, all or none, with whatever else is waiting; returns once that is committed.
+
+        What stands under their keys and perhaps others. Raises what the ledger's own `put` raised for the whole group.
+        """
+        committed: asyncio.Future[Stands] = self._loop.create_future()
+        self._batches.put((judgements, replacing, committed))
+        return await committed
+
+    def close(self) -> None:
+        """Commit what is waiting, and end the thread."""
+        self._batches.put(None)
+        self._thread.join()
+
+    def _write(self) -> None:
+        closed = False
+        while not closed:
+            taken = [self._batches.get()]
+            while not self._batches.empty():
+                taken.append(self._batches.get())
+            group = [batch for batch in taken if batch is not None]
+            closed = len(group) < len(taken)
+            if group:
+                self._commit(group)
+
+    def _commit(self, group: Sequence[_Batch]) -> None:
+        stands, failure = Stands(), None
+        try:
+            rows = [row for judgements, _, _ in group for row in judgements]
+            stands = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
+            failure = error
+        self._loop.call_soon_threadsafe(_settle, group, stands, failure)
+
+
+def _settle(group: Sequence[_Batch], stands: Stands, failure: BaseException | None) -> None:
+    """Tell those who wait, where they still do."""
+    for _, _, committed in group:
+        if committed.done():
+            continue
+        if failure is None:
+            committed.set_result(stands)
+        else:
+            committed.set_exception(failure)
