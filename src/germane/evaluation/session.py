@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.evaluation.choice import ledger_place
+from germane.evaluation.choice import ledger_place, open_ledger, remove_ledger
 from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
@@ -19,9 +18,6 @@ from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
 from germane.types import Json
-
-if TYPE_CHECKING:
-    from germane.ledger.store import SQLiteLedger
 
 
 def read_stored(folder: Path) -> dict[str, Json]:
@@ -59,19 +55,6 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     if options.ledger and (options.ledger != first or is_there(options.ledger)):
         return options.ledger
     return ledger_place()
-
-
-def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> SQLiteLedger | None:
-    """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
-    if replay is not None:
-        from germane.ledger.replay import open_for_replay
-
-        return open_for_replay(replay)
-    if place is None:
-        return None
-    from germane.ledger.store import SQLiteLedger
-
-    return SQLiteLedger(place)
 
 
 def answers_so_far(
@@ -179,9 +162,3 @@ class Session:
         self.folder.close()
         if complete and self.options.no_cache:
             remove_ledger(self.path / "ledger.sqlite")
-
-
-def remove_ledger(path: Path) -> None:
-    """Remove a ledger's file, with its log."""
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
