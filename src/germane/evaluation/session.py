@@ -74,7 +74,7 @@ class Session:
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
-        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger.
+        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -94,7 +94,7 @@ class Session:
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
-        place = ledger_of(options, folder, stored) if asks else None
+        place = ledger_of(options, folder, stored) if asks or options.ledger else None
         if place is not None:
             from germane.ledger.store import is_there
 
