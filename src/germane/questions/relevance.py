@@ -102,7 +102,7 @@ class Relevance(AboutPassage[Grade]):
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
-    def answer(self, payload: GradePayload | RelevantPayload) -> Grade:
+    def answer(self, payload: Any) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
         _, binary = _payloads()
         if isinstance(payload, binary):
