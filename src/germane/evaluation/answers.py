@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 from msgspec import structs
 
 from germane.errors import InputError, TargetError
-from germane.measures.scoring import Grader, Job
+from germane.measures.scoring import Grader
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json
@@ -47,17 +47,6 @@ class PlannedCase:
     def system(self) -> _System:
         """The system to ask: its name, and the targets file that describes it."""
         return self.target, self.targets_file
-
-
-def job_of(sample: Sample, graders: tuple[Grader, ...], case: Case | None = None) -> Job:
-    """A sample, ready to be judged and scored; in its case, or one of its own where a grader reads that."""
-    if case is not None:
-        case = replace(case, sample=sample)
-    elif any(grader.by is not None for grader in graders):
-        from germane.samples.evalfile import Case
-
-        case = Case(sample=sample)
-    return Job(sample=sample, graders=graders, case=case)
 
 
 _System: TypeAlias = tuple[str, Path | None]

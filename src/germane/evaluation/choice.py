@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from germane.judges.loopback import AskJudge
     from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
+    from germane.ledger.store import SQLiteLedger
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
@@ -200,3 +201,22 @@ def ledger_place(flag: str | None = None) -> str:
     if config.values.get("ledger") and config.folder is not None:
         return place_from(config.folder, config.values["ledger"])
     return str(find_ledger(Path.cwd()))
+
+
+def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> SQLiteLedger | None:
+    """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
+    if replay is not None:
+        from germane.ledger.replay import open_for_replay
+
+        return open_for_replay(replay)
+    if place is None:
+        return None
+    from germane.ledger.store import SQLiteLedger
+
+    return SQLiteLedger(place)
+
+
+def remove_ledger(path: Path) -> None:
+    """Remove a ledger's file, with its log and its secret."""
+    for suffix in ("", "-wal", "-shm", ".secret"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

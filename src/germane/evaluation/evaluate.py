@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from germane.errors import InputError
-from germane.evaluation.answers import job_of
-from germane.evaluation.choice import NAME_A_JUDGE, Router, judged_by, needs_judge, with_labels
-from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.session import open_ledger, remove_ledger
+from germane.evaluation.choice import (
+    NAME_A_JUDGE,
+    Router,
+    judged_by,
+    needs_judge,
+    open_ledger,
+    remove_ledger,
+    with_labels,
+)
+from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
 from germane.judges.judge import Judge, Judges
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price

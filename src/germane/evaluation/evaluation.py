@@ -14,8 +14,9 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from germane.judging.driver import Answerer, Running, finish, recall
 from germane.measures.labels import Settings, turns
@@ -31,6 +32,9 @@ from germane.tables.labels import add_labels
 from germane.tables.part import Part
 from germane.types import Sample
 
+if TYPE_CHECKING:
+    from germane.samples.evalfile import Case as EvalCase
+
 T = TypeVar("T")
 Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
@@ -41,6 +45,17 @@ SIZE = 250
 
 _AHEAD = 4
 """Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
+
+
+def job_of(sample: Sample, graders: tuple[Grader, ...], case: EvalCase | None = None) -> Job:
+    """A sample, ready to be judged and scored; in its case, or one of its own where a grader reads that."""
+    if case is not None:
+        case = replace(case, sample=sample)
+    elif any(grader.by is not None for grader in graders):
+        from germane.samples.evalfile import Case as EvalCase
+
+        case = EvalCase(sample=sample)
+    return Job(sample=sample, graders=graders, case=case)
 
 
 class Evaluation(Generic[Store]):
@@ -93,9 +108,7 @@ class Evaluation(Generic[Store]):
             await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
 
     def _blocks(self) -> Iterator[tuple[Job, ...]]:
-        jobs = (
-            case if isinstance(case, Job) else Job(sample=case, graders=self.graders) for case in self._cases
-        )
+        jobs = (case if isinstance(case, Job) else job_of(case, self.graders) for case in self._cases)
         while some := tuple(islice(jobs, self._size)):
             yield some
 

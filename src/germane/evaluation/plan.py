@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, Place
-from germane.evaluation.answers import PlannedCase, job_of, prepared
+from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
+from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price

@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.evaluation.choice import ledger_place
+from germane.evaluation.choice import ledger_place, open_ledger, remove_ledger
 from germane.evaluation.options import Options
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
@@ -20,9 +19,6 @@ from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
 from germane.types import Json
-
-if TYPE_CHECKING:
-    from germane.ledger.store import SQLiteLedger
 
 
 def read_stored(folder: Path) -> dict[str, Json]:
@@ -76,19 +72,6 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     return ledger_place()
 
 
-def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> SQLiteLedger | None:
-    """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
-    if replay is not None:
-        from germane.ledger.replay import open_for_replay
-
-        return open_for_replay(replay)
-    if place is None:
-        return None
-    from germane.ledger.store import SQLiteLedger
-
-    return SQLiteLedger(place)
-
-
 def answers_so_far(
     folder: ReportFolder | None, stored: Mapping[str, Json], *, errors: bool
 ) -> EarlierJudgements:
@@ -106,7 +89,7 @@ class Session:
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
-        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger.
+        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -126,7 +109,7 @@ class Session:
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
-        place = ledger_of(options, folder, stored) if asks else None
+        place = ledger_of(options, folder, stored) if asks or options.ledger else None
         if place is not None:
             from germane.ledger.store import is_there
 
@@ -194,9 +177,3 @@ class Session:
         self.folder.close()
         if complete and self.options.no_cache:
             remove_ledger(self.path / "ledger.sqlite")
-
-
-def remove_ledger(path: Path) -> None:
-    """Remove a ledger's file, with its log and its secret."""
-    for suffix in ("", "-wal", "-shm", ".secret"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 from germane.encoding import relevance_items
@@ -34,6 +34,14 @@ class Grade(NamedTuple):
     grade: int
     reasoning: str = ""
     scale: Scale = "graded"
+
+
+@cache
+def _payloads() -> tuple[type[GradePayload], type[RelevantPayload]]:
+    """A grade, and a yes or no; imported when something is asked: labels are read without pydantic."""
+    from germane.questions.grades import GradePayload, RelevantPayload
+
+    return GradePayload, RelevantPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +78,17 @@ class Relevance(AboutPassage[Grade]):
 
     @classmethod
     def usual_payload(cls) -> type[GradePayload]:
-        """A grade; imported when something is asked: labels are read without pydantic."""
-        from germane.questions.grades import GradePayload
-
-        return GradePayload
+        """A grade."""
+        return _payloads()[0]
 
     def payload_type(self, payload: Json = None) -> type[GradePayload | RelevantPayload]:
         """A grade, or a yes or no: a person's stays one, whatever scale was asked for."""
-        from germane.questions.grades import GradePayload, RelevantPayload
-
+        graded, binary = _payloads()
         if self.scale == "binary" or (
             isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
         ):
-            return RelevantPayload
-        return GradePayload
+            return binary
+        return graded
 
     @property
     def prompt(self) -> str:
@@ -97,11 +102,10 @@ class Relevance(AboutPassage[Grade]):
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
-    def answer(self, payload: GradePayload | RelevantPayload) -> Grade:
+    def answer(self, payload: Any) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
-        from germane.questions.grades import RelevantPayload
-
-        if isinstance(payload, RelevantPayload):
+        _, binary = _payloads()
+        if isinstance(payload, binary):
             return Grade(int(payload.relevant), payload.reasoning, "binary")
         return Grade(payload.grade, payload.reasoning)
 
