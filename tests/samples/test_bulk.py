@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from germane.errors import InputError
@@ -229,6 +229,9 @@ ODD = [
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@example("bare.tsv", [(180, 2, "1e400")], 1)
+@example("some.run", [(10, 3, "-1e400")], 40)
+@example("dense.jsonl", [(30, 3, "1e400")], 40)
 @given(
     st.sampled_from(sorted(FILES)),
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 2), st.sampled_from(ODD)), max_size=2),

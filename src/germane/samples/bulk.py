@@ -464,6 +464,8 @@ def _json_frames(path: str | Path, kind: Kind, block: int) -> Iterator[Any]:
             frame = polars.read_ndjson(data, schema=schema)
         except polars.exceptions.PolarsError as error:
             raise NotPlain(str(error)) from None
+        if _infinite(frame):
+            raise NotPlain("a number is too large for one")
         rows = len(frame)
         if b"\\" in data or any(_count(data, f'"{key}":') != rows for key in keys):
             raise NotPlain("a line has other keys, or an escape")
@@ -575,7 +577,17 @@ def _csv(data: bytes, separator: str, schema: Mapping[str, Any], columns: list[i
         raise NotPlain(str(error)) from None
     if any(column.null_count() for column in frame):
         raise NotPlain("a line has too few columns")
+    for name in _infinite(frame):
+        texts = _csv(data, separator, {**schema, name: polars.String}, columns)[name]
+        if not texts.filter(frame[name].is_infinite()).str.contains("(?i)inf").all():
+            raise NotPlain("a number is too large for one")
     return frame
+
+
+def _infinite(frame: Any) -> list[str]:
+    """The columns with an infinite number."""
+    numbers = [column for column in frame if column.dtype == _polars().Float64]
+    return [column.name for column in numbers if column.is_infinite().any()]
 
 
 def _separated(data: bytes) -> tuple[str, bytes]:
