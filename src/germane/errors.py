@@ -112,6 +112,11 @@ class MeasureError(InputError):
     """A measure's name, parameter or cut-off is not known or not allowed."""
 
 
+def install_extra(name: str) -> str:
+    """How an optional part is installed. Until there is a release, from a clone: the index may have another project of the name."""
+    return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
+
+
 class MissingPart(InputError):
     """An optional part is not installed; the message names the extra that brings it."""
 

@@ -26,9 +26,7 @@ def main() -> int:
     judge = ["--judge", config["judge"]] if "judge" in config else []
     program = germane()
     if not program:
-        message = (
-            f"germane is neither importable by {sys.executable} nor a command on PATH: pip install germane"
-        )
+        message = f"germane is neither importable by {sys.executable} nor a command on PATH: install it from its clone"
         print(message, file=sys.stderr)
         return 2
     grade = [*program, "grade", measure, *judge]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
 from germane.cli.values import pairs, print_document
-from germane.errors import InputError
+from germane.errors import InputError, install_extra
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
@@ -53,7 +53,7 @@ def rank(**flags: Any) -> int:
     )
     runs = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in chosen.runs]
     if any(run.slow for run in runs):
-        print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
+        print(f"note: large runs are read faster with polars; {install_extra('tables')}", file=sys.stderr)
     parts = [
         ranking.rank_part(
             run,

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import InputError, MissingPart, Place
+from germane.errors import InputError, MissingPart, Place, install_extra
 from germane.samples.files import JsonFault, line_limit, opened, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import GOLD, RUN, Format, Kind, frame_roles, read_as_rank, roles_of, table_columns
@@ -196,7 +196,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError:
-        raise MissingPart("polars is not installed", fix="pip install 'germane[tables]'") from None
+        raise MissingPart("polars is not installed", fix=install_extra("tables")) from None
     return polars
 
 

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
 _BOM = b"\xef\xbb\xbf"
@@ -142,7 +142,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     try:
         import zstandard
     except ImportError:
-        fix = "pip install 'germane[tables]', or unpack it"
+        fix = f"{install_extra('tables')}, or unpack it"
         raise InputError("reading .zst needs zstandard", fix=fix, place=Place(name)) from None
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
 

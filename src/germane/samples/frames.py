@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError, MissingPart, Place
+from germane.errors import InputError, MissingPart, Place, install_extra
 from germane.samples.files import check_place, shown_name
 from germane.types import Json
 
@@ -39,7 +39,7 @@ def parquet_batches(
     try:
         import polars
     except ImportError:
-        fix = "pip install 'germane[tables]'"
+        fix = install_extra("tables")
         raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
     try:
         check_place(path)
@@ -74,7 +74,7 @@ def _exchanged(source: Any) -> Iterable[Any]:
     try:
         import polars as pl
     except ImportError:
-        fix = "pip install 'germane[tables]', or give a list of mappings"
+        fix = f"{install_extra('tables')}, or give a list of mappings"
         raise MissingPart(f"{type(source).__name__}: reading this table takes polars", fix=fix) from None
     return pl.DataFrame(source).iter_rows(named=True)
 

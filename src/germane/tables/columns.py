@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from germane.encoding import encode
-from germane.errors import MissingPart
+from germane.errors import MissingPart, install_extra
 from germane.types import Json
 
 R = TypeVar("R")
@@ -89,8 +89,8 @@ def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
     try:
         module = import_module(library)
     except ImportError:
-        extra = "'germane[tables]'" if library == "polars" else library
-        raise MissingPart(f"{library} is not installed", fix=f"pip install {extra}") from None
+        fix = install_extra("tables") if library == "polars" else f"pip install {library}"
+        raise MissingPart(f"{library} is not installed", fix=fix) from None
     if library == "polars":
         return module.DataFrame(flat, strict=False)
     return module.DataFrame({name: _series(module, values) for name, values in flat.items()})

@@ -256,7 +256,7 @@ class TestExtras:
         for name in [name for name in sys.modules if name.startswith("pydantic_ai")]:
             monkeypatch.setitem(sys.modules, name, None)
         monkeypatch.setattr(builtins, "__import__", no)
-        with pytest.raises(MissingPart, match=rf'pip install "germane\[{provider}\]"'):
+        with pytest.raises(MissingPart, match=rf"pip install '\.\[{provider}\]'"):
             judge.ready()
 
     def test_their_keys_are_those_of_any_judge(self) -> None:

@@ -2,7 +2,7 @@
 
 Only the last step differs: what would have been posted is put into pydantic-ai's messages, and what comes back
 is put into the shape of a chat completion. Retries, limits, output modes and the parsing of answers stay the same.
-The provider's own library is an extra (`pip install "germane[anthropic]"`), imported with the first request; its own
+The provider's own library is an extra (`anthropic`, ...), imported with the first request; its own
 retries are switched off, since ours count what they cost (boto3's cannot be: they stand under ours, uncounted).
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from germane.errors import JudgeError, MissingPart
+from germane.errors import JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
 from germane.judges.client.providers import Service
@@ -179,8 +179,8 @@ def _load(provider: str) -> tuple[Any, Any]:
             getattr(import_module(f"pydantic_ai.providers.{provider}"), access),
         )
     except ImportError as error:
-        fix = f'pip install "germane[{provider}]"'
-        raise MissingPart(f"the judge {provider} is an extra that is not installed", fix=fix) from error
+        problem = f"the judge {provider} is an extra that is not installed"
+        raise MissingPart(problem, fix=install_extra(provider)) from error
 
 
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from germane.errors import InputError, MissingPart
+from germane.errors import InputError, MissingPart, install_extra
 from germane.judging.driver import result_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
@@ -385,7 +385,7 @@ def write_charts(charts: Sequence[Chart], path: Path) -> None:
             import resvg_py
         except ImportError:
             raise MissingPart(
-                "a .png takes the package resvg-py", fix="pip install 'germane[png]', or write a .svg"
+                "a .png takes the package resvg-py", fix=f"{install_extra('png')}, or write a .svg"
             ) from None
         path.write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2)))
     else:
