@@ -38,7 +38,7 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
 def undecidable(pair: Pair, one: MeasureComparison, *, allow_stand_in: bool = False) -> str:
     """Why a comparison of all cases decides nothing, in words; "" where it may."""
     stand_in = any(side.report[one.measure, side.system].basis.stand_in for side in (pair.a, pair.b))
-    if stand_in and not allow_stand_in:
+    if stand_in and not allow_stand_in and one.corrected is None:  # a corrected figure is people's
         return f"{one.measure}: {NO_DECISION}"
     return pair.too_few(one)
 

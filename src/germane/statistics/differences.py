@@ -7,7 +7,7 @@ worth more than they are alone (the model-assisted difference estimator: Saernda
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
-from germane.statistics.distributions import t_quantile
+from germane.statistics.distributions import t_cdf, t_quantile
 from germane.statistics.intervals import UPPER, Interval
 
 Floats = NDArray[np.float64]
@@ -101,12 +101,15 @@ def corrected_difference(
             difference=None, interval=nothing, p=None, set_ends=None, labels=n, queries=held, why=why
         )
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
-    sides, spreads = [], []
+    sides, spreads, chances_of_set = [], [], []
     for worst in (True, False):
         value = np.where((c > 0) == worst, y, top)
         found, error = _by_query(c, value, x, p, q, n_queries)
         sides.append(found)
-        spreads.append(_half_width(error, p, known, drawn) / n_queries)
+        deviation, degrees = _spread(error, p, known, drawn)
+        deviation /= n_queries
+        spreads.append(t_quantile(UPPER, degrees) * deviation if deviation else 0.0)
+        chances_of_set.append(_p_of(float(found.mean()), deviation, degrees))
     low, high = np.minimum(*sides), np.maximum(*sides)
     missing = np.abs(high - low) > 1e-12
     reach = max(1.0, float(np.abs([low, high]).max()))
@@ -117,11 +120,18 @@ def corrected_difference(
         bounds_b=(low, high),
         value_range=(0.0, reach),
     )
+    alone = float(low.mean()) - spreads[0], float(high.mean()) + spreads[1]
+    interval, p_value = whole.interval, whole.p
+    if interval.ends is not None:
+        ends = min(interval.ends[0], alone[0]), max(interval.ends[1], alone[1])
+        if ends != interval.ends:
+            interval = replace(interval, ends=ends)
+            p_value = None if p_value is None else max(p_value, *chances_of_set)
     return CorrectedDifference(
         difference=float(low.mean() + high.mean()) / 2,
-        interval=whole.interval,
-        p=whole.p,
-        set_ends=(float(low.mean()) - spreads[0], float(high.mean()) + spreads[1]),
+        interval=interval,
+        p=p_value,
+        set_ends=alone,
         labels=n,
         queries=held,
         unsure=unsure,
@@ -151,14 +161,23 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
     return difference, np.where(known, drawn * (value - start[q] - slope[q] * x), np.nan)
 
 
-def _half_width(error: Floats, p: Floats, known: NDArray[np.bool_], units: NDArray[np.generic]) -> float:
-    """Half the width of the interval of the sum over these queries, of which only the draw of the units is random."""
+def _spread(
+    error: Floats, p: Floats, known: NDArray[np.bool_], units: NDArray[np.generic]
+) -> tuple[float, float]:
+    """The standard deviation of the sum over these queries, of which only the draw of the units is random, and its degrees of freedom."""
     codes = np.unique(units[known], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[known]) * error[known]))
     total, n = float(terms.sum()), len(terms)
     if total <= 0 or n < _QUERIES:
-        return 0.0
+        return 0.0, 1.0
     degrees = max(
         1.0, 3 * total**2 / float(np.square(terms).sum()) - 2
     )  # Satterthwaite's, as in `corrected_query_mean`
-    return t_quantile(UPPER, degrees) * sqrt(total * n / (n - 2))
+    return sqrt(total * n / (n - 2)), degrees
+
+
+def _p_of(mean: float, deviation: float, degrees: float) -> float:
+    """The two-sided p-value of a mean of 0, with Student's t."""
+    if not deviation:
+        return float(mean == 0)
+    return 2 * t_cdf(-abs(mean) / deviation, degrees)
