@@ -69,7 +69,7 @@ class Basis:
             yield f"mixed: {share}not a corrected estimate"
         elif self.source == "judge" and not self.calibrated:
             stored = "1 person's label is" if self.labels == 1 else f"{self.labels} people's labels are"
-            held = f"{stored} stored; `germane audit` holds the judge against them"
+            held = f"{stored} stored; `germane audit` holds the judge against {'it' if self.labels == 1 else 'them'}"
             yield f"uncalibrated: {held if self.labels else 'no human labels'}"
         if self.outdated:
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
