@@ -290,7 +290,7 @@ def test_importing_a_missing_file_makes_no_ledger(inside: Cli, tmp_path: Path) -
     """Exit 2 with its name, before anything is made."""
     ran = inside("ledger", "import", "none.jsonl", "--ledger", "l.sqlite")
     assert ran.code == 2
-    assert "none.jsonl is no file that can be read" in ran.err
+    assert "none.jsonl is not a file that can be read" in ran.err
     assert not files(tmp_path)
 
 

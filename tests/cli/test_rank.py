@@ -213,7 +213,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
         (["-m", "P"], "P needs a cut-off"),
         (["--columns", "query"], "--columns 'query' is not NAME=VALUE"),
         (["--columns", "colour=red"], "--columns does not know 'colour'"),
-        (["--doc-id", "("], "no regular expression"),
+        (["--doc-id", "("], "not a regular expression"),
         (["--fail-under", "RR"], "is not a gate"),
         (["--fail-under", "mean(AP@3)>=1"], "is not measured"),
         (["--qrels-format", "json"], "this is not JSON"),
@@ -413,7 +413,7 @@ def test_the_limit_of_a_line_can_be_set(files: Path, monkeypatch: pytest.MonkeyP
         in invoke(files / "long.run", *common, "--max-line", "1").err
     )
     assert invoke(files / "long.json", *common, "--max-line", "1").code == 0
-    assert "no number of megabytes" in invoke(files / "gold", *common, "--max-line", "1e3").err
+    assert "not a number of megabytes" in invoke(files / "gold", *common, "--max-line", "1e3").err
 
 
 def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:

@@ -92,7 +92,7 @@ def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
     assert found.only_in == {"A": [], "B": ["q40", "q41"]}
     assert [one.measure for one in found.comparisons] == ["nDCG@5", "R@5"]
     assert found.notes[-1] == "not in all of them, not compared: RR, P@3"
-    assert [note.split(" ")[:2] for note in found.notes[:-1]] == [["A:", "Judged@5"], ["B:", "Judged@5"]]
+    assert [note.split(" ")[:2] for note in found.notes[:-1]] == [["A:", "26%"], ["B:", "30%"]]
 
 
 def test_holm_is_over_the_primary_measures(before: Report, after: Report) -> None:

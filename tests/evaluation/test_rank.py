@@ -199,7 +199,7 @@ def test_chunks_can_be_counted_as_their_documents() -> None:
     urn = document_ids("<(urn:uuid:[^>]+)>")
     assert urn("doc-<urn:uuid:u1>::chunk-4") == "urn:uuid:u1"
     assert urn("other") == "other"
-    with pytest.raises(InputError, match="no regular expression"):
+    with pytest.raises(InputError, match="not a regular expression"):
         document_ids("(")
 
 

@@ -750,7 +750,7 @@ class TestProviders:
             ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
             ("openai:m@http://user:secret@host/v1", "must not hold a password"),
             ("openai:m@http://", "not the base URL of a server"),
-            ("openai:m@http://h:99999/v1", "has no port that there is"),
+            ("openai:m@http://h:99999/v1", "has an invalid port"),
             ("openai:qwen@localhost:8000/v1", "write openai:qwen@http://localhost:8000/v1"),
             ("openai:qwen@10.0.0.7/v1", "write openai:qwen@http://10.0.0.7/v1"),
             ("openai:m@ftp://x", "'ftp://x' is no URL of a server"),

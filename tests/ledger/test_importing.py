@@ -65,7 +65,7 @@ def line(**changed: object) -> str:
         (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested deeper than 100 levels"),
         (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "nested too deep"),
         ("[1]", "no JSON object"),
-        ('{"key":', "this is no judgement"),
+        ('{"key":', "this is not a judgement"),
     ],
 )
 def test_a_field_that_cannot_be_is_named(tmp_path: Path, wrong: str, said: str) -> None:

@@ -129,7 +129,7 @@ def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no ledger"):
         SQLiteLedger(tmp_path / "none" / "l.sqlite", reading=True)
     (tmp_path / "empty").touch()
-    with pytest.raises(LedgerError, match="is no ledger: it is empty"):
+    with pytest.raises(LedgerError, match="is not a ledger: it is empty"):
         SQLiteLedger(tmp_path / "empty", reading=True)
     with pytest.raises(LedgerError, match="is a folder"):
         SQLiteLedger(tmp_path)
@@ -149,7 +149,7 @@ def test_another_database_is_no_ledger(tmp_path: Path, reading: bool) -> None:
         db.execute("CREATE TABLE recipes (name TEXT)")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="is no ledger: it holds recipes"):
+    with pytest.raises(LedgerError, match="is not a ledger: it holds recipes"):
         SQLiteLedger(path, reading=reading)
     assert path.read_bytes() == before
 

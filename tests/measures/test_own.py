@@ -218,7 +218,7 @@ class TestPackages:
         assert evaluate(SAMPLES, "house_rule_8")["house_rule_8"].mean == 0.5
 
     @pytest.mark.parametrize(
-        ("value", "said"), [("no_such_package:x", "cannot be loaded"), ("json:loads", "is no measure")]
+        ("value", "said"), [("no_such_package:x", "cannot be loaded"), ("json:loads", "is not a measure")]
     )
     def test_a_broken_one_says_so(self, name, monkeypatch, value, said):
         """Whose it is and what is wrong with it."""

@@ -161,8 +161,8 @@ def test_how_much_is_judged_stands_beside_ranked_measures() -> None:
     samples = [{**sample, "id": "1"}, {**sample, "id": "2", "contexts": contexts[:2]}]
     report = evaluate(samples, ["nDCG@3", "P@2", "RBP(p=0.5)@3"])
     shown = " ".join(str(report).split())
-    assert "Judged@3 0.8333 (nDCG@3, RBP(p=0.5)@3)" in shown
-    assert "Judged@2" not in shown
+    assert "83% of the top-3 results have a gold label (nDCG@3, RBP(p=0.5)@3)" in shown
+    assert "top-2" not in shown
     assert (
         "RBP(p=0.5,part=residual)@3 0.2500 (RBP(p=0.5)@3)" in shown
     )  # 2 ** -2 of the first, as much of the second

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.reports.summary import summarise
+from germane.reports.summary import Basis, summarise
 from germane.statistics.intervals import mean_interval
 from germane.types import Score
 
@@ -120,3 +120,19 @@ def test_a_value_outside_its_range_still_has_an_interval() -> None:
     rows = [Score(sample=str(n), measure="mine", type="mine", value=n / 10) for n in range(60)]
     (line,) = summarise(rows)
     assert line.interval == pytest.approx((2.49886, 3.40114), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("basis", "said"),
+    [
+        (Basis(source="judge", calibrated=False), "uncalibrated: no human labels"),
+        (Basis(source="judge", calibrated=False, labels=1), "uncalibrated: 1 person's label is stored; `germane audit` holds the judge against it"),
+        (Basis(source="judge", calibrated=False, labels=40), "uncalibrated: 40 people's labels are stored; `germane audit` holds the judge against them"),
+        (Basis(beside={"Judged@10": 0.6}), "60% of the top-10 results have a gold label"),
+        (Basis(beside={"Judged": 0.9999}), "over 99% of the results have a gold label"),
+        (Basis(beside={"Judged@5": 0.0}), "0% of the top-5 results have a gold label"),
+    ],
+)  # fmt: skip
+def test_remarks(basis: Basis, said: str) -> None:
+    """What a mean rests on is said in a sentence."""
+    assert list(basis.remarks()) == [said]

@@ -150,5 +150,5 @@ def test_document_ids(pattern, chunk, document):
 
 def test_a_bad_expression_is_an_input_error():
     """And says what one looks like."""
-    with pytest.raises(InputError, match="no regular expression"):
+    with pytest.raises(InputError, match="not a regular expression"):
         compile_rule("(")

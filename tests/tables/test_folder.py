@@ -221,14 +221,14 @@ def test_a_damaged_manifest_is_an_error_with_its_place(
         (b'{"item": "i", "kind": "rele', "labels.jsonl:2: this line is damaged"),
         (b"[" * 100_000, "labels.jsonl:2: this line is damaged"),
         (b'"\xff"', "labels.jsonl:2: this line is damaged"),
-        (b"5", "labels.jsonl:2: this label is no object"),
+        (b"5", "labels.jsonl:2: this label is not an object"),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded"}',
             "labels.jsonl:2: this label has no answer",
         ),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "who": 5}',
-            "labels.jsonl:2: the who of this label is no text",
+            "labels.jsonl:2: the who of this label is not text",
         ),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": %s}' % (b"9" * 400),
@@ -240,7 +240,7 @@ def test_a_damaged_manifest_is_an_error_with_its_place(
         ),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded", "answer": 1, "design": 3}',
-            "labels.jsonl:2: the design of this label is no object",
+            "labels.jsonl:2: the design of this label is not an object",
         ),
     ],
 )

@@ -92,8 +92,8 @@ def test_a_label_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ([1], "no object"),
-        ({"kind": "relevance", "scale": "graded"}, "the item of this label is no text"),
+        ([1], "not an object"),
+        ({"kind": "relevance", "scale": "graded"}, "the item of this label is not text"),
         ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "no scale 'a-b'"),
         (
             {"item": "i", "kind": "relevance", "scale": "graded", "answer": 4},

@@ -96,7 +96,7 @@ def test_a_line_that_is_no_score_is_named() -> None:
     """File and line."""
     lines = list(ScoreTable([Score(sample="q", measure="RR", type="RR", value=1.0)]).lines())
     for broken in (b"{", b"[]\n", b'{"sample": "q"}\n'):
-        with pytest.raises(InputError, match=r"r/scores\.jsonl:2: this line is no score"):
+        with pytest.raises(InputError, match=r"r/scores\.jsonl:2: this line is not a score"):
             ScoreTable.read([*lines, broken], "r/scores.jsonl")
 
 

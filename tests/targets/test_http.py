@@ -143,7 +143,7 @@ def test_what_may_pass_is_tried_again(system: System, ask: Any) -> None:
         ((404, {}, "no such index"), "/a", "HTTP 404: no such index"),
         ((200, {}, "<html>"), "/a", "not JSON"),
         ((200, {}, '{"b": 1}'), "/a", "nothing at /a"),
-        ((200, {}, '{"a": 1}'), "/a", "no list of contexts"),
+        ((200, {}, '{"a": 1}'), "/a", "not a list of contexts"),
     ],
 )
 def test_a_useless_response_says_what_was_wrong(

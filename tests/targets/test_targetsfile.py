@@ -71,7 +71,7 @@ def test_variables_come_from_the_environment(tmp_path):
         (
             "targets: [{name: a, provider: cli, command: 'ls {PROMPT}', cwd: nowhere}]",
             (1, 11),
-            "is no folder",
+            "is not a folder",
         ),
         (
             "targets: [{name: a, provider: python, function: f}]",

@@ -101,7 +101,7 @@ def write(
     """Write report files; a page with the audit of its judge and the comparison to a baseline."""
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
-        page: dict[str, Json] = {}
+        page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
         if path.suffix.lower() == ".html":
             from germane.labelling.audit import audit_judge
 

@@ -170,7 +170,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
         except ValueError:
             margin = -1.0
         if not name or not margin >= 0:
-            problem = f"--margin {text!r} is no measure with the loss that is acceptable"
+            problem = f"--margin {text!r} is not a measure with the loss that is acceptable"
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
         found[name] = margin
     return found

@@ -117,7 +117,9 @@ async def aevaluate(
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
-        raise InputError(f"{ledger!r} is no ledger", fix="give the path of its file, or None to keep nothing")
+        raise InputError(
+            f"{ledger!r} is not a ledger", fix="give the path of its file, or None to keep nothing"
+        )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
     try:

@@ -292,7 +292,7 @@ def document_ids(pattern: str) -> DocumentId:
         found = re.compile(pattern)
     except re.error as fault:
         raise InputError(
-            f"--doc-id {pattern!r} is no regular expression: {fault}", fix="write e.g. '^[^#]+'"
+            f"--doc-id {pattern!r} is not a regular expression: {fault}", fix="write e.g. '^[^#]+'"
         ) from None
 
     def document_id(chunk: str) -> str:

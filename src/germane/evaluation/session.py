@@ -25,7 +25,7 @@ def read_stored(folder: Path) -> dict[str, Json]:
     """The manifest of a report folder that is to be continued, finished or not; InputError where there is none."""
     manifest = read_manifest(folder)
     if not isinstance(manifest.get("options", {}), dict):
-        raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
+        raise InputError(f"{folder} is not a report folder that can be continued", fix="start a new run")
     return manifest
 
 

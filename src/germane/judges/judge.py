@@ -138,7 +138,8 @@ def as_judge(judge: Any) -> Judge:
     lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
     if isinstance(judge, type) or len(lacking) == 2:
         raise InputError(
-            f"{judge!r} is no judge", fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these'
+            f"{judge!r} is not a judge",
+            fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these',
         )
     if lacking:
         raise InputError(

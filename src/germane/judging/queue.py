@@ -152,7 +152,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
                 replies = [Reply(payload=one) if isinstance(one, Mapping) else one for one in replies]
             wrong = _wrong(replies, len(questions))
         else:
-            wrong = "answer() is no coroutine: write `async def answer(self, questions)`"
+            wrong = "answer() is not a coroutine: write `async def answer(self, questions)`"
     except AnswerError as error:
         wrong = str(error)
     except GermaneError:
@@ -180,5 +180,5 @@ def _wrong(replies: Any, count: int) -> str:
             return f"a reply's provenance is a mapping, not {type(provenance).__name__}"
         used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
         if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
-            return f"a reply's usage is no count of requests and tokens: {used}"
+            return f"a reply's usage is not a count of requests and tokens: {used}"
     return "" if len(replies) == count else f"{len(replies)} replies came to {count} questions"

@@ -229,7 +229,9 @@ class Budget:
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
-                raise InputError(f"{name}={limit} is no limit", fix="write a number from 0, or leave it out")
+                raise InputError(
+                    f"{name}={limit} is not a limit", fix="write a number from 0, or leave it out"
+                )
         self._max_cost, self._max_calls = max_cost, max_calls
         self._unlimited = max_cost is None and max_calls is None
         self._calls = self._in_flight = self._priced = 0

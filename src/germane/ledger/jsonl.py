@@ -98,7 +98,7 @@ def readable(paths: Sequence[Path]) -> None:
     """InputError where one of the files cannot be read."""
     for path in paths:
         if not path.exists() or path.is_dir() or not os.access(path, os.R_OK):
-            raise InputError(f"{path} is no file that can be read", fix=_EXPORT)
+            raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
 def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
@@ -159,7 +159,7 @@ def _judgement(line: bytes, place: Place) -> Judgement:
         raise _explained(error, place) from None
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"this is no judgement: {problem}", fix=_EXPORT, place=place) from None
+        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=place) from None
 
 
 def _explained(error: ValidationError, place: Place) -> InputError:

@@ -349,7 +349,7 @@ def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connecti
         db.execute("PRAGMA query_only=ON")
         with transaction(db, "DEFERRED"):
             if _is_new(db, path):
-                raise LedgerError(f"{path} is no ledger: it is empty; name another file")  # noqa: TRY301
+                raise LedgerError(f"{path} is not a ledger: it is empty; name another file")  # noqa: TRY301
         if not unchecked:
             _refuse_damaged(db, path)
     except BaseException:
@@ -377,7 +377,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
         return True
     if not columns or not version:
         raise LedgerError(
-            f"{path} is no ledger: it holds {', '.join(tables) or 'no table'}; name another file"
+            f"{path} is not a ledger: it holds {', '.join(tables) or 'no table'}; name another file"
         )
     if version > FORMAT:
         raise LedgerError(
@@ -390,7 +390,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
             "looked up any more; name another file, or move this one away"
         )
     if columns != COLUMNS:
-        raise LedgerError(f"{path} is no ledger: its table has other columns; name another file")
+        raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
     return False
 
 

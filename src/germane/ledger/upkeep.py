@@ -60,7 +60,7 @@ def moment(text: str, flag: str) -> str:
         found = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         raise InputError(
-            f"{flag} {text!r} is no date", fix=f"write {flag} 2026-11-21, or 2026-11-21T15:00"
+            f"{flag} {text!r} is not a date", fix=f"write {flag} 2026-11-21, or 2026-11-21T15:00"
         ) from None
     return found.isoformat(timespec="milliseconds")
 

@@ -302,7 +302,7 @@ def install_all(name: str | None = None) -> None:
             )
             raise InputError(what, fix="mend or uninstall that package") from fault
         if not isinstance(found, Measure):
-            what = f"the entry point {point.name} ({point.value}) is no measure"
+            what = f"the entry point {point.name} ({point.value}) is not a measure"
             raise InputError(what, fix="point it to what @measure returns")
 
 

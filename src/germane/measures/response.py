@@ -307,7 +307,7 @@ def nuggets_of(given: Json) -> tuple[Nugget, ...]:
         known = one if isinstance(one, Mapping) else {"text": one}
         text, importance = known.get("text", known.get("nugget")), known.get("importance", "vital")
         if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
-            raise ValueError(f"{one!r} is no nugget; {_HOW} (importance is vital or okay)")
+            raise ValueError(f"{one!r} is not a nugget; {_HOW} (importance is vital or okay)")
         found.append(Nugget(text.strip(), importance == "vital"))
     return tuple(found)
 

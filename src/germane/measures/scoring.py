@@ -93,7 +93,7 @@ def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
 
 
 def _never(*_: object, **__: object) -> None:
-    raise AssertionError("a grader of an eval file is no measure")
+    raise AssertionError("a grader of an eval file is not a measure")
 
 
 _GRADERS = {

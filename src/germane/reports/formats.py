@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -28,10 +28,10 @@ from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits
+from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, p_in_words
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
-from germane.types import Json
+from germane.types import Json, Score
 from germane.wholetable import HangingText, WholeTable, plain_text
 
 _WORST = 5
@@ -192,15 +192,20 @@ def _covered(report: ReportData) -> Iterator[str]:
         yield f"{first}'s verdicts cover {both:,} of {system}'s {len(judged[system]):,} judged items"
 
 
-def _worst(report: ReportData) -> Iterator[RenderableType]:
+def _lowest(report: ReportData, most: int) -> list[Score]:
+    """The worst scores by the first measure of the first system, without those that could not be better."""
     if not report.summaries or report.summaries[0].n == 0:
-        return
+        return []
     first = report.summaries[0]
     good = Measure.remembered(first.type).definition.good
-    worst = report.worst(first.measure, _WORST, first.system)
-    lowest = [score for score in worst if good(score.value or 0.0) < 1.0]
+    return [one for one in report.worst(first.measure, most, first.system) if good(one.value or 0.0) < 1.0]
+
+
+def _worst(report: ReportData) -> Iterator[RenderableType]:
+    lowest = _lowest(report, _WORST)
     if not lowest:
         return
+    first = report.summaries[0]
     table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for justify in ("right", "right", "left", "left"):
         table.add_column(justify=justify)
@@ -375,36 +380,116 @@ def _csv(report: ReportData) -> Iterator[str]:
         out.seek(out.truncate(0))
 
 
-def _markdown(report: ReportData) -> Iterator[str]:
-    for file in report.files:
-        yield f"\n### {markdown_text(file.name)}\n\n"
-        yield _table(report, _lines([file]), counts=COUNTS).markdown(markdown_text)
-    if not report.files:
-        lines = [("", summary) for summary in report.summaries]
-        yield _table(report, lines, counts=COUNTS).markdown(markdown_text)
-    if slices := slices_shown(report)[0]:
-        yield "\n"
-        yield _table(report, _lines(slices), "slice", COUNTS).markdown(markdown_text)
+def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
+    """The report for a pull request: verdict, gates, means, changes and the ten worst; the rest is folded.
+
+    At most 60 lines are not folded. `comparison` is what `germane compare --json` says of it.
+    """
+    word, (head, *gates) = report.verdict.word, report.verdict.lines()
+    yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
     judge = report.manifest.get("judge") or {}
-    said = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
-    said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
-    yield from (f"\n{markdown_text(line, 1000)}\n" for line in (*said, *notes_of(report)))
     if judge.get("stand_in"):
-        yield f"\n> {markdown_text(judge['stand_in'])}\n"
+        yield f"> {markdown_text(judge['stand_in'])}\n\n"
+    yield from _rows_in_markdown([f"- {markdown_text(line, 400)}\n" for line in gates], _MOST_GATES)
+    means = _table(report, [("", summary) for summary in report.summaries], counts=COUNTS)
+    yield from _first_rows(means, _MOST_MEANS)
+    if remarks := remarks_of(report):
+        yield f"{markdown_text('; '.join(remarks), 600)}\n\n"
+    if comparison:
+        yield from _changes_in_markdown(comparison)
     words = _words(report)
-    if failed := list(failed_cases(report, words)):
-        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n"
-        yield from markdown_table(("case", "score", "misses"), map(_failed_row, failed[:_MOST_FAILED]))
-        more = len(failed) - _MOST_FAILED
-        yield f"\nand {more} more\n" if more > 0 else ""
-    yield from _cases_in_markdown(report, words)
-    yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
-    yield f"{markdown_text('; '.join(report.verdict.reasons), 1000)}\n"
+    worst = list(_worst_cases(report, words))
+    yield from _worst_in_markdown(report, worst)
+    yield from _folded("Means", _means_in_markdown(report, means))
+    said = [_INTERVALS, *remarks, *corrected_in_words(report.summaries)]
+    said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
+    said += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
+    lines = (f"- {markdown_text(line, 400)}\n" for line in (*said, *notes_of(report)))
+    yield from _folded("Notes", islice(lines, _MOST_NOTES))
+    yield from _cases_in_markdown([key for key, *_ in worst], words, report)
 
 
-_MOST_FAILED = 20
-_MOST_ROWS = 300
-"""A step's summary page of GitHub may hold one megabyte; a row has at most about a thousand characters."""
+_MOST_GATES, _MOST_MEANS, _MOST_CHANGES, _MOST_WORST = 6, 8, 6, 10
+_MOST_NOTES = 40
+_MOST_ROWS = 24
+"""Rows of one folded table: the page of 50 queries stays below 30 KB."""
+
+
+def _rows_in_markdown(rows: Sequence[str], most: int) -> Iterator[str]:
+    """The first of these lines and how many more there are, as a paragraph; nothing where there are none."""
+    if rows:
+        yield from rows[:most]
+        more = len(rows) - most
+        yield f"\nand {more} more\n\n" if more > 0 else "\n"
+
+
+def _first_rows(table: TextTable, most: int) -> Iterator[str]:
+    """The first rows of a table, and how many more there are."""
+    head, rule, *rows = table.markdown(markdown_text).splitlines(keepends=True)
+    if rows:
+        yield from (head, rule)
+        yield from _rows_in_markdown(rows, most)
+
+
+def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
+    """These parts behind a title that opens them; nothing where there are none."""
+    if text := "".join(parts):
+        yield f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
+
+
+def _means_in_markdown(report: ReportData, means: TextTable) -> Iterator[str]:
+    """What the first table leaves out: its further rows, the means per file, those per slice."""
+    if len(means.rows) > _MOST_MEANS:
+        yield from _first_rows(means, 3 * _MOST_ROWS)
+    for file in report.files:
+        yield f"### {markdown_text(file.name)}\n\n"
+        yield from _first_rows(_table(report, _lines([file]), counts=COUNTS), _MOST_ROWS)
+    if slices := slices_shown(report)[0]:
+        yield from _first_rows(_table(report, _lines(slices), "slice", COUNTS), _MOST_ROWS)
+
+
+def _changes_in_markdown(comparison: Mapping[str, Json]) -> Iterator[str]:
+    """The difference of each measure to the baseline, the surest changes first."""
+    table = TextTable(["measure", "baseline", "now", "difference", "interval", "p"], names=1)
+    rows = sorted(comparison["comparisons"], key=lambda one: 1.0 if one["p"] is None else one["p"])
+    for one in rows:
+        named = one["measure"] + (f" of {one['b']}" if len({row["b"] for row in rows}) > 1 else "")
+        means = (in_digits(one[name]) for name in ("mean_a", "mean_b"))
+        interval = interval_in_words(one["interval"], sign="+")
+        table.add([clean(named), *means, in_digits(one["difference"], "+"), interval, p_in_words(one["p"])])
+    if table.rows:
+        baselines = {row["a"] for row in rows}
+        name = rows[0]["a"] if len(baselines) == 1 else "the baseline"
+        yield f"Compared with {markdown_text(name)}:\n\n"
+        yield from _first_rows(table, _MOST_CHANGES)
+
+
+def _worst_cases(report: ReportData, words: Words) -> Iterator[tuple[SampleKey, str, str, str]]:
+    """Key, name, score and reason of the ten worst: failed cases, then the lowest by the first measure."""
+    failed = {case.key: (case, rows) for case, rows in failed_cases(report, words)}
+    for key, (case, rows) in islice(failed.items(), _MOST_WORST):
+        said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
+        yield key, _case_name(case), in_digits(case.score), said
+    lowest = [one for one in _lowest(report, _MOST_WORST + len(failed)) if one.key not in failed]
+    for strip, score, query in (
+        strips(report, shown) if (shown := lowest[: max(0, _MOST_WORST - len(failed))]) else ()
+    ):
+        of = f" of {score.system}" if score.system else ""
+        yield score.key, f"{score.sample}{of}", in_digits(score.value), f"{strip} {query}".strip()
+
+
+def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]]) -> Iterator[str]:
+    if not worst:
+        return
+    failed = sum(1 for case in report.cases() if case.failed)
+    said = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
+    if failed < len(worst):
+        by = f"worst by {markdown_text(report.summaries[0].measure)}"
+        said.append(f"{by} (■ relevant, □ not relevant, · unjudged, ? no verdict)")
+    yield f"{', then the '.join(said)}:\n\n"
+    rows = ([markdown_text(name), score, markdown_text(why, 160)] for _, name, score, why in worst)
+    yield from markdown_table(("query", "score", "why"), rows)
+    yield "\n"
 
 
 def failed_cases(
@@ -419,24 +504,19 @@ def failed_cases(
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
 
 
-def _failed_row(failed: tuple[CaseResult, Sequence[ResultRow]]) -> list[str]:
-    case, rows = failed
-    said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
-    return [markdown_text(_case_name(case)), in_digits(case.score), markdown_text(said, 300)]
-
-
-def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
-    """What each grader found in each case, folded away."""
-    cases = list(report.cases())
-    found = [(case, row) for case in cases for row in words.get(case.key, ())]
-    if not found:
-        return
-    heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
-    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n"
-    yield from markdown_table(heads, (_case_row(case, row) for case, row in found[:_MOST_ROWS]))
-    if len(found) > _MOST_ROWS:
-        yield f"\nand {len(found) - _MOST_ROWS} more: in JSON, JSONL and CSV\n"
-    yield "\n</details>\n"
+def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportData) -> Iterator[str]:
+    """What each grader found in the worst cases, folded away."""
+    cases = {case.key: case for case in report.cases()}
+    found = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
+    if found:
+        heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
+        table = markdown_table(heads, (_case_row(case, row) for case, row in found[:_MOST_ROWS]))
+        more = (
+            "\nThe other cases are in JSON, JSONL and CSV.\n"
+            if len(found) > _MOST_ROWS or len(keys) < len(cases)
+            else ""
+        )
+        yield from _folded("The worst cases in full", chain(table, [more]))
 
 
 def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
@@ -447,7 +527,7 @@ def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
         ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
     ]
-    return [markdown_text(text, 300) for text in cells]
+    return [markdown_text(text, 160) for text in cells]
 
 
 _RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
@@ -500,7 +580,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
     ".csv": _csv,
-    ".md": _markdown,
+    ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
     ".xml": lambda report: _junit([("", report)]),
     ".html": html,
@@ -513,8 +593,8 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. The HTML takes also `text`, whether texts are in it, `audit`, how far its judge can be
-    trusted, and `comparison`, how it differs from the baseline.
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
+    whether texts are in it, and `audit`, how far its judge can be trusted.
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
@@ -525,6 +605,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
+        parts = markdown(report, page.get("comparison"))
         parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
@@ -566,4 +647,5 @@ def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> It
     with suppress(InputError):
         charts = charts_of(report, baseline=baseline)
         path.write_text(document(charts), encoding="utf-8")
-        yield f"\n![{markdown_text('; '.join(chart.title for chart in charts), 1000)}]({quote(path.name)})\n"
+        title = markdown_text("; ".join(chart.title for chart in charts), 400)
+        yield from _folded("Pictures", [f"![{title}]({quote(path.name)})\n"])

@@ -313,12 +313,12 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
-    """A warning where the limit lies inside the interval: how often another draw of cases would decide otherwise."""
+    """A warning where the limit lies inside the interval: how often another draw of queries would flip the gate."""
     inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
     flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
-    return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
+    return f"; another {summary.n} queries like these would flip this gate {flips:.0%} of the time"
 
 
 Slices = Mapping[str, Collection[str]]

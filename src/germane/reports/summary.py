@@ -68,8 +68,9 @@ class Basis:
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
         elif self.source == "judge" and not self.calibrated:
-            labels = f"{self.labels} human labels, not compared" if self.labels else "no human labels"
-            yield f"uncalibrated: {labels}"
+            stored = "1 person's label is" if self.labels == 1 else f"{self.labels} people's labels are"
+            held = f"{stored} stored; `germane audit` holds the judge against {'it' if self.labels == 1 else 'them'}"
+            yield f"uncalibrated: {held if self.labels else 'no human labels'}"
         if self.outdated:
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
         if self.references_mixed:
@@ -78,8 +79,12 @@ class Basis:
             whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
             yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
         for name, mean in self.beside.items():
-            if not (name.startswith("Judged") and mean == 1.0):
+            if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
+            elif mean < 1.0:
+                cut = name.rpartition("@")[2] if "@" in name else ""
+                shown = "over 99%" if mean > 0.995 else f"{mean:.0%}"
+                yield f"{shown} of the {f'top-{cut} ' if cut else ''}results have a gold label"
 
     def as_json(self) -> BasisLine:
         """The basis as scripts read it."""

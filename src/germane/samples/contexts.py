@@ -158,7 +158,7 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
         rule = re.compile(pattern)
     except re.error as error:
         fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
-        raise InputError(f"doc-id: {pattern!r} is no regular expression: {error}", fix=fix) from None
+        raise InputError(f"doc-id: {pattern!r} is not a regular expression: {error}", fix=fix) from None
 
     def mapped(context: Context) -> Context:
         match = None if context.id is None else rule.search(context.id)

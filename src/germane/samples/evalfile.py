@@ -346,7 +346,7 @@ def _judges(value: Any) -> str:
 
 def _defaults(value: Any) -> Any:
     if isinstance(value, Node) and value.pairs is None:
-        raise Wrong("is no mapping", "write defaults: {tags: [tax]}")
+        raise Wrong("is not a mapping", "write defaults: {tags: [tax]}")
     return value
 
 

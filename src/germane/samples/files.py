@@ -157,7 +157,7 @@ def line_limit() -> int:
     """How many bytes a line may have; InputError where GERMANE_MAX_LINE is no number of megabytes."""
     given = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
     if not given.isdecimal() or int(given) == 0:
-        problem = f"the longest line, {given!r}, is no number of megabytes"
+        problem = f"the longest line, {given!r}, is not a number of megabytes"
         raise InputError(problem, fix=f"write e.g. {LINE_LIMIT}")
     return int(given) << 20
 

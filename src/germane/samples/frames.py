@@ -65,7 +65,7 @@ def _records(source: Any) -> Iterable[Any]:
     if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_list"):  # a series has to_list
         return _exchanged(source)
     if not isinstance(source, Iterable):
-        raise InputError(f"{type(source).__name__} is no list of samples", fix=LIST)
+        raise InputError(f"{type(source).__name__} is not a list of samples", fix=LIST)
     return source
 
 

@@ -143,7 +143,7 @@ def _file(source: str | Path) -> Path:
     if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
         shown = source if len(source) <= 40 else f"{source[:40]}..."
         fix = f"name a {', '.join(READERS)} file, or {LIST}"
-        raise InputError(f"the text {shown!r} is no file of samples", fix=fix)
+        raise InputError(f"the text {shown!r} is not a file of samples", fix=fix)
     return path
 
 

@@ -411,7 +411,7 @@ def _query(value: Any, place: Place) -> str:
 
 def _document(value: Any, place: Place) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"{json.dumps(value)[:60]} is no document id", fix=RUN.json, place=place)
+        raise InputError(f"{json.dumps(value)[:60]} is not a document id", fix=RUN.json, place=place)
     return str(value)
 
 
@@ -472,7 +472,7 @@ def _listed(query: str, value: Any, kind: Kind, place: Place) -> list[str]:
     if None not in ids:
         return [one for one in ids if one is not None]
     if isinstance(original, str):
-        raise InputError(f"{original[:60]!r} is no list of ids", fix='write ["d1", "d2"]', place=place)
+        raise InputError(f"{original[:60]!r} is not a list of ids", fix='write ["d1", "d2"]', place=place)
     problem = f"query {query} has contexts without an id"
     if kind is GOLD:
         problem = f"the gold of query {query} is neither a list of ids nor grades"

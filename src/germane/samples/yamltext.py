@@ -107,7 +107,7 @@ class Node:
         except ValueError:  # .inf and .nan, as YAML writes them
             pass
         fix = "leave it out or put it in quotes"
-        raise InputError(f"{text[:40]} is no finite number", fix=fix, place=self.place)
+        raise InputError(f"{text[:40]} is not a finite number", fix=fix, place=self.place)
 
     def at(self, path: Sequence[Step]) -> Place:
         """The place of what stands at a path below it, or of the last thing on the way that is there."""

@@ -460,7 +460,8 @@ def read_manifest(path: Path) -> dict[str, Json]:
         raise InputError(f"there is no report folder {path}", fix="name a folder that `germane run` wrote")
     if not file.is_file():
         raise InputError(
-            f"{path} is no report folder: it has no {_MANIFEST}", fix="name a folder that `germane run` wrote"
+            f"{path} is not a report folder: it has no {_MANIFEST}",
+            fix="name a folder that `germane run` wrote",
         )
     from germane.tables.stored_manifest import (
         check_shape,

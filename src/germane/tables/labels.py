@@ -69,14 +69,14 @@ _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 def load_label(row: Any, place: Place | None = None) -> Label:
     """The label in a JSON object; InputError where it is none."""
     if not isinstance(row, Mapping):
-        raise InputError("this label is no object", fix="remove it", place=place)
+        raise InputError("this label is not an object", fix="remove it", place=place)
     found = {name: value for name, value in row.items() if name in _FIELDS}
     for name, value in {"item": None, "kind": None, "scale": None, **found}.items():
         wanted = name in {"item", "kind", "scale"}
         if name in _TEXTS and not (isinstance(value, str) or (value is None and not wanted)):
-            raise InputError(f"the {name} of this label is no text", fix="write a text", place=place)
+            raise InputError(f"the {name} of this label is not text", fix="write a text", place=place)
     if not isinstance(found.get("design"), Mapping | None):
-        raise InputError("the design of this label is no object", fix="leave it out", place=place)
+        raise InputError("the design of this label is not an object", fix="leave it out", place=place)
     low, high = scale_ends(found["scale"], place)
     if "answer" not in found:
         fix = "write one, or null to take back the one before"

@@ -441,7 +441,7 @@ class ScoreTable:
                 )
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                "this line is no score", fix="run the evaluation again", place=Place(file, number)
+                "this line is not a score", fix="run the evaluation again", place=Place(file, number)
             ) from None
         return table
 

@@ -85,7 +85,7 @@ class CliTarget(Target):
             (one for one in starts if one.is_dir() and has_files(self.command_template, one)), starts[0]
         )
         if not self._folder.is_dir():
-            problem = f"the target {self.name} starts in {self._folder}, which is no folder"
+            problem = f"the target {self.name} starts in {self._folder}, which is not a folder"
             raise InputError(problem, fix="name a folder, relative to the targets file", place=place)
 
     async def ask(self, case: Case) -> Json:

@@ -198,7 +198,7 @@ class HttpTarget(Target):
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
-                raise TargetError(f"{self.contexts_at} of the response is no list of contexts")
+                raise TargetError(f"{self.contexts_at} of the response is not a list of contexts")
             found["contexts"] = [
                 {name: _at(one, pointer, needed=False) for name, pointer in self.context.items()} or one
                 for one in listed

@@ -202,9 +202,7 @@ def _port(parts: SplitResult) -> int | None:
     try:
         return parts.port
     except ValueError:
-        raise InputError(
-            f"{parts.netloc!r} has no port that there is", fix="write http://HOST:PORT/v1"
-        ) from None
+        raise InputError(f"{parts.netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
 
 
 def _tidy(url: str, provider: Provider) -> str:

@@ -17,7 +17,7 @@ export function compare(main, settings) {
   moved.sort((a, b) => Math.abs(b.by ?? 0) - Math.abs(a.by ?? 0));
   const unchanged = count - moved.length;
   put(main,
-    el("h1", null, "Beside the baseline ", data(base.name)),
+    el("h1", null, "Compared with ", data(base.name)),
     el("p", { class: "quiet" }, "A difference is this report minus the baseline, paired over the queries that were measured in both."),
     differences(),
     base.gone.length > 0 && el("p", { class: "note warn" }, `△ ${base.gone.length} queries of the baseline are not in this report`),

@@ -25,7 +25,7 @@ export async function one(main, settings) {
     facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
     scores(facts.measures ?? []),
     ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found, facts.calls ?? [])),
-    ...(report.baseline ? [el("h2", null, "Beside the baseline"), lists(at)] : []),
+    ...(report.baseline ? [el("h2", null, "Compared with the baseline"), lists(at)] : []),
     ...contexts(facts.calls ?? []),
   );
 }

@@ -1,0 +1,106 @@
+"""The Markdown of a report, as a pull request shows it: short, the rest folded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from germane import evaluate
+from germane.comparison.compare import comparison_of
+from germane.reports.formats import write
+from tests.cli.conftest import Cli
+
+TEXT = "A passage of some length that nobody wants to read in a pull request. " * 8
+
+
+def samples(count: int, systems: tuple[str, ...] = ("",), late: int = 0) -> list[dict[str, Any]]:
+    """Queries whose relevant passage comes later the higher their number is, `late` ranks later still."""
+    return [
+        {
+            "id": f"query-{number}",
+            "query": f"{number}? {TEXT}",
+            "qrels": {"hit": 1},
+            "contexts": [
+                {"id": "hit" if rank == number % 9 + late + at else f"d{rank}", "text": TEXT}
+                for rank in range(12)
+            ],
+            **({"system": system} if system else {}),
+        }
+        for at, system in enumerate(systems)
+        for number in range(count)
+    ]
+
+
+def unfolded(text: str) -> list[str]:
+    """The lines outside <details>, blank ones too."""
+    return re.sub(r"<details>.*?</details>\n", "", text, flags=re.DOTALL).splitlines()
+
+
+def worst_rows(lines: list[str]) -> list[str]:
+    """The rows of the table of the worst queries."""
+    return [line for line in lines[lines.index("| query | score | why |") + 2 :] if line.startswith("|")]
+
+
+def test_fifty_queries(tmp_path: Path) -> None:
+    """Verdict, gates, means and the ten worst are within 60 lines, and the whole file below 30 KB."""
+    report = evaluate(samples(50), "RR nDCG@10", gates=["mean(RR)>=0.9", "min(RR)>=0"])
+    path = tmp_path / "ci.md"
+    write(report, path)
+    text = path.read_text("utf-8")
+    lines = unfolded(text)
+    assert len(lines) <= 60
+    assert len(text.encode()) < 30_000
+    assert lines[0].startswith("**Failed** (exit code 1)")
+    assert [line[:8] for line in lines if line.startswith("- ")] == ["- failed", "- passed"]
+    assert any(line.startswith("| RR | ") for line in lines)
+    rows = worst_rows(lines)
+    assert len(rows) == 10
+    assert all("| 0.1" in row and len(row) < 250 for row in rows)
+    assert "](ci.svg)" in text
+    assert not any("](ci.svg)" in line for line in lines)
+
+
+def test_several_systems_and_a_baseline(tmp_path: Path) -> None:
+    """With more gates, measures and systems than fit, too; what changed is there, the surest change first."""
+    measures = "RR nDCG@10 P@1 P@3 P@5 P@10 R@3 R@5 R@10 AP"
+    gates = [f"mean({one})>=0.1" for one in measures.split()]
+    systems = ("bm25", "dense", "hybrid")
+    before, report = (
+        evaluate(samples(50, systems), measures),
+        evaluate(samples(50, systems, 1), measures, gates=gates),
+    )
+    write(report, tmp_path / "ci.md", baseline=before, comparison=comparison_of(before, report))
+    text = (tmp_path / "ci.md").read_text("utf-8")
+    lines = unfolded(text)
+    assert len(lines) <= 60
+    assert len(text.encode()) < 30_000
+    changes = lines[next(at for at, line in enumerate(lines) if line.startswith("Compared with ")) :]
+    assert changes[2] == "| measure | baseline | now | difference | interval | p |"
+    assert changes[4].count("| -0.") >= 1
+    assert len(worst_rows(lines)) == 10
+
+
+def test_no_gates_is_neutral(tmp_path: Path) -> None:
+    """Without gates the Markdown neither passes nor fails."""
+    write(evaluate(samples(3), "RR"), tmp_path / "ci.md")
+    text = (tmp_path / "ci.md").read_text("utf-8")
+    assert text.startswith("**No gates** (exit code 0)")
+    assert "assed" not in "".join(unfolded(text))
+
+
+def test_graders_of_fifty_cases(inside: Cli, tmp_path: Path) -> None:
+    """Failed cases come first among the ten worst, with what was missed; the others' texts are left out."""
+    cases = "".join(
+        f"  - {{id: case-{n}, query: q, response: '{TEXT}', qrels: {{d: 1}}}}\n" for n in range(50)
+    )
+    graders = "".join(f"  - {{type: contains, name: has{n}, value: zzz{n}}}\n" for n in range(4))
+    (tmp_path / "e.yaml").write_text(f"evaluators:\n{graders}tests:\n{cases}")
+    inside("run", "e.yaml", "-o", "ci.md")
+    text = (tmp_path / "ci.md").read_text("utf-8")
+    lines = unfolded(text)
+    assert len(lines) <= 60
+    assert len(text.encode()) < 30_000
+    assert "50 failed cases:" in lines
+    assert len(worst_rows(lines)) == 10
+    assert text.count("case-") <= 10 + 24
