@@ -96,6 +96,7 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
+_INT = {int}
 
 
 def _whole(value: Json) -> Json:
@@ -121,11 +122,16 @@ def _id(value: Json) -> str:
     raise Wrong(f"is {say(value)}", "write a string that is not empty, or a whole number")
 
 
-def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
-    """A list whose values are read so; what is no list stays as it is, for the record to refuse."""
+def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[Json], Json]:
+    """A list whose values are read so; what is no list stays as it is, for the record to refuse.
+
+    Values of the `usual` type that are not empty are what `read` would make of them.
+    """
 
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
+            return values
+        if usual is not None and {usual}.issuperset(map(type, values)) and "" not in values:
             return values
         made: list[Json] = []
         for value in values:
@@ -138,7 +144,7 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-_ids, _wholes = _each(_id), _each(_whole)
+_ids, _wholes = _each(_id, str), _each(_whole, int)
 
 
 def _question(value: Json) -> Json:
@@ -151,7 +157,9 @@ def _qrels(value: Json) -> Json:
     """A list of ids is grade 1 for each."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    return {key: _whole(grade) for key, grade in value.items()} if isinstance(value, dict) else value
+    if not isinstance(value, dict) or _INT.issuperset(map(type, value.values())):
+        return value
+    return {key: _whole(grade) for key, grade in value.items()}
 
 
 def _metadata(value: Json) -> Json:
