@@ -201,4 +201,5 @@ def prepared(
             sample = structs.replace(
                 sample, error=f"no contexts found in the answer of target {planned.target}"
             )
-    return replace(planned, sample=document_ids(sample))
+    sample = document_ids(sample)
+    return planned if sample is planned.sample else replace(planned, sample=sample)
