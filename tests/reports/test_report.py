@@ -114,7 +114,7 @@ def test_an_absent_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     """Polars comes with the extra `tables`."""
     report = evaluate(SAMPLES, "P@1", judge=None)
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingPart, match=r"germane\[tables\]"):
+    with pytest.raises(MissingPart, match=r"pip install '\.\[tables\]'"):
         report.to_polars()
 
 
