@@ -125,7 +125,7 @@ class TestNaming:
         report = evaluate([ROW], "context_precision@5", judge=["lexical", judges[0]])
         assert report.manifest["judge"]["source"] == "majority of lexical, m3"
         for wrong in (3, [judges[0], None], [], FakeJudge):
-            with pytest.raises(InputError, match="not a judge|no judge in the list"):
+            with pytest.raises(InputError, match=r"not a judge|no judge in the list"):
                 evaluate([ROW], "context_precision@5", judge=wrong)  # type: ignore[arg-type]
         assert isinstance(PanelJudge(judges), PanelJudge)
 
