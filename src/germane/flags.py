@@ -170,7 +170,7 @@ FLAGS = (
          also={"run": "Replaces a file's own.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
                "score": "Without them only the gates are decided anew.", "compare": "Default: all in common.", "power": "Default: all."}),
     Flag("-m --measure", "plot", MEASURES, "What is compared and set against costs; without it the first."),
-    Flag("--by", "run,rank,score,compare,report", MEASURES, "Slices: a tag, `tags`, or a field of the metadata.", value="TAG", also={"rank": "With --queries."}),
+    Flag("--by", "run,rank,score,compare,report", MEASURES, "Slices: a tag, `tags`, a field of the metadata, `turn` of a conversation, or `calls`: how many searches.", value="TAG", also={"rank": "With --queries."}),
     Flag("--primary", "compare", MEASURES, "Measures that the finding rests on (Holm); without it all compared.", value="MEASURE", many=True),
     Flag("--margin", "compare", CI, "The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable.", value="'MEASURE: LOSS'", many=True),
     Flag("--margin", "power", MEASURES, "The loss that is acceptable: how many queries likely pass where there is none?", float, value="LOSS"),
