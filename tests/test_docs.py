@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         for name, same in _REGISTRY.items()
         if all(one.compute.__module__.startswith("germane.") for one in same)
     }
-    monkeypatch.setattr("germane.measures.measure._REGISTRY", own)
+    # by its name: the package's own `measure` is the decorator
+    monkeypatch.setattr(sys.modules["germane.measures.measure"], "_REGISTRY", own)
     Path("samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
     Path("evals").mkdir()
     Path("evals/retrieval.yaml").write_text(EVALFILE, "utf-8")
