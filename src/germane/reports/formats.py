@@ -341,6 +341,38 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
+def _agentv(report: ReportData) -> Iterator[str]:
+    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+
+    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
+    """
+    words = _words(report)
+    for case in report.cases():
+        if case.score is None:
+            continue
+        trial = f" #{case.trial}" if case.trial else ""
+        row = {
+            "timestamp": report.manifest.get("created"),
+            "test_id": f"{case.sample}{trial}",
+            "score": case.score,
+            "target": case.system or "germane",
+            "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
+            "scores": [
+                {
+                    "name": one["measure"],
+                    "score": one["score"],
+                    "assertions": [
+                        {"text": text, "passed": passed}
+                        for passed, texts in ((True, one["hits"]), (False, one["misses"]))
+                        for text in texts
+                    ],
+                }
+                for one in words.get(case.key, ())
+            ],
+        }
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
     """The verdict on each case that has one."""
     return {case.key: case.verdict for case in report.cases()}
@@ -579,6 +611,7 @@ def _svg(report: ReportData) -> Iterator[str]:
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
+    "index.jsonl": _agentv,
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
@@ -586,7 +619,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
     ".svg": _svg,
 }
-"""What a report can be written as, by the file's extension."""
+"""What a report can be written as, by the file's extension, or its whole name."""
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
@@ -596,7 +629,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
     whether texts are in it, and `audit`, how far its judge can be trusted.
     """
-    kind = path.suffix.lower()
+    kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
         problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
         raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
