@@ -89,12 +89,12 @@ _FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
 
 FLAGS = (
     # what is evaluated, read or labelled
-    Flag("[PATH...]", "run", DATA, "Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin.", name="paths"),
+    Flag("[PATH...]", "run", DATA, "Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin. Default: the folder evals.", name="paths"),
     Flag("RUN...", "rank", DATA, "Ranked results; several files are several systems; - is stdin.", Path, name="runs"),
     Flag("REPORT...", "label", DATA, "A report folder; of two: what they do not share is labelled.", Path, name="folders"),
     Flag("REPORT...", "audit", DATA, "Report folders; of several the judges are held against the same labels.", Path, name="folders"),
     Flag("REPORT", "score,explain", DATA, "A report folder that `germane run` wrote.", Path, name="folder"),
-    Flag("[REPORT]", "report,plot", DATA, "A report folder; without it the latest in germane-reports.", Path, name="folder"),
+    Flag("[REPORT]", "report,plot", DATA, "A report folder, or a folder of reports; without it germane-reports, whose latest is shown.", Path, name="folder"),
     Flag("REPORT...", "compare", DATA, "Report folders, --json documents, or folders of reports (the latest); one alone: its systems.", Path, name="reports"),
     Flag("REPORT", "power", DATA, "A report folder, or a --json document.", Path),
     Flag("[OTHER]", "power", DATA, "A second system: its differences are measured.", Path),

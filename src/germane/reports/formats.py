@@ -644,16 +644,24 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         file.writelines(parts)
 
 
-def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
-    """Write the reports of several evaluations, by their paths, to one JSON, JUnit, Markdown or text file.
+def write_several(
+    reports: Mapping[str, ReportData],
+    path: Path,
+    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+) -> bool:
+    """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report.
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
     if kind == ".json":
         documents = {name: json_document(one) for name, one in reports.items()}
         parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
+    elif kind == ".html":
+        from germane.reports.page.several import several_html
+
+        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
