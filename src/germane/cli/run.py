@@ -40,7 +40,7 @@ def run(
     folders = [str(path) for path in output if not path.suffix]
     chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
-        _check_writable(path, chosen.paths)
+        check_writable(path, chosen.paths)
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _check_writable(path: Path, inputs: Iterable[str]) -> None:
+def check_writable(path: Path, inputs: Iterable[str]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
     from germane.reports.formats import FORMATS
 

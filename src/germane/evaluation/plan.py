@@ -22,6 +22,7 @@ from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
@@ -89,9 +90,26 @@ class Suite:
     stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
+    count: int = field(default=0, init=False)
+    """How many cases there are in all parts; known once `cases` has come to its end."""
+
+    @property
+    def share(self) -> Share | None:
+        """Which part of the cases is evaluated; None = all."""
+        return Share.parse(self.options.part) if self.options.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
-        """The cases, in the order of the paths; filtered, sampled and cut as asked for.
+        """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
+        share, row = self.share, -1
+        for row, planned in enumerate(self.all_cases()):
+            if share is None:
+                yield planned
+            elif share.has(planned.sample.query):
+                yield replace(planned, row=row)
+        self.count = row + 1
+
+    def all_cases(self) -> Iterator[PlannedCase]:
+        """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
         InputError where `--filter` leaves none.
         """
@@ -484,6 +502,7 @@ class Plan:
     ) -> None:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.over(stored or {})
+        self.share = Share.parse(self.options.part) if self.options.part else None
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
@@ -525,10 +544,13 @@ class Plan:
         """
         feasibility = self.feasibility()
         if jobs is None:
-            jobs = map(self.job, self.suite.cases()) if self.suite.size <= _CHECKED_BYTES else ()
+            jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
+        elif self.share is not None:
+            return  # a measure that no sample of a part can have may be one of other parts
         for job in jobs:
             feasibility.look(job)
-            look(job)
+            if self.share is None or self.share.has(job.sample.query):
+                look(job)
         feasibility.check()
 
     def _refuse_outputs(self) -> None:
@@ -573,7 +595,10 @@ class Plan:
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")
-        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
+        options = replace(self.options, base_url=url)
+        found = pick_judge(
+            flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
+        )
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
         return found if needed else None

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -181,14 +182,16 @@ class _Run:
     ) -> None:
         self.plan, self.watch, self.options = plan, watch, plan.options
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
-        self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
+        limits = plan.share.of_limits(self.options) if plan.share else self.options
+        self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (reask or self.options.replay):
             check_same_judge(self.stored, plan.judge)
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
+        self.rows = array("q")
         self.baseline: ReportData | None = None
-        if self.options.baseline or self.options.fail_on_regression:
+        if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
             from germane.comparison.regression import find_baseline
 
             # read before anything is paid
@@ -270,6 +273,8 @@ class _Run:
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
         self.counts[planned.source] += 1
+        if self.plan.share is not None:
+            self.rows.append(planned.row)
         return self.plan.job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
@@ -284,20 +289,29 @@ class _Run:
             from germane.ledger.replay import missing_in_words
 
             missing = missing_in_words(session.ledger, replay, self.missing, session.folder.items)
+        made = {
+            **session.manifest(manifest_of(plan.settings, judge, session.total)),
+            **self._input(),
+            **({"targets": self.models} if self.models else {}),
+            "places": plan.suite.places(),
+            "by": self.options.by,
+        }
+        over = self.budget.exceeded or missing
+        if plan.share is not None:
+            from germane.evaluation.parts.merging import part_entry
+
+            made["part"] = part_entry(session.folder, plan.share, self.rows, plan.suite.count, plan.gates)
         report = Report.build(
             session.folder,
-            {
-                **session.manifest(manifest_of(plan.settings, judge, session.total)),
-                **self._input(),
-                **({"targets": self.models} if self.models else {}),
-                "places": plan.suite.places(),
-                "by": self.options.by,
-            },
-            gates=plan.gates,
+            made,
+            gates=() if plan.share else plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             allow_stand_in=self.options.allow_stand_in,
-            over=self.budget.exceeded or missing,
+            over=over,
         )
+        if plan.share is not None:
+            why = over or "a part: gates are decided on the whole, by `germane merge`"
+            report.verdict = Verdict(3 if over else 0, (why,))
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes
 

@@ -55,6 +55,14 @@ class _Sampled(TypedDict):
     seed: int
 
 
+class _PartEntry(TypedDict):
+    number: int
+    of: int
+    cases: int
+    gates: list[Any]
+    beside: list[tuple[str, str, list[tuple[float, int]]]]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
@@ -82,6 +90,7 @@ class _Manifest(TypedDict, total=False):
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
     sampled: _Sampled
+    part: _PartEntry
     by: str | None
     max_unmeasured: float
     over: str | None
