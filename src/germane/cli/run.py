@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from germane.cli.values import print_document
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.cli.printing import Progress
     from germane.evaluation.options import Options
+    from germane.reports.report import Report
 
 
 def run(
@@ -46,17 +48,12 @@ def run(
     if dry_run:
         _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return 0
-    from germane.evaluation.run import run, run_each
     from germane.reports.formats import json_document
-    from germane.reports.report import Report
 
     reports: dict[str, Report] = {}
     try:
         with Progress(quiet=quiet) as watch:
-            if resume is not None:
-                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors, reask=reask)
-            else:
-                reports.update(run_each(chosen, watch))
+            reports.update(_evaluated(chosen, watch, resume, retry_errors=retry_errors, reask=reask))
     except BaseException:
         if reports:
             finish(reports, files, as_json=json, quiet=quiet)
@@ -74,6 +71,26 @@ def run(
     code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
     return code
+
+
+def _evaluated(
+    chosen: Options, watch: Progress, resume: Path | None, *, retry_errors: bool, reask: bool
+) -> Iterator[tuple[str, Report]]:
+    """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
+    from germane.evaluation.run import run, run_each
+    from germane.tables.folder import read_manifest
+
+    again: dict[str, Any] = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
+    stored = {} if resume is None else read_manifest(resume).get("options") or {}
+    if chosen.engine or stored.get("engine"):
+        from germane.evaluation.parts.running import run_in_parts
+
+        report, watch.before = run_in_parts(chosen, watch, **again)
+        yield "", report
+    elif resume is not None:
+        yield "", run(chosen, watch, **again)
+    else:
+        yield from run_each(chosen, watch)
 
 
 def _print_forecast(

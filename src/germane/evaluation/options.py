@@ -237,6 +237,9 @@ class Watch:
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
 
+    def parts(self, done: int, total: int) -> None:
+        """So many of the parts that several workers run are finished."""
+
     def judging(self, pool: Pool) -> None:
         """The pool's counts have changed."""
 

@@ -60,12 +60,14 @@ def run(
     resume: Path | None = None,
     retry_errors: bool = False,
     reask: bool = False,
+    whole: Path | None = None,
 ) -> Report:
     """Answer, judge and score everything that the paths name; the report stands in its folder.
 
     With `resume`, the run in that folder is continued: its options hold where no flag is given, its targets' answers
     and its judgements are used, and only what is missing is asked. What failed before is asked again only with
-    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`.
+    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`. What is one part of a `whole`
+    that an engine runs is continued with that.
 
     Raises:
         InputError: Something in the input is wrong; nothing was spent.
@@ -76,7 +78,7 @@ def run(
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
         plan = Plan(options, watch.warn, stored)
-        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask).go()
+        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
 
 
 def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
@@ -88,6 +90,9 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
     watch = watch or Watch()
     with options.confined():
         plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
+    if options.part and len(plans) > 1:
+        problem = "these paths are several evaluations, and --part cuts one"
+        raise InputError(problem, fix="run the eval files one by one")
     budget = Budget(options.max_cost, options.max_calls)
     for path, one in list(plans.items()):
         try:
@@ -179,8 +184,9 @@ class _Run:
         retry_errors: bool = False,
         reask: bool = False,
         budget: Budget | None = None,
+        whole: Path | None = None,
     ) -> None:
-        self.plan, self.watch, self.options = plan, watch, plan.options
+        self.plan, self.watch, self.options, self.whole = plan, watch, plan.options, whole
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
         limits = plan.share.of_limits(self.options) if plan.share else self.options
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
@@ -204,7 +210,9 @@ class _Run:
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         asks = any(one.stored for one in members_of(self.plan.judge)) if self.plan.judge else False
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks)
+        session = Session(
+            self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks, whole=self.whole
+        )
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))

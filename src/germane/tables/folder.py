@@ -114,6 +114,15 @@ class ReportFolder:
         self._lock.acquire()
         return self
 
+    def locked_elsewhere(self) -> bool:
+        """Whether another process is the folder's writer just now."""
+        try:
+            self._lock.acquire()
+        except InputError:
+            return True
+        self._lock.release()
+        return False
+
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
         """InputError where the folder holds a report already."""
         if (self.path / _MANIFEST).exists() or self.has_rows():

@@ -47,7 +47,12 @@ def part_entry(
 
 
 def merge_parts(
-    folders: Sequence[Path], target: Path, *, force: bool = False, locked: ReportFolder | None = None
+    folders: Sequence[Path],
+    target: Path,
+    *,
+    force: bool = False,
+    locked: ReportFolder | None = None,
+    outputs: Sequence[str] = (),
 ) -> tuple[Report, ReportData | None]:
     """The report of all parts of an evaluation, in a folder of its own, and the baseline that they were to be held against.
 
@@ -58,6 +63,7 @@ def merge_parts(
         target: Where the report is written.
         force: Whether the report of another evaluation is replaced there.
         locked: The target, where it is locked already.
+        outputs: The files that are written of the report whenever it is continued.
 
     Raises:
         InputError: A part is missing, unfinished, of another evaluation, or there twice.
@@ -81,9 +87,11 @@ def merge_parts(
         limit = next(
             (str(m["verdict"]["reasons"][0]) for m in manifests if m["verdict"]["exit_code"] == 3), ""
         )
+        made = _manifest(manifests)
+        made["options"] |= {"folder": str(target), "outputs": list(outputs)}
         report = Report.build(
             folder,
-            _manifest(manifests, target),
+            made,
             gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
             max_unmeasured=options["max_unmeasured"],
             allow_stand_in=options["allow_stand_in"],
@@ -166,7 +174,7 @@ def _add_beside(beside: Beside, kept: Iterable[tuple[str, str, Sequence[tuple[fl
             column.extend(array("d", [value]) * times)
 
 
-def _manifest(manifests: Sequence[Mapping[str, Any]], target: Path) -> dict[str, Json]:
+def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     """The manifest of the whole: what all parts say alike, and what theirs add up to."""
     first = manifests[0]
     kept = ("created", "cwd", "settings", "places", "by", "sampled")
@@ -178,7 +186,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]], target: Path) -> dict[str,
         made["eval_files"] = [[same[0][0], sum(count for _, count in same)] for same in counts]
     if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
         made["targets"] = targets
-    options = {**first["options"], "part": None, "engine": None, "folder": str(target), "outputs": []}
+    options = {**first["options"], "part": None, "engine": None}
     judge = _judge([m["judge"] for m in manifests])
     return {
         "germane": __version__,
