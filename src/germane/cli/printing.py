@@ -275,6 +275,10 @@ class Progress(Watch):
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
+    def parts(self, done: int, total: int) -> None:
+        """So many parts are finished."""
+        self._show("running in parts", done, total)
+
     def judging(self, pool: Pool) -> None:
         """So many questions have their answer: of those that cost where it is known how many there are."""
         if self._expected is not None:

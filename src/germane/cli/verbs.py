@@ -17,6 +17,7 @@ from germane.version import __version__
 VERBS = {
     "init": "init:init",
     "run": "run:run",
+    "merge": "merge:merge",
     "rank": "rank:rank",
     "score": "score:score",
     "compare": "compare:compare",

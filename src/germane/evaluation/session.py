@@ -90,6 +90,7 @@ class Session:
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
         asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
+        whole: The report that the folder is a part of, where that is what is continued.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -104,8 +105,10 @@ class Session:
         *,
         retry_errors: bool = False,
         asks: bool = True,
+        whole: Path | None = None,
     ) -> None:
         self.options, self.path, self.resumed = options, folder, bool(stored)
+        self.continued = whole or folder
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
@@ -155,7 +158,7 @@ class Session:
         """The command that continues this run."""
         url = ("--base-url", self.options.base_url) if self.options.base_url else ()
         headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
-        return shlex.join(["germane", "run", "--resume", str(self.path), *flags, *url, *headers])
+        return shlex.join(["germane", "run", "--resume", str(self.continued), *flags, *url, *headers])
 
     def explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """The same error, with what was spent and the command that continues, `flags` given with it."""
