@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -95,11 +96,16 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
+    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost."""
     for path in paths:
         page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
         if path.suffix.lower() == ".html":
+            from germane.diagnosis.formats import stages_page
+            from germane.diagnosis.stages import follow_samples
+
             page = {"text": text, "audit": _audit(report), "comparison": comparison}
+            with suppress(InputError):  # nothing relevant is known
+                page["stages"] = stages_page(follow_samples(report.samples()))
         formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
 

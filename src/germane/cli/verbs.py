@@ -23,6 +23,7 @@ VERBS = {
     "compare": "compare:compare",
     "power": "compare:power",
     "overlap": "compare:overlap",
+    "stages": "diagnose:stages",
     "report": "report:report",
     "plot": "report:plot",
     "explain": "report:explain",

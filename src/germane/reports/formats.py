@@ -584,17 +584,20 @@ def html(
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
+    stages: Json = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
+    what `germane stages --json` says of each system, without the documents.
     """
     from germane.reports.page.data import Pages
     from germane.reports.page.render import page_html
     from germane.reports.plots.figures import charts_of
 
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    pages = Pages(report, baseline, text=text, extra={**notes, "audit": audit, "comparison": comparison})
+    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
+    pages = Pages(report, baseline, text=text, extra=extra)
     charts: dict[str, str] = {}
     with suppress(InputError):
         drawn = charts_of(report, strips=pages.strips, baseline=baseline)
@@ -634,7 +637,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
     in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
-    whether texts are in it, and `audit`, how far its judge can be trusted.
+    whether texts are in it, `audit`, how far its judge can be trusted, and `stages`, where documents were lost.
     """
     kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
