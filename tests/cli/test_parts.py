@@ -22,7 +22,7 @@ WORDS = ("-m", MEASURES, "--judge", "lexical", "--no-cache")
 
 def rows(count: int) -> list[dict[str, object]]:
     """Samples with gold, labels and clusters; every fifth question is asked twice."""
-    draw, made = random.Random(5), []
+    draw, made = random.Random(5), list[dict[str, object]]()
     for n in range(count):
         topic = n // 5 if n % 5 == 4 else n
         found = draw.sample(range(60), 8)
