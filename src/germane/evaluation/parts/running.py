@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -24,7 +23,7 @@ from germane.evaluation.parts.merging import merge_parts
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.run import run
-from germane.evaluation.session import ledger_of, new_folder, read_stored
+from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
 from germane.judges.judge import members_of
 from germane.reports.data import ReportData
 from germane.reports.report import Report
@@ -124,7 +123,7 @@ def run_in_parts(
             target.close()
     shutil.rmtree(whole / _PARTS)
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        watch.failed(_command(whole, "--retry-errors"))
+        watch.failed(command_to_resume(whole, plan.options, "--retry-errors"))
     return report, before
 
 
@@ -188,7 +187,8 @@ class _Whole:
 
 def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
-    path, left = inputs.whole, list[Share]()
+    path, left = whole.target.path, list[Share]()
+    again = f"continue with: {command_to_resume(path, whole.plan.options)}"
     lost: BaseException | None = None
     for attempt in range(_ATTEMPTS):
         with engine.executor() as (executor, workers):
@@ -209,18 +209,13 @@ def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> l
                         lost = error
         if failures:
             found = max(failures, key=_weight)
-            again = f"; continue with: {_command(path)}"
-            raise (
-                found
-                if again[2:] in str(found) or isinstance(found, InputError)
-                else type(found)(f"{found}{again}")
-            )
+            raise found if isinstance(found, InputError) else type(found)(f"{found}; {again}")
         if not left:
             return [path / _PARTS / share.folder for share in shares]
         watch.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
     raise JudgeError(
         f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
-        f"what was answered is kept; continue with: {_command(path)}"
+        f"what was answered is kept; {again}"
     )
 
 
@@ -228,11 +223,6 @@ def _weight(error: GermaneError) -> int:
     """Which of several parts' errors is told: one in the input before one of a judge, that before an interruption."""
     order = (LimitReached, Interrupted, JudgeError, GermaneError, InputError)
     return max(number for number, kind in enumerate(order) if isinstance(error, kind))
-
-
-def _command(whole: Path, *flags: str) -> str:
-    """The command that continues the whole."""
-    return shlex.join(["germane", "run", "--resume", str(whole), *flags])
 
 
 @contextmanager
