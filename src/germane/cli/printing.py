@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -340,3 +340,21 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def check_writable(path: Path, inputs: Iterable[str]) -> None:
+    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
+
+    if path.suffix.lower() not in formats.FORMATS:
+        raise InputError(
+            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
+        )
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if there == path and path.is_dir():
+        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
+    if there != path and not there.is_dir():
+        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
+    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
+        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, finish
+    from germane.cli.printing import Progress, check_writable, finish
 
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
@@ -161,20 +160,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_plain, value))
     return str(value) if isinstance(value, Path) else value
-
-
-def check_writable(path: Path, inputs: Iterable[str]) -> None:
-    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    from germane.reports.formats import FORMATS
-
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if there == path and path.is_dir():
-        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
-    if there != path and not there.is_dir():
-        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
-        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

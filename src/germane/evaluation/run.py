@@ -314,7 +314,7 @@ class _Run:
         }
         over = self.budget.exceeded or missing
         if plan.share is not None:
-            from germane.evaluation.parts.merging import part_entry
+            from germane.evaluation.parts.rows import part_entry
 
             made["part"] = part_entry(session.folder, plan.share, self.rows, plan.suite.count, plan.gates)
         report = Report.build(

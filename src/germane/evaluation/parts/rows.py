@@ -18,11 +18,14 @@ import msgspec
 
 from germane.encoding import canonical, decode, encode
 from germane.errors import InputError
+from germane.evaluation.parts.share import Share
 from germane.numberset import NumberSet
+from germane.reports.gates import Gate
 from germane.tables.folder import ReportFolder
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.tables.part import GraderSet
 from germane.tables.stored import KEY, lines_of
+from germane.types import Json
 
 _ROWS = "rows.txt"
 _AT_ONCE = 250
@@ -185,3 +188,20 @@ def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[b
                 yield line
             else:
                 asked.subtract(count_asked(Counter(), load_judgement(decode(line))))
+
+
+def part_entry(
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
+) -> dict[str, Json]:
+    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
+
+    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+    cases the part's samples are is written beside its tables.
+    """
+    write_rows(folder.path, rows)
+    beside = [
+        [system, name, sorted(Counter(values).items())]
+        for (system, name), values in sorted(folder.beside.items())
+    ]
+    kept = [gate.stored() for gate in gates]
+    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
