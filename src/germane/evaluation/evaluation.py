@@ -47,14 +47,8 @@ _AHEAD = 4
 
 
 def job_of(sample: Sample, graders: tuple[Grader, ...], case: EvalCase | None = None) -> Job:
-    """A sample, ready to be judged and scored; in its case, or one of its own where a grader reads that."""
-    if case is not None:
-        case = replace(case, sample=sample)
-    elif any(grader.by is not None for grader in graders):
-        from germane.samples.evalfile import Case as EvalCase
-
-        case = EvalCase(sample=sample)
-    return Job(sample=sample, graders=graders, case=case)
+    """A sample, ready to be judged and scored; in the case of an eval file that it stands in."""
+    return Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))
 
 
 class Evaluation(Generic[Store]):

@@ -164,13 +164,21 @@ _MIXED = "samples have labels on two scales: all count as yes or no"
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that."""
+    """One sample with the graders that apply to it, and the case of an eval file that it stands in, if it does."""
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Any = None
+
+    def as_case(self) -> Any:
+        """The case that it stands in, or one of its own: for graders that read one."""
+        if self.case is None:
+            from germane.samples.evalfile import Case
+
+            self.case = Case(sample=self.sample)
+        return self.case
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
@@ -400,7 +408,9 @@ class Block:
         """Ask for the score of one job by a grader that reads no labels."""
         job, grader = run.jobs[row], column.grader
         if grader.by is not None:
-            column.programs[row] = self._ask(run.start + row, grader.by.grade(job.case), [grader.measure])
+            column.programs[row] = self._ask(
+                run.start + row, grader.by.grade(job.as_case()), [grader.measure]
+            )
         elif row not in column.noted:
             program = program_of(grader.measure, job.sample, self.settings)
             column.programs[row] = self._ask(run.start + row, program, [grader.measure])
