@@ -95,22 +95,6 @@ class Basis:
         return found
 
 
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
-    found: dict[Measure, None] = {}
-    for measure in measures:
-        settings = measure.settings
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            continue
-        residual = settings.get("part") == "score"
-        if residual:
-            found[measure(part="residual")] = None
-        if residual or settings.get("holes") == "zero":
-            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
-            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(found)
-
-
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
