@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -75,8 +75,7 @@ class RowTable(Generic[R]):
         return len(self._columns[self.fields[0]])
 
     def __iter__(self) -> Iterator[R]:
-        make = self.row
-        return (make(**record) for record in self.records())
+        return starmap(self.row, zip(*self._columns.values(), strict=True))
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

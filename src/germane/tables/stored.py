@@ -14,7 +14,7 @@ import numpy as np
 from germane.encoding import decode
 from germane.errors import InputError, Place
 from germane.tables.judgements import load_judgement
-from germane.tables.labels import Label, load_label
+from germane.tables.labels import Label, decode_label, load_label
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -82,7 +82,8 @@ def labels_in(path: Path) -> Iterator[Label]:
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
-    return load_label(row_in(path, number, line), Place(str(path), number))
+    place = Place(str(path), number)
+    return decode_label(line, place) or load_label(row_in(path, number, line), place)
 
 
 class Places:

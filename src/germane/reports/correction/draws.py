@@ -38,9 +38,11 @@ def is_drawn(label: Label) -> bool:
 def pool_of(tables: Tables, kind: str) -> Pool:
     """Everything of a kind that a report judged and people can label, by query; of support that is the single claims."""
     found: dict[str, set[str]] = defaultdict(set)
-    for row in tables.items:
-        if row.kind == kind and (row.of is not None) == (kind == "support"):
-            found[row.sample].add(row.item)
+    for of_kind, of, case, item in zip(
+        *map(tables.items.column, ("kind", "of", "sample", "item")), strict=True
+    ):
+        if of_kind == kind and (of is not None) == (kind == "support"):
+            found[case].add(item)
     return {case: frozenset(items) for case, items in found.items()}
 
 
