@@ -55,7 +55,6 @@ class LabelTable(RowTable[Label]):
     """The labels of an evaluation, oldest first."""
 
     row = Label
-    fields = Label.__struct_fields__
 
 
 dump_label = asdict

@@ -11,21 +11,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from germane.encoding import digest
 from germane.statistics.sampling import chances_of_rounds, drawn_alike
 from germane.tables.folder import Tables
 from germane.tables.labels import Label
-from germane.types import FrozenDict
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]
 """The items that could be drawn, by the query that they belong to."""
 
 
-def design_of(label: Label) -> FrozenDict:
+def design_of(label: Label) -> Mapping[str, Any]:
     """How a label's item was drawn; {} where that is not known."""
-    return label.design or FrozenDict()
+    return label.design or {}
 
 
 def is_drawn(label: Label) -> bool:
