@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,38 +77,61 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
         Scores by reported name, shape (cases of A's report,), and for the other measures why there are none.
     """
     a, b = pair.a, pair.b
+    scores = {}
+    for name in measures:
+        theirs = pair.values(name)[1]
+        scores[name] = np.full(len(a.scores.cases), np.nan)
+        scores[name][theirs.case] = theirs.values
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
-        found = {}
-        for name in measures:
-            theirs = pair.values(name)[1]
-            found[name] = np.full(len(a.scores.cases), np.nan)
-            found[name][theirs.case] = theirs.values
-        return found, {}
+        return scores, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
     wanted = {name: a.types[name] for name in measures if name not in refused}
     if not wanted:
         return {}, refused
+    scores = {name: scores[name] for name in wanted}
     graders = graders_of(tuple(map(Measure.parse, wanted.values())))
-    jobs = [
-        Job(sample=_with_labels(sample, a.samples[case][0]), graders=graders)
-        for case, trials in b.samples.items()
-        if case in a.samples
-        for sample in trials
-    ]
+    changed = _judged_otherwise(a, b)
+    jobs = []
+    for case in b.samples.keys() & a.samples.keys():
+        samples = [_with_labels(sample, a.samples[case][0]) for sample in b.samples[case]]
+        if case in changed or samples != b.samples[case]:  # of the others B's own score stands
+            jobs += [Job(sample=sample, graders=graders) for sample in samples]
+    if not jobs:
+        return scores, refused
     look_up, settings = _shared_verdicts(a, b), settings_of(b.report)
     if settings.judged_by != settings_of(a.report).judged_by:
         settings = settings.with_judge("")
     block = Block(jobs=jobs, settings=settings)
     outcomes = block.outcomes([result_of(program, look_up) for program in block.programs])
     numbers = a.scores.numbers
-    case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
-    trials = np.bincount(case, minlength=len(numbers))
-    scores = {}
+    cases = np.array([numbers[job.sample.id] for job in jobs], np.int64)
+    trials = np.bincount(cases, minlength=len(numbers))
     for name, canonical in wanted.items():
         values = [np.nan if (value := row[canonical].value) is None else value for row in outcomes]
-        sums = np.bincount(case, values, len(numbers))
-        scores[name] = np.where(trials > 0, sums / np.maximum(trials, 1), np.nan)
+        sums = np.bincount(cases, values, len(numbers))
+        scores[name] = np.where(trials > 0, sums / np.maximum(trials, 1), scores[name])
     return scores, refused
+
+
+def _judged_otherwise(a: Side, b: Side) -> Collection[str]:
+    """The cases of B for which A holds an answer that is not B's own."""
+    if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
+        return b.samples.keys()
+    ours, theirs = dict[int, int](), dict[int, int | None]()  # hashes, of the item and of what was answered
+    for item, kind, answer in a.report.tables.judgements.answers():
+        if answer is not None:
+            ours.setdefault(hash((item, kind)), hash(answer))
+    for item, kind, answer in b.report.tables.judgements.answers():
+        if (known := ours.get(asked := hash((item, kind)))) is not None:
+            same = hash(answer) == known == theirs.get(asked, known)
+            theirs[asked] = known if same else None
+    columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample"))
+    return {
+        case
+        for item, kind, of, system, case in zip(*columns, strict=True)
+        if of is None and system == b.system
+        if (known := ours.get(hash((item, kind)))) is not None and theirs.get(hash((item, kind))) != known
+    }
 
 
 def _shared_verdicts(a: Side, b: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]:

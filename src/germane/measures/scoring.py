@@ -624,7 +624,7 @@ class _Chosen:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = _means(ranked.values(measure, self.labels.table), self.labels.rows)
+                self._values[measure] = sample_means(measure, self.labels)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -681,6 +681,11 @@ class _Chosen:
         if relevant < (grader.expected_relevant_count or 0):
             notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
         return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
+
+
+def sample_means(measure: Measure, labels: PlaceLabels) -> Floats:
+    """A ranked measure's value of each sample: the mean over its rankings."""
+    return _means(ranked.values(measure, labels.table), labels.rows)
 
 
 def _means(values: Floats, rows: Sequence[int]) -> Floats:

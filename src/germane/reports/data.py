@@ -29,6 +29,7 @@ from germane.types import Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+    from germane.reports.correct import Corrections
 
 
 class ReportData:
@@ -47,6 +48,7 @@ class ReportData:
         manifest: Mapping[str, Json],
         verdict: Verdict,
         summaries: Sequence[MeasureSummary],
+        corrections: Corrections | None = None,
         *,
         folder: Path | None = None,
         stopped: str = "",
@@ -54,7 +56,7 @@ class ReportData:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
         if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
-        self.folder = folder
+        self.folder, self._corrections = folder, corrections
         self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
@@ -107,6 +109,15 @@ class ReportData:
         for name, cases in slices_of(self.samples(), by).items():
             found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
         return [one for one in found if one.summaries]
+
+    @property
+    def corrections(self) -> Corrections:
+        """What corrects the judged means with people's labels."""
+        if self._corrections is None:
+            from germane.reports import correct  # not at the top: `germane rank` has no questions
+
+            self._corrections = correct.Corrections(self.tables, self.manifest)
+        return self._corrections
 
     @cached_property
     def case_scores(self) -> CaseScores:

@@ -18,7 +18,7 @@ import numpy as np
 from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
-from germane.tables.items import ItemTable
+from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people, dump_label
 from germane.tables.lock import WriterLock
@@ -33,6 +33,7 @@ from germane.tables.stored import (
     labels_in,
     lines_of,
     numbered_rows,
+    records_in,
     row_in,
     rows_of,
 )
@@ -376,7 +377,7 @@ class ReportFolder:
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
-        return ItemTable().read(rows_of(self._path("items")))
+        return ItemTable(records_in(self._path("items"), ItemRow))
 
     @property
     def judgements(self) -> StoredJudgements:
