@@ -32,6 +32,7 @@ from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, saf
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
@@ -149,11 +150,15 @@ REPEATED = "contexts repeat a document that stands higher in the same list (the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that."""
+    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
+
+    `labels` are people's labels of its passages that stand beside it, not on its contexts.
+    """
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Any = None
+    labels: tuple[Label, ...] = ()
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:

@@ -370,9 +370,14 @@ LIKE_THESE, THESE = "of queries like these", "of these queries"
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
-    """An interval as it is printed, rounded outwards; "-" where there is none. `sign` "+": with its sign."""
+    """An interval as it is printed, rounded outwards; one number where it has no width, "-" where there is none.
+
+    `sign` "+": with its sign.
+    """
     if ends is None:
         return "-"
+    if ends[1] - ends[0] <= 1e-12:
+        return f"{ends[0]:{sign}.{digits}f}"
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
     return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
