@@ -120,10 +120,10 @@ class LabelFile:
         self.book, self._alone, self._several = LabelBook(), LabelBook(found), dict[str, list[Label]]()
         if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
-        for label in found:
-            if self._alone.unsure(label.item) or len(self._alone.votes(label.item)) > 1:
-                self._several.setdefault(label.item, []).append(replace(label, who=label.who or UNNAMED))
-        others = [label.scale for label in self._alone if label.scale not in {"graded", "binary"}]
+        for one in found:
+            if self._alone.unsure(one.item) or len(self._alone.votes(one.item)) > 1:
+                self._several.setdefault(one.item, []).append(replace(one, who=one.who or UNNAMED))
+        others = [one.scale for one in self._alone if one.scale not in {"graded", "binary"}]
         self._scale = scale_ends(others[0]) if others else None
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
