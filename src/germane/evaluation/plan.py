@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
     from germane.samples.evalfile import Case, EvalFile
 
-T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -48,6 +47,28 @@ _CHECKED_BYTES = 100_000_000
 
 class _NamedTwice(InputError):
     """An id stands twice in what is one evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A sample of cases, drawn without replacement: the numbers of those that were drawn, counted from 0.
+
+    `count` is how many there were; the same seed draws the same.
+    """
+
+    rows: frozenset[int]
+    count: int
+    seed: int
+
+    @classmethod
+    def of(cls, count: int, size: int, seed: int) -> Drawn:
+        """`size` of so many, or all of fewer."""
+        rows = random.Random(seed).sample(range(count), size) if size < count else range(count)  # noqa: S311 - a sample, not a secret
+        return cls(frozenset(rows), count, seed)
+
+    def as_json(self) -> dict[str, Json]:
+        """As it stands in the manifest."""
+        return {"n": len(self.rows), "of": self.count, "seed": self.seed}
 
 
 @dataclass(slots=True)
@@ -67,6 +88,7 @@ class Suite:
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _drawn: Drawn | None = field(default=None, init=False)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases, in the order of the paths; filtered, sampled and cut as asked for.
@@ -74,14 +96,21 @@ class Suite:
         InputError where `--filter` leaves none.
         """
         chosen: Iterable[PlannedCase] = self.matching()
-        if self.options.sample is not None:
-            chosen = _drawn(chosen, self.options.sample, self.options.seed)
+        if (drawn := self.draw()) is not None:
+            last = max(drawn.rows, default=-1)
+            chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
         some = False
         for planned in islice(chosen, self.options.limit):
             some = True
             yield planned
         if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
+
+    def draw(self) -> Drawn | None:
+        """Which cases `--sample` takes; None without it. They are counted once, and only their numbers are held."""
+        if self.options.sample is not None and self._drawn is None:
+            self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
+        return self._drawn
 
     def matching(self) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
@@ -272,15 +301,6 @@ def _no_case(wanted: str | None) -> InputError:
 
 def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
-
-
-def _drawn(cases: Iterable[T], size: int, seed: int) -> list[T]:
-    """`size` cases drawn without replacement, in their original order; the same for the same seed."""
-    everything = list(cases)
-    if size >= len(everything):
-        return everything
-    places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
-    return [everything[place] for place in places]
 
 
 def load_suite(

@@ -335,7 +335,7 @@ class _Run:
         return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
 
     def _input(self) -> dict[str, Json]:
-        """What a manifest says of the input: its warnings, and how many cases each of several paths gave.
+        """What a manifest says of the input: warnings, how many cases each of several paths gave, how many were drawn.
 
         Where one of these is an eval file, they have means of their own.
         """
@@ -343,6 +343,8 @@ class _Run:
         said: dict[str, Json] = {"warnings": warnings} if warnings else {}
         if len(suite.paths) > 1 and suite.files:
             said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
+        if (drawn := suite.draw()) is not None:
+            said["sampled"] = drawn.as_json()
         return said
 
 

@@ -166,12 +166,19 @@ def remarks_of(report: ReportData) -> list[str]:
 
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
+    if sampled := report.manifest.get("sampled"):
+        yield sampled_in_words(sampled)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
     yield from circular(report.manifest)
     yield from _covered(report)
+
+
+def sampled_in_words(sampled: Mapping[str, int]) -> str:
+    """How many cases were drawn of how many, and with which seed, from a manifest's entry."""
+    return f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
 
 
 _MOST_COVERED = 20_000

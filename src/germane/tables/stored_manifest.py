@@ -49,6 +49,12 @@ class _Asked(TypedDict, total=False):
     mode: dict[str, int]
 
 
+class _Sampled(TypedDict):
+    n: int
+    of: int
+    seed: int
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
@@ -75,6 +81,7 @@ class _Manifest(TypedDict, total=False):
     places: dict[str, Any]
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
+    sampled: _Sampled
     by: str | None
     max_unmeasured: float
     over: str | None
