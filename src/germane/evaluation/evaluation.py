@@ -141,6 +141,7 @@ class _Working:
             history = turns(job.sample) if job.sample.history else ()
             add_items(part.items, job.sample, items)
             add_labels(part.labels, job.sample, history)
+            part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
         for system, measure, values in block.beside(results):

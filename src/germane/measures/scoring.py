@@ -33,6 +33,7 @@ from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, saf
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
@@ -166,11 +167,15 @@ REPEATED = "contexts repeat a document that stands higher in the same list (the 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it, and the case of an eval file that it stands in, if it does."""
+    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
+
+    `labels` are people's labels of its passages that stand beside it, not on its contexts.
+    """
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Any = None
+    labels: tuple[Label, ...] = ()
 
     def as_case(self) -> Any:
         """The case that it stands in, or one of its own: for graders that read one."""

@@ -77,7 +77,7 @@ FIELDS = {
 """The fields of a sample, as every reader knows them."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", ("doc_id", "document_id")),
+    "id": Field("the id of its document", ("doc_id", "document_id", "context_id")),
     "score": Field("the retriever's own score"),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
     "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
