@@ -169,22 +169,27 @@ class ReportData:
         """The scores, in input order, then measure order."""
         return iter(self.tables.scores)
 
-    def to_pandas(self, table: str = "scores") -> Frame:
-        """One of the tables (samples, items, judgements, labels, scores) as a DataFrame of pandas."""
+    def to_pandas(self, table: str | None = None) -> Frame:
+        """A DataFrame of pandas with one row per sample: what it is, its value by each measure, and why one has none.
+
+        With the name of a table (samples, items, judgements, labels, scores) that one, as it is stored.
+        """
         return self._frame(table, "pandas")
 
-    def to_polars(self, table: str = "scores") -> Frame:
-        """One of the tables as a DataFrame of polars, which the extra `tables` brings."""
+    def to_polars(self, table: str | None = None) -> Frame:
+        """The same as a DataFrame of polars, which the extra `tables` brings."""
         return self._frame(table, "polars")
 
-    def _frame(self, table: str, library: Library) -> Frame:
-        if table == "samples":
+    def _frame(self, table: str | None, library: Library) -> Frame:
+        if table is None:
+            columns: dict[str, Sequence[Json]] = self._wide()
+        elif table == "samples":
             from germane.samples.rows import sample_to_json
 
             rows = list(map(sample_to_json, self.samples()))
             names = dict.fromkeys(["id", "query", "system", "trial", *(name for row in rows for name in row)])
             missing: dict[str, Json] = {"system": "", "trial": 0}
-            columns: dict[str, Sequence[Json]] = {
+            columns = {
                 "sample" if name == "id" else name: [row.get(name, missing.get(name)) for row in rows]
                 for name in names
             }
@@ -197,6 +202,22 @@ class ReportData:
                 f"there is no table {table!r}", fix="samples, items, judgements, labels or scores"
             )
         return to_frame(columns, library)
+
+    def _wide(self) -> dict[str, Sequence[Json]]:
+        """One row per sample, in input order: a column per measure, and the reasons of values that are missing."""
+        rows: dict[SampleKey, dict[str, Json]] = {}
+        for score in self.scores():
+            row = rows.setdefault(score.key, {})
+            row[score.measure] = score.value
+            if score.status != "ok":
+                row.setdefault("", []).append(f"{score.measure}: {score.status}: {score.why}")
+        queries = {sample.key: sample.query for sample in self.samples()}
+        found: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
+        if queries:
+            found["query"] = [queries.get(key) for key in rows]
+        found |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
+        found |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
+        return found | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     # what is derived from them
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -17,7 +18,17 @@ from urllib.parse import quote
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
+from germane.clean import (
+    Markup,
+    cell,
+    clean,
+    html_lines,
+    html_table,
+    markdown_table,
+    markdown_text,
+    shorten,
+    some_of,
+)
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
@@ -28,7 +39,14 @@ from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, p_in_words
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+    range_of,
+)
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json, Score
@@ -57,11 +75,54 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 
 def render_html(report: ReportData) -> str:
-    """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
+    """The report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
+
+    No script, no colour of its own, so that it is light or dark as its page.
+    """
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
-    below = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(table.header, table.rows, below)
+    rows = [[*row, bar(one)] for row, (_, one) in zip(table.rows, lines, strict=True)]
+    remarks = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
+    parts = [html_table([*table.header, ""], rows, remarks)]
+    if lowest := _lowest(report, _WORST):
+        worst = (
+            (in_digits(score.value), strip, score.sample, shorten(query, 80))
+            for strip, score, query in strips(report, lowest)
+        )
+        first = report.summaries[0]
+        heads = (first.measure, "ranks", f"worst of {first.system}" if first.system else "worst", "query")
+        parts.append(html_table(heads, worst, [_SIGNS]))
+    return "".join([*parts, html_lines(report.verdict.lines())])
+
+
+_SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
+_BAR, _BAR_HEIGHT = 120, 14
+"""Pixels of the bar that shows a mean."""
+
+
+def bar(summary: MeasureSummary) -> Markup:
+    """A mean and its interval on the range of its measure, as an SVG element; nothing where there is no mean or no end."""
+    low, high = range_of(summary.type)
+    if summary.mean is None or not isfinite(high - low):
+        return Markup()
+
+    def at(value: float) -> float:
+        return round(2 + (_BAR - 4) * (value - low) / (high - low), 1)
+
+    middle = _BAR_HEIGHT / 2
+    shapes = [f'<path d="M2 {middle:g}H{_BAR - 2}" stroke="currentColor" stroke-opacity=".3"/>']
+    if summary.interval is not None:
+        ends = "H".join(f"{at(min(max(end, low), high)):g}" for end in summary.interval)
+        start, _, end = ends.partition("H")
+        shapes.append(
+            f'<path d="M{start} {middle:g}H{end}" stroke="currentColor" stroke-opacity=".5" stroke-width="6"/>'
+        )
+    shapes.append(f'<circle cx="{at(summary.mean):g}" cy="{middle:g}" r="3" fill="currentColor"/>')
+    title = f"{summary.in_words()}, interval {summary.interval_in_words()}"
+    return Markup(
+        f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
+        f' aria-label="{title}">{"".join(shapes)}</svg>'
+    )
 
 
 def _table(
@@ -213,7 +274,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
         name = Text(shorten(score.sample, 80), style="cyan")
         table.add_row(f"  {score.value:.4f}", Text(strip), name, Text(shorten(query, 60)))
     of_system = f" of {clean(first.system)}" if first.system else ""
-    yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
+    yield Text(f"worst by {first.measure}{of_system}   {_SIGNS}")
     yield table
 
 
