@@ -254,6 +254,17 @@ class ReportData:
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
+        rows, goodness = self._goodness(measure, system)
+        return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+
+    def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
+        """How many scores of a measure are as bad as any can be."""
+        return int((self._goodness(measure, system)[1] <= 0).sum())
+
+    def _goodness(
+        self, measure: str | Measure, system: str | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The rows of a measure's scores that have a value, and how good each is: 0 to 1."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
         rows = table.rows_of((summary.measure, summary.type))
@@ -261,8 +272,7 @@ class ReportData:
             systems, codes = table.keys.systems()
             rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
         good = Measure.remembered(summary.type).definition.good
-        goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
-        return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+        return rows, np.array([good(value) for value in table.taken(rows).value.tolist()])
 
 
 CASE_SCORE = "score of each case"

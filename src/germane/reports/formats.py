@@ -50,7 +50,7 @@ from germane.reports.summary import (
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json, Score
-from germane.wholetable import HangingText, WholeTable, plain_text
+from germane.wholetable import CutRows, HangingText, plain_text
 
 _WORST = 5
 
@@ -158,25 +158,19 @@ def render(report: ReportData) -> RenderableType:
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
-    for file in report.files:
-        yield Text(f"\n{clean(file.name)}", style="bold")
-        yield _table(report, _lines([file])).rich(_STYLES)
-    if not report.files:
-        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
-    if any(one.interval for one in report.summaries):
-        yield Text(f"  {_INTERVALS}", style="dim")
-    yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
-    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from _whys(report)
+    """What to look into first, what the means rest on, and last, where a terminal stops: means, gates and verdict."""
     slices, problem = slices_shown(report)
     if problem:
-        yield Text(f"  no slices: {clean(problem)}", style="yellow")
+        yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
         yield _table(report, _lines(slices), "slice").rich(_STYLES)
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
+    yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
+    yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
+    yield from _whys(report)
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield Text(f"note     {judge['stand_in']}", style="yellow")
@@ -185,6 +179,13 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
     if report.folder is not None:
         yield Text(f"report   {report.folder}")
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield _table(report, _lines([file])).rich(_STYLES)
+    if not report.files:
+        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
+    if any(one.interval for one in report.summaries):
+        yield Text(f"  {_INTERVALS}", style="dim")
     yield _verdict(report)
 
 
@@ -213,7 +214,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
     for (why, count), concerned in list(measures.items())[:most]:
         names = list(dict.fromkeys(concerned))
         named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
-        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
+        yield Text(f"note     {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
 
 
 def remarks_of(report: ReportData) -> list[str]:
@@ -267,15 +268,15 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     if not lowest:
         return
     first = report.summaries[0]
-    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for justify in ("right", "right", "left", "left"):
-        table.add_column(justify=justify)
-    for strip, score, query in strips(report, lowest):
-        name = Text(shorten(score.sample, 80), style="cyan")
-        table.add_row(f"  {score.value:.4f}", Text(strip), name, Text(shorten(query, 60)))
+    rows = [
+        (Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query)))
+        for strip, score, query in strips(report, lowest)
+    ]
     of_system = f" of {clean(first.system)}" if first.system else ""
     yield Text(f"worst by {first.measure}{of_system}   {_SIGNS}")
-    yield table
+    yield CutRows(rows, "rrl")
+    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
@@ -675,11 +676,11 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 def write_several(
     reports: Mapping[str, ReportData],
     path: Path,
-    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+    page: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> bool:
     """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes by its name (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
@@ -689,11 +690,14 @@ def write_several(
     elif kind == ".html":
         from germane.reports.page.several import several_html
 
-        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
+        parts = several_html([(name, one, html(one, **page(name))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
-        parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
+        parts = chain.from_iterable(
+            headed(name, one, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
+            for name, one in reports.items()
+        )
     else:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -702,10 +706,13 @@ def write_several(
     return True
 
 
-def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
-    """One of several reports as Markdown or text, under its name."""
-    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
-    yield from FORMATS[kind](report)
+def headed(
+    name: str, report: ReportData, kind: str = ".md", *, comparison: Mapping[str, Json] | None = None
+) -> Iterator[str]:
+    """A report as Markdown or text, one of several under its name."""
+    if name:
+        yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield from markdown(report, comparison) if kind == ".md" else FORMATS[kind](report)
 
 
 def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:
