@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from germane.judging.pool import Pool
+    from germane.reports.page.excerpt import PageQueries
 
 
 class _Stdout(Console):
@@ -47,6 +48,7 @@ def finish(
     quiet: bool = False,
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
+    queries: PageQueries | None = None,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
@@ -56,12 +58,12 @@ def finish(
     one = reports.get("")
     for path in outputs:
         if one is not None:
-            write(one, [path], baseline=baseline, comparison=comparison)
+            write(one, [path], baseline=baseline, comparison=comparison, queries=queries)
         elif formats.write_several(reports, path):
             say(f"wrote {path}")
         else:
             for name, report in reports.items():
-                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")], queries=queries)
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
@@ -97,18 +99,27 @@ def write(
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
+    queries: PageQueries | None = None,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline.
+
+    `queries` are as many of a large report's as a page shows.
+    """
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
-        page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
-        if path.suffix.lower() == ".html":
-            from germane.labelling.audit import audit_judge
+        kind = path.suffix.lower()
+        page: dict[str, Any] = {"comparison": comparison, "queries": queries} if kind in _PAGES else {}
+        if kind == ".html":
+            from germane.labelling.audit import audit_labelled
 
-            audit = audit_judge(report) if judged else None
-            page = {"text": text, "audit": audit, "comparison": comparison}
+            page |= {"text": text, "audit": audit_labelled(report) if judged else None}
         formats.write(report, path, baseline=baseline, **page)
-        say(f"wrote {path}")
+        missing = formats.left_out(report, kind)
+        say(f"wrote {path}{', ' if missing else ''}{missing}")
+
+
+_PAGES = {".html", ".md"}
+"""Formats that show a comparison, and some of the queries of a large report."""
 
 
 def _tell_github(report: Report, name: str = "") -> None:

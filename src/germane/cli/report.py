@@ -17,6 +17,7 @@ def report(
     output: Sequence[Path],
     by: str | None,
     baseline: Path | None,
+    page_queries: str,
     no_text: bool,
     json: bool,
 ) -> None:
@@ -26,8 +27,10 @@ def report(
     """
     from germane.cli.printing import finish, opened, write
     from germane.comparison.compare import comparison_of
+    from germane.reports.page.excerpt import PageQueries
     from germane.reports.report import Report
 
+    queries = PageQueries.parse(page_queries)
     shown = opened(folder)
     if by is not None:
         shown.slices(by)  # an unknown name is an error here
@@ -35,7 +38,7 @@ def report(
     before = Report.open(baseline) if baseline is not None else None
     pages = [path for path in output if path.suffix.lower() in {".html", ".md"}]  # these show more
     comparison = comparison_of(before, shown) if before is not None and pages else None
-    write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
+    write(shown, pages, baseline=before, comparison=comparison, text=not no_text, queries=queries)
     finish({"": shown}, [path for path in output if path not in pages], as_json=json)
 
 

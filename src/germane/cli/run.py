@@ -23,6 +23,7 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
+    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -34,7 +35,9 @@ def run(
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     from germane.cli.printing import Progress, finish
+    from germane.reports.page.excerpt import PageQueries
 
+    queries = PageQueries.parse(page_queries)
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
     folders = [str(path) for path in output if not path.suffix]
@@ -59,7 +62,7 @@ def run(
                 reports.update(run_each(chosen, watch))
     except BaseException:
         if reports:
-            finish(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet, queries=queries)
         elif json and watch.so_far is not None:
             print_document(json_document(watch.so_far))
         raise
@@ -71,7 +74,9 @@ def run(
             from germane.comparison.compare import comparison_of
 
             changes = comparison_of(before, report)
-    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    code = finish(
+        reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes, queries=queries
+    )
     watch.last_words()
     return code
 

@@ -382,6 +382,11 @@ class ScoreTable:
             () if number is None else np.flatnonzero(np.asarray(self._sample) == number).tolist()
         )
 
+    def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
+        """The scores of these samples, in the table's order."""
+        numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
+        return self.rows(np.flatnonzero(np.isin(np.asarray(self._sample), numbers)).tolist())
+
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""
         samples, measures, whys, rest = self.samples, self.measures, self.whys, self._all
