@@ -530,7 +530,7 @@ def failed_cases(
 
 def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportData) -> Iterator[str]:
     """What each grader found in the worst cases, folded away."""
-    cases = {case.key: case for case in report.cases() if case.key in words}
+    cases = {case.key: case for case in report.cases() if case.key in words} if words else {}
     found = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
     if found:
         heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")

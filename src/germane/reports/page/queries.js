@@ -186,7 +186,7 @@ export function list(main, settings) {
   function update() {
     passing = select(new URLSearchParams(chosen));
     const sorted = chosen.sort || WORST;
-    info.textContent = `${passing.length.toLocaleString("en")} of ${count.toLocaleString("en")}${report.capped ? ` on this page, which holds ${report.capped} queries` : ""}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}${sorted === WORST ? " · worst first" : ""}`;
+    info.textContent = `${passing.length.toLocaleString("en")} of ${report.capped ? `the ${count.toLocaleString("en")} on this page, which holds ${report.capped} queries` : count.toLocaleString("en")}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}${sorted === WORST ? " · worst first" : ""}`;
     announce(`${passing.length} queries`);
     made.setAttribute("aria-rowcount", String(passing.length + 1));
     for (const head of heads) {
