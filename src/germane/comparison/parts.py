@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from germane.clean import shorten
 from germane.judges.labels import GoldJudge, LabelsJudge
@@ -67,22 +68,33 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[s
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
-def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
-    """The score of B's lists with A's verdicts, for each measure and each case of A's report; nan where there is none.
+@dataclass(frozen=True, slots=True)
+class MixedScore:
+    """The score of B's lists with A's verdicts for each case of A's report, nan where there is none.
+
+    `own` marks the cases where A holds no verdict on a passage of B's lists, so that B's own stands there.
+    """
+
+    values: Floats
+    own: NDArray[np.bool_]
+
+
+def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedScore], dict[str, str]]:
+    """The score of B's lists with A's verdicts, by measure.
 
     A's verdict is taken where both hold the same item; gold is A's gold for the query, people's labels are A's where A's
     list has the same passage.
 
     Returns:
-        Scores by reported name, shape (cases of A's report,), and for the other measures why there are none.
+        Scores by reported name, and for the other measures why there are none.
     """
     a, b = pair.a, pair.b
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
         found = {}
         for name in measures:
-            theirs = pair.values(name)[1]
-            found[name] = np.full(len(a.scores.cases), np.nan)
-            found[name][theirs.case] = theirs.values
+            theirs, scores = pair.values(name)[1], np.full(len(a.scores.cases), np.nan)
+            scores[theirs.case] = theirs.values
+            found[name] = MixedScore(scores, np.zeros(len(scores), np.bool_))
         return found, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
     wanted = {name: a.types[name] for name in measures if name not in refused}
@@ -95,35 +107,49 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
         if case in a.samples
         for sample in trials
     ]
-    look_up, settings = _shared_verdicts(a, b), settings_of(b.report)
+    look_up, settings = _SharedVerdicts(a, b), settings_of(b.report)
     if settings.judged_by != settings_of(a.report).judged_by:
         settings = settings.with_judge("")
     block = Block(jobs=jobs, settings=settings)
-    outcomes = block.outcomes([result_of(program, look_up) for program in block.programs])
+    results, own = [], set[tuple[int, str]]()
+    for program, owner in zip(block.programs, block.owners, strict=True):
+        look_up.fell_back = False
+        results.append(result_of(program, look_up))
+        own |= {(owner.job, canonical) for canonical in owner.measures} if look_up.fell_back else set()
+    outcomes = block.outcomes(results)
     numbers = a.scores.numbers
     case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(case, minlength=len(numbers))
-    scores = {}
+    found = {}
     for name, canonical in wanted.items():
         values = [np.nan if (value := row[canonical].value) is None else value for row in outcomes]
         sums = np.bincount(case, values, len(numbers))
-        scores[name] = np.where(trials > 0, sums / np.maximum(trials, 1), np.nan)
-    return scores, refused
+        marks = np.zeros(len(numbers), np.bool_)
+        marks[[case[job] for job, measure in own if measure == canonical]] = True
+        found[name] = MixedScore(np.where(trials > 0, sums / np.maximum(trials, 1), np.nan), marks)
+    return found, refused
 
 
-def _shared_verdicts(a: Side, b: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]:
-    """Looks up B's answers, with A's in their place wherever A holds one to the same item."""
-    labels, own = _labels_of(a), _labels_of(b) or recorded(b.report).look_up
-    first = labels or Recorded(a.report.tables.judgements, however=True).find
+class _SharedVerdicts:
+    """Looks up B's answers, with A's in their place wherever A holds one to the same item.
 
-    def look_up(questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        theirs = list(first(questions))
+    Attributes:
+        fell_back: Whether an answer of B's own was taken since this was last set to False.
+    """
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self.fell_back = False
+        self._first = _labels_of(a) or Recorded(a.report.tables.judgements, however=True).find
+        self._own = _labels_of(b) or recorded(b.report).look_up
+
+    def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
+        """The answer to each question."""
+        theirs = list(self._first(questions))
         lost = [n for n, one in enumerate(theirs) if one is None or one.error is not None]
-        for n, mine in zip(lost, own([questions[n] for n in lost]), strict=True):
+        self.fell_back |= bool(lost)
+        for n, mine in zip(lost, self._own([questions[n] for n in lost]), strict=True):
             theirs[n] = mine
         return [one for one in theirs if one is not None]
-
-    return look_up
 
 
 def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]] | None:
