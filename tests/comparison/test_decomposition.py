@@ -94,7 +94,8 @@ def test_another_judge_on_the_same_lists_is_the_judge_alone(measure: str) -> Non
     )
     difference, causes, ends = parts(measured(rows(1)), measured(rows(1), strict), measure)
     assert causes == {"judge": pytest.approx(difference, abs=1e-12)}
-    assert ends["judge"][0] * ends["judge"][1] > 0
+    if measure != "context_precision@5":  # which looks at the order alone
+        assert ends["judge"][1] < 0
 
 
 def test_other_gold_is_the_labels_alone() -> None:
