@@ -269,7 +269,10 @@ class Sample(Record, frozen=True, kw_only=True):
         if not _TUPLES.issuperset(map(type, _listed(self))):
             _set(
                 self,
-                **{name: value and tuple(value) for name, value in zip(_LISTS, _listed(self), strict=True)},
+                **{
+                    name: None if value is None else tuple(value)
+                    for name, value in zip(_LISTS, _listed(self), strict=True)
+                },
             )
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))

@@ -435,6 +435,11 @@ class Block:
         if empty := sum([c.text != "" and blank(c.text) for contexts in lists for c in contexts]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
+    @property
+    def grader_sets(self) -> list[tuple[Grader, ...]]:
+        """The graders of the jobs, those of jobs that follow one another once."""
+        return [run.jobs[0].graders for run in self._runs]
+
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
         self._settle(results)

@@ -8,7 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
-from germane.encoding import encode
+from germane.encoding import encode, encode_record
 from germane.errors import MissingPart, install_extra
 from germane.types import Json
 
@@ -24,11 +24,15 @@ Frame: TypeAlias = Any
 class RowTable(Generic[R]):
     """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
 
-    A subclass names the type of its rows and their fields.
+    A subclass names the type of its rows, a record with these fields.
     """
 
     row: ClassVar[type[Any]]
     fields: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.fields = cls.row.__struct_fields__
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in self.fields}
@@ -62,10 +66,9 @@ class RowTable(Generic[R]):
             value = values[name]
             column.extend(value if isinstance(value, list) else [value] * count)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Each row as field -> value, without a row object."""
-        for values in zip(*self._columns.values(), strict=True):
-            yield dict(zip(self.fields, values, strict=True))
+    def lines(self) -> Iterator[bytes]:
+        """Each row as a line of JSON."""
+        return (encode_record(row) + b"\n" for row in self)
 
     def column(self, name: str) -> list[Any]:
         """One column by its field's name."""
@@ -75,8 +78,7 @@ class RowTable(Generic[R]):
         return len(self._columns[self.fields[0]])
 
     def __iter__(self) -> Iterator[R]:
-        make = self.row
-        return (make(**record) for record in self.records())
+        return map(self.row, *self._columns.values())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
 from math import lcm
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
@@ -16,8 +18,7 @@ from germane.types import Context, FrozenDict, Json, Sample, freeze
 Queue = Literal["random", "stratified", "targeted", "import"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
@@ -43,18 +44,19 @@ class Label:
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "answer", freeze(self.answer))
-        object.__setattr__(self, "design", freeze(self.design))
+        if type(self.answer) is not int:
+            force_setattr(self, "answer", freeze(self.answer))
+        if self.design is not None:
+            force_setattr(self, "design", freeze(self.design))
 
 
-_FIELDS = tuple(field.name for field in fields(Label))
+_FIELDS = Label.__struct_fields__
 
 
 class LabelTable(RowTable[Label]):
     """The labels of an evaluation, oldest first."""
 
     row = Label
-    fields = _FIELDS
 
 
 def dump_label(label: Label) -> dict[str, Json]:
@@ -189,39 +191,36 @@ def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, s
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id.
     """
-    calls = sample.calls or ()
-    lists = [call.contexts for call in calls]
-    if sample.contexts is not None or not calls:  # the final list of an agent stands beside its calls
-        lists.append(sample.contexts or ())
+    lists = [call.contexts for call in sample.calls or ()]
+    if sample.contexts is not None:  # the final list of an agent stands beside its calls
+        lists.append(sample.contexts)
+    if not [1 for some in lists for one in some if one.grade is not None or one.relevant is not None]:
+        return
     places = [
         (call, rank, context)
         for call, contexts in enumerate(lists, 1)
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]
-    if not places:
-        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    table.add(
-        len(places),
+    columns = {
         **_NOTHING_SAID,
-        item=relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
-        answer=[one.relevant if one.grade is None else one.grade for _, _, one in places],
-        scale=["binary" if one.grade is None else scale for _, _, one in places],
-        sample=sample.id,
-        system=sample.system,
-        call=[call for call, _, _ in places],
-        rank=[rank for _, rank, _ in places],
-    )
+        "item": relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
+        "answer": [one.relevant if one.grade is None else one.grade for _, _, one in places],
+        "scale": ["binary" if one.grade is None else scale for _, _, one in places],
+        "sample": sample.id,
+        "system": sample.system,
+        "call": [call for call, _, _ in places],
+        "rank": [rank for _, rank, _ in places],
+    }
+    table.add(len(places), **columns)
 
 
 _NOTHING_SAID: dict[str, Any] = {
-    field.name: field.default for field in fields(Label) if field.default is not MISSING
+    **dict(zip(_FIELDS[-len(Label.__struct_defaults__) :], Label.__struct_defaults__, strict=True)),
+    "kind": "relevance",
 }
-for _name in ("sample", "system", "call", "rank"):
-    del _NOTHING_SAID[_name]
-_NOTHING_SAID["kind"] = "relevance"
 
 
 def passage_of(context: Context) -> str:
