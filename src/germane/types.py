@@ -285,31 +285,24 @@ class Sample(Record, frozen=True, kw_only=True):
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
-        for path, contexts in self._lists():
+        for path, contexts in self._lists() if self.calls else ((("contexts",), self.contexts or ()),):
             grades = [context.grade for context in contexts if context.grade is not None]
             if grades and not low <= min(grades) <= max(grades) <= high:
-                rank, grade = next(
-                    (n, c.grade)
-                    for n, c in enumerate(contexts)
-                    if c.grade is not None and not low <= c.grade <= high
-                )
+                off = {n: c.grade for n, c in enumerate(contexts) if c.grade is not None}
+                rank = next(n for n, grade in off.items() if not low <= grade <= high)
                 fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                raise Wrong(f"is the number {grade}", fix, *path, rank, "grade")
+                raise Wrong(f"is the number {off[rank]}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
 
-    def _lists(self) -> list[tuple[tuple[Step, ...], tuple[Context, ...]]]:
+    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
-        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = []
         if self.contexts:
-            lists.append((("contexts",), self.contexts))
-        if self.calls:
-            lists += [
-                (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls)
-            ]
-        return lists
+            yield ("contexts",), self.contexts
+        for number, call in enumerate(self.calls or ()):
+            yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """The sample with every context changed, in the calls too; `more` are other fields that change with them."""

@@ -39,7 +39,7 @@ Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
 """A sample, or one with graders of its own."""
 
-SIZE = 250
+SIZE = 500
 """Cases per block: few enough to keep memory flat."""
 
 _AHEAD = 4

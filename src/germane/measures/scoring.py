@@ -377,7 +377,8 @@ class Block:
                 if number in refused:
                     column.put(number - run.start, refused[number])
             if column.ranked:
-                column.read = [row for row in range(len(run.jobs)) if row not in column.noted]
+                rows = range(len(run.jobs))
+                column.read = [row for row in rows if row not in column.noted] if column.noted else rows
                 reads.setdefault(measure.choice, []).append(column)
         for choice, columns in reads.items():
             self._read(run, choice, columns)
@@ -393,16 +394,16 @@ class Block:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
             self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
-        chosen, depths = self._choices[choice], dict[int, list[int | None]]()
-        for column in columns:
-            for row in column.read:
-                depths.setdefault(row, []).append(column.grader.measure.depth)
-        rows = sorted(depths)
-        chosen.labels.add(
-            [run.jobs[row].sample for row in rows],
-            [None if None in depths[row] else max(filter(None, depths[row])) for row in rows],
-        )
-        chosen.add([run.start + row for row in rows])
+        chosen, odd = self._choices[choice], set[int]().union(*(column.noted for column in columns))
+        deepest = _deepest(columns)
+        depths: dict[int, int | None] = dict.fromkeys(range(len(run.jobs)), deepest)
+        for row in odd:
+            if readers := [column for column in columns if row not in column.noted]:
+                depths[row] = _deepest(readers)
+            else:
+                del depths[row]
+        chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
+        chosen.add([run.start + row for row in depths])
 
     def _ask_for(self, run: _Run, row: int, column: _Column) -> None:
         """Ask for the score of one job by a grader that reads no labels."""
@@ -429,10 +430,10 @@ class Block:
         return len(self.programs) - 1
 
     def _note_empty(self, sample: Sample) -> None:
-        lists = [contexts for _, contexts in rankings(sample)]
-        if sample.calls and (empty := sum(not contexts for contexts in lists)):
+        texts = [context.text for _, contexts in rankings(sample) for context in contexts]
+        if sample.calls and (empty := sum(not contexts for _, contexts in rankings(sample))):
             self.notes["search calls returned nothing and count 0"] += empty
-        if empty := sum([c.text != "" and blank(c.text) for contexts in lists for c in contexts]):
+        if empty := len([text for text in texts if text and not text[0].isalnum() and blank(text)]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
     @property
@@ -560,6 +561,12 @@ class _Column:
     def outcome(self, row: int) -> Outcome:
         """A job's outcome."""
         return self.noted.get(row) or Outcome(float(self.values[row]))
+
+
+def _deepest(columns: Iterable[_Column]) -> int | None:
+    """How many places of a ranking the measures read; None = all."""
+    depths = {column.grader.measure.depth for column in columns}
+    return None if None in depths else max(filter(None, depths))
 
 
 class _Run:
