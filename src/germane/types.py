@@ -381,11 +381,12 @@ class Judgement(Record, frozen=True, kw_only=True):
     provenance: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        _check_finite("ms", self.ms)
+        if self.ms is not None:
+            _check_finite("ms", self.ms)
         if type(self.answer) not in _FROZEN:
-            _set(self, answer=freeze(self.answer))
+            force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
-            _set(self, provenance=freeze(self.provenance))
+            force_setattr(self, "provenance", freeze(self.provenance))
 
 
 class Score(Record, frozen=True, kw_only=True):
