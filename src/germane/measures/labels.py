@@ -236,7 +236,7 @@ class PlaceLabels:
             contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
-        self._level += map((sample.qrels or NOTHING).get, ids)  # no document is named None
+        self._level += map((sample.qrels or NOTHING).get, ids, repeat(math.nan))  # no document is named None
         return contexts
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:

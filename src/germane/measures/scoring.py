@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from germane.measures import ranked
-from germane.measures.kernel import Floats
+from germane.measures.kernel import Floats, Ints
 from germane.measures.labels import (
     PlaceLabel,
     PlaceLabels,
@@ -613,11 +613,15 @@ class _Chosen:
         for number, job in enumerate(jobs, len(self.labels.samples) - len(jobs)):
             self.samples[job] = number
 
+    @cached_property
+    def _numbers(self) -> Ints:
+        return np.array(self.samples)
+
     def fill(self, column: _Column, start: int) -> None:
         """Set a ranked measure's scores; bounds where a label that it reads is missing. `start`: the column's first job."""
         grader, measure, labels = column.grader, column.grader.measure, self.labels
-        at = np.array(column.read)
-        samples = np.array(self.samples[start : start + len(column.values)])[at]
+        at = np.arange(len(column.read)) if type(column.read) is range else np.array(column.read)
+        samples = self._numbers[start + at]
         values = self._values_of(measure)
         odd = set(column.read) if values is None else set(at[~np.isfinite(values[samples])].tolist())
         if values is not None:
