@@ -271,7 +271,10 @@ class Sample(Record, frozen=True, kw_only=True):
         if not _TUPLES.issuperset(map(type, _listed(self))):
             _set(
                 self,
-                **{name: value and tuple(value) for name, value in zip(_LISTS, _listed(self), strict=True)},
+                **{
+                    name: None if value is None else tuple(value)
+                    for name, value in zip(_LISTS, _listed(self), strict=True)
+                },
             )
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
@@ -284,31 +287,24 @@ class Sample(Record, frozen=True, kw_only=True):
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
-        for path, contexts in self._lists():
+        for path, contexts in self._lists() if self.calls else ((("contexts",), self.contexts or ()),):
             grades = [context.grade for context in contexts if context.grade is not None]
             if grades and not low <= min(grades) <= max(grades) <= high:
-                rank, grade = next(
-                    (n, c.grade)
-                    for n, c in enumerate(contexts)
-                    if c.grade is not None and not low <= c.grade <= high
-                )
+                off = {n: c.grade for n, c in enumerate(contexts) if c.grade is not None}
+                rank = next(n for n, grade in off.items() if not low <= grade <= high)
                 fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                raise Wrong(f"is the number {grade}", fix, *path, rank, "grade")
+                raise Wrong(f"is the number {off[rank]}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
 
-    def _lists(self) -> list[tuple[tuple[Step, ...], tuple[Context, ...]]]:
+    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
-        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = []
         if self.contexts:
-            lists.append((("contexts",), self.contexts))
-        if self.calls:
-            lists += [
-                (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls)
-            ]
-        return lists
+            yield ("contexts",), self.contexts
+        for number, call in enumerate(self.calls or ()):
+            yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
@@ -387,11 +383,12 @@ class Judgement(Record, frozen=True, kw_only=True):
     provenance: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        _check_finite("ms", self.ms)
+        if self.ms is not None:
+            _check_finite("ms", self.ms)
         if type(self.answer) not in FROZEN:
-            _set(self, answer=freeze(self.answer))
+            force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
-            _set(self, provenance=freeze(self.provenance))
+            force_setattr(self, "provenance", freeze(self.provenance))
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -317,7 +317,8 @@ class _Run:
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
-        self.counts[planned.source] += 1
+        if len(self.plan.suite.paths) > 1:
+            self.counts[planned.source] += 1
         if self.plan.share is not None:
             self.rows.append(planned.row)
         return self.plan.job(planned, notes)

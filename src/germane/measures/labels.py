@@ -237,7 +237,7 @@ class PlaceLabels:
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
         grades: Mapping[Any, int] = sample.qrels or NOTHING
-        self._level += map(grades.get, ids)  # no document is named None
+        self._level += map(grades.get, ids, repeat(math.nan))  # no document is named None
         return contexts
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:

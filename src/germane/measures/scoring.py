@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from germane.measures import ranked
-from germane.measures.kernel import Floats
+from germane.measures.kernel import Floats, Ints
 from germane.measures.labels import (
     PlaceLabel,
     PlaceLabels,
@@ -382,7 +382,8 @@ class Block:
                 if number in refused:
                     column.put(number - run.start, refused[number])
             if column.ranked:
-                column.read = [row for row in range(len(run.jobs)) if row not in column.noted]
+                rows = range(len(run.jobs))
+                column.read = [row for row in rows if row not in column.noted] if column.noted else rows
                 reads.setdefault(measure.choice, []).append(column)
         for choice, columns in reads.items():
             self._read(run, choice, columns)
@@ -398,16 +399,16 @@ class Block:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
             self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
-        chosen, depths = self._choices[choice], dict[int, list[int | None]]()
-        for column in columns:
-            for row in column.read:
-                depths.setdefault(row, []).append(column.grader.measure.depth)
-        rows = sorted(depths)
-        chosen.labels.add(
-            [run.jobs[row].sample for row in rows],
-            [None if None in depths[row] else max(filter(None, depths[row])) for row in rows],
-        )
-        chosen.add([run.start + row for row in rows])
+        chosen, odd = self._choices[choice], set[int]().union(*(column.noted for column in columns))
+        deepest = _deepest(columns)
+        depths: dict[int, int | None] = dict.fromkeys(range(len(run.jobs)), deepest)
+        for row in odd:
+            if readers := [column for column in columns if row not in column.noted]:
+                depths[row] = _deepest(readers)
+            else:
+                del depths[row]
+        chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
+        chosen.add([run.start + row for row in depths])
 
     def _ask_for(self, run: _Run, row: int, column: _Column) -> None:
         """Ask for the score of one job by a grader that reads no labels."""
@@ -434,11 +435,16 @@ class Block:
         return len(self.programs) - 1
 
     def _note_empty(self, sample: Sample) -> None:
-        lists = [contexts for _, contexts in rankings(sample)]
-        if sample.calls and (empty := sum(not contexts for contexts in lists)):
+        texts = [context.text for _, contexts in rankings(sample) for context in contexts]
+        if sample.calls and (empty := sum(not contexts for _, contexts in rankings(sample))):
             self.notes["search calls returned nothing and count 0"] += empty
-        if empty := sum([c.text != "" and blank(c.text) for contexts in lists for c in contexts]):
+        if empty := len([text for text in texts if text and not text[0].isalnum() and blank(text)]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
+
+    @property
+    def grader_sets(self) -> list[tuple[Grader, ...]]:
+        """The graders of the jobs, those of jobs that follow one another once."""
+        return [run.jobs[0].graders for run in self._runs]
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
@@ -562,6 +568,12 @@ class _Column:
         return self.noted.get(row) or Outcome(float(self.values[row]))
 
 
+def _deepest(columns: Iterable[_Column]) -> int | None:
+    """How many places of a ranking the measures read; None = all."""
+    depths = {column.grader.measure.depth for column in columns}
+    return None if None in depths else max(filter(None, depths))
+
+
 class _Run:
     """Jobs of a block that follow one another and have the same graders.
 
@@ -606,11 +618,15 @@ class _Chosen:
         for number, job in enumerate(jobs, len(self.labels.samples) - len(jobs)):
             self.samples[job] = number
 
+    @cached_property
+    def _numbers(self) -> Ints:
+        return np.array(self.samples)
+
     def fill(self, column: _Column, start: int) -> None:
         """Set a ranked measure's scores; bounds where a label that it reads is missing. `start`: the column's first job."""
         grader, measure, labels = column.grader, column.grader.measure, self.labels
-        at = np.array(column.read)
-        samples = np.array(self.samples[start : start + len(column.values)])[at]
+        at = np.arange(len(column.read)) if type(column.read) is range else np.array(column.read)
+        samples = self._numbers[start + at]
         values = self._values_of(measure)
         odd = set(column.read) if values is None else set(at[~np.isfinite(values[samples])].tolist())
         if values is not None:

@@ -257,10 +257,11 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
 
 def _each_document_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
     """Whether it is sure that no document comes twice in the gold of a row."""
-    if not isinstance(row, dict):
-        return True
-    maps = [key for key, value in row.items() if type(value) is dict and field_of(key) == "qrels"]
-    return all(each_key_once(line, key, row[key]) for key in maps)
+    if type(row) is dict:
+        for key, value in row.items():
+            if type(value) is dict and field_of(key) == "qrels" and not each_key_once(line, key, value):
+                return False
+    return True
 
 
 def _document_fix(number: int, text: str) -> str:

@@ -104,7 +104,8 @@ class RowReader:
                 raise self._named(wrong.under(key), row) from None
         if IDS in values:
             values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
-        values.setdefault("id", f"{self._prefix}{number}")
+        if "id" not in values:
+            values["id"] = f"{self._prefix}{number}"
         if plan.others:
             more = {str(key): row[key] for key in plan.others}
             values["metadata"] = {**values.get("metadata", {}), **more}

@@ -205,6 +205,10 @@ class EarlierJudgements:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
         return (row for row in rows if row is not None and self._keep(row))
 
+    def __bool__(self) -> bool:
+        """Whether there is any file of them."""
+        return any(path.exists() for path in self._files)
+
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""
         found: dict[str, Judgement] = {}

@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from germane.encoding import canonical, decode, encode
+from germane.encoding import canonical, decode
 from germane.errors import InputError
 from germane.evaluation.parts.share import Share
 from germane.numberset import NumberSet
 from germane.reports.gates import Gate
-from germane.tables.folder import ReportFolder
+from germane.tables.folder import ReportFolder, numbered
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.tables.part import GraderSet
 from germane.tables.stored import KEY, lines_of
@@ -173,9 +173,9 @@ def _write(target: ReportFolder, lines: dict[str, list[bytes]]) -> None:
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -> bytes:
     """The line of a sample with the number that its grader set has in the target, which counts them as they come."""
-    row = decode(line)
-    number = target.number_of(graders[row.pop("graders", 0)])
-    return encode({**row, "graders": number} if number else row) + b"\n"
+    written = decode(line).get("graders", 0)
+    bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
+    return numbered(bare, target.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[bytes]:
