@@ -17,11 +17,13 @@ from germane.version import __version__
 VERBS = {
     "init": "init:init",
     "run": "run:run",
+    "merge": "merge:merge",
     "rank": "rank:rank",
     "score": "score:score",
     "compare": "compare:compare",
     "power": "compare:power",
     "overlap": "compare:overlap",
+    "stages": "diagnose:stages",
     "report": "report:report",
     "plot": "report:plot",
     "explain": "report:explain",
