@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from germane.reports.correct import Corrections, JudgedThings
+from germane.reports.correct import Corrections, JudgedThings, corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
 from germane.reports.summary import MeasureSummary
@@ -39,7 +39,7 @@ class CorrectedSide:
             for one in side.report.summaries
             if one.system == side.system and one.basis.source == "judge" and one.mean is not None
         }
-        return cls(side.report.tables, side.report.corrections, judged)
+        return cls(side.report.tables, corrections_of(side.report), judged)
 
 
 class DecidedPair(Pair):

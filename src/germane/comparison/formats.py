@@ -15,13 +15,7 @@ from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_text, shorten, some_of
 from germane.comparison.parts import MovedQuery
-from germane.comparison.schema import (
-    ComparedLine,
-    ComparisonDocument,
-    CorrectedChangeLine,
-    MovedLine,
-    PartsLine,
-)
+from germane.comparison.schema import ComparedLine, CorrectedChangeLine, MovedLine, PartsLine
 from germane.errors import InputError
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
@@ -115,7 +109,7 @@ class Comparison:
         except KeyError:
             return False
 
-    def to_json(self) -> ComparisonDocument:
+    def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
         return _document(self)
 
@@ -324,7 +318,7 @@ def _decisions(found: Comparison) -> Iterator[str]:
             yield f"{_WORDS[decision.verdict]:9}  {held}"
 
 
-def _document(found: Comparison) -> ComparisonDocument:
+def _document(found: Comparison) -> dict[str, Json]:
     return {
         "schema_version": 1,
         "passed": found.exit_code == 0,
@@ -347,10 +341,10 @@ def _document(found: Comparison) -> ComparisonDocument:
     }
 
 
-def _row(one: MeasureComparison) -> ComparedLine:
+def _row(one: MeasureComparison) -> dict[str, Json]:
     parts, ends, decision = one.parts, one.interval.ends, one.decision
     whose = {name: parts.verdicts if parts and one.verdicts == name else 0.0 for name in ("judge", "labels")}
-    found: ComparedLine = line_of(
+    return line_of(
         ComparedLine,
         one,
         interval=list(ends) if ends else None,
@@ -367,28 +361,25 @@ def _row(one: MeasureComparison) -> ComparedLine:
         parts=parts and line_of(PartsLine, parts, **whose),
         parts_why=one.parts_why or None,
     )
-    return found
 
 
-def _corrected_row(one: MeasureComparison) -> CorrectedChangeLine | None:
+def _corrected_row(one: MeasureComparison) -> dict[str, Json] | None:
     corrected = one.corrected
     if corrected is None:
         return None
     ends, alone = corrected.interval.ends, corrected.set_ends
-    row: CorrectedChangeLine = line_of(
+    return line_of(
         CorrectedChangeLine,
         corrected,
         interval=list(ends) if ends else None,
         set_interval=list(alone) if alone else None,
     )
-    return row
 
 
-def _moved_row(one: MovedQuery) -> MovedLine:
+def _moved_row(one: MovedQuery) -> dict[str, Json]:
     names = ("added", "dropped", "moved")
     lists = {name: None if one.lists is None else list(getattr(one.lists, name)) for name in names}
-    found: MovedLine = line_of(MovedLine, one, **lists)
-    return found
+    return line_of(MovedLine, one, **lists)
 
 
 def _csv(found: Comparison) -> str:

@@ -1,21 +1,15 @@
-"""The shape of `germane compare --json`, as types: what scripts rely on. Its JSON Schema is generated from here.
-
-`python -m germane.comparison.schema` prints the schema.
-"""
+"""The document of `germane compare --json`, as records: what scripts rely on. Its JSON Schema is generated from here."""
 
 from __future__ import annotations
 
-import json
-from typing import Literal
+from typing import Any, Literal
 
-from typing_extensions import TypedDict
-
-from germane.reports.schema import DecidedBy, OrderLine, Pair, schema_of
+from germane.reports.schema import DecidedBy, Line, OrderLine, Pair, schema_of
 
 Outcome = Literal["pass", "fail", "undecided"]
 
 
-class PartsLine(TypedDict):
+class PartsLine(Line):
     """What a difference is made of: retrieval, and the verdicts of the judge or the labels, over `n` queries.
 
     `share` is the verdicts' share of what moved, 0 to 1.
@@ -28,7 +22,7 @@ class PartsLine(TypedDict):
     share: float | None
 
 
-class CorrectedChangeLine(TypedDict):
+class CorrectedChangeLine(Line):
     """A difference that people's labels correct; `interval` and `p` are of queries like these, `set_interval` of these alone.
 
     `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
@@ -43,7 +37,7 @@ class CorrectedChangeLine(TypedDict):
     unsure: int
 
 
-class ComparedLine(TypedDict):
+class ComparedLine(Line):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
     `decided_by` says whose figures `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
@@ -91,7 +85,7 @@ class ComparedSlice(ComparedLine):
     slice: str
 
 
-class MovedLine(TypedDict):
+class MovedLine(Line):
     """A query whose score changed, and what became of its list: ids, and of what moved (id, old rank, new rank)."""
 
     sample: str
@@ -104,14 +98,14 @@ class MovedLine(TypedDict):
     moved: list[tuple[str, int, int]] | None
 
 
-class MovedLines(TypedDict):
+class MovedLines(Line):
     """The queries that became worst and best, the most moved first."""
 
     worst: list[MovedLine]
     best: list[MovedLine]
 
 
-class ComparisonDocument(TypedDict):
+class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
     `only_in` lists the queries that others do not have, by system. `orders` says by measure how alike two reports of the same
@@ -132,10 +126,6 @@ class ComparisonDocument(TypedDict):
     notes: list[str]
 
 
-def comparison_schema() -> dict[str, object]:
+def comparison_schema() -> dict[str, Any]:
     """The JSON Schema of the document."""
     return schema_of(ComparisonDocument)
-
-
-if __name__ == "__main__":
-    print(json.dumps(comparison_schema(), indent=1, ensure_ascii=False))  # noqa: T201
