@@ -13,6 +13,7 @@ from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
+from germane.ledger import files_of, secret_of
 from germane.measures.labels import rankings, turns
 from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
@@ -283,5 +284,5 @@ def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> S
 
 def remove_ledger(path: Path) -> None:
     """Remove a ledger's file, with its log and its secret."""
-    for suffix in ("", "-wal", "-shm", ".secret"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for file in (*files_of(path), secret_of(path)):
+        file.unlink(missing_ok=True)

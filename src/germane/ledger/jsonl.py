@@ -18,7 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.ledger.store import SQLiteLedger, files_of
+from germane.ledger import files_of
+from germane.ledger.store import SQLiteLedger
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
+from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
 FORMAT = 4
@@ -266,11 +267,6 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 _DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
 
 
-def files_of(path: Path) -> list[Path]:
-    """A ledger's file, its write-ahead log, and the log's index; the latter two need not exist."""
-    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
-
-
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """A connection in autocommit mode, for any thread, that waits up to a minute for another program's lock."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
@@ -469,7 +465,7 @@ def secret_beside(place: str) -> bytes | None:
 
     None where none can be kept, or no ledger is there. A file that others can read is replaced: somebody else may have put it there.
     """
-    path = Path(f"{place}.secret")
+    path = secret_of(Path(place))
     if not Path(place).is_file():
         return None
     try:

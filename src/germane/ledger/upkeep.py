@@ -10,12 +10,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from germane.errors import InputError
+from germane.ledger import files_of
 from germane.ledger.store import (
     FORMAT,
     SELECT,
     SQLiteLedger,
     explain,
-    files_of,
     from_row,
     integrity,
     is_damage,

@@ -25,6 +25,7 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
+from germane.reports.schema import ExplainDocument, line_of
 from germane.reports.summary import in_digits, known_measure
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
@@ -228,16 +229,16 @@ class Explainer:
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
         matrices = [found for question, answer in asked if (found := _matrix(question, answer))]
-        known = ("system", "trial", "query", "reference", "criterion", "response", "error")
-        return {
-            "sample": sample.id,
-            **{name: getattr(sample, name) for name in known},
-            "tags": list(sample.tags),
-            "calls": self._calls(sample, asked),
-            "missing": _missing_gold(sample),
-            "matrices": list({canonical(found): found for found in matrices}.values()),
-            "measures": measures,
-        }
+        return line_of(
+            ExplainDocument,
+            sample,
+            sample=sample.id,
+            tags=list(sample.tags),
+            calls=self._calls(sample, asked),
+            missing=_missing_gold(sample),
+            matrices=list({canonical(found): found for found in matrices}.values()),
+            measures=measures,
+        )
 
     def _measure(
         self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool

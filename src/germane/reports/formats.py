@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -38,7 +39,7 @@ from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
-from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
+from germane.reports.schema import CaseRow, JudgeLine, ResultRow, line_of
 from germane.reports.summary import (
     LIKE_THESE,
     MeasureSummary,
@@ -65,7 +66,7 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
 
-Words = Mapping[SampleKey, Sequence[ResultRow]]
+Words = Mapping[SampleKey, Sequence[dict[str, Json]]]
 """What each grader found in each case, in words."""
 
 
@@ -319,9 +320,9 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
+def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """The document of `--json`; its schema is published."""
-    document: dict[str, Any] = {
+    document: dict[str, Json] = {
         "schema_version": 1,
         "passed": report.verdict.passed,
         "exit_code": report.verdict.exit_code,
@@ -347,26 +348,35 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
     document["cases"] = [_case(case, words) for case in report.cases()]
     if report.stopped:
         document["stopped"] = report.stopped
-    return cast("Document", document)
+    return document
 
 
-def json_documents(documents: Mapping[str, Document]) -> Documents:
+def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
     """The document of `--json` of several evaluations, from that of each by its path."""
     code = worst_exit_code(one["exit_code"] for one in documents.values())
     return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
 
-def _judge(entry: Mapping[str, Json]) -> JudgeLine:
-    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
+def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
-    line = {"source": entry.get("source"), **counts, "tokens": tokens, "cost_usd": entry.get("cost_usd")}
-    line |= {name: entry[name] for name in ("estimated", "stand_in") if entry.get(name) not in {None, ""}}
-    return cast("JudgeLine", line)
+    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
+    more = {
+        name: UNSET if entry.get(name) in {None, ""} else entry[name] for name in ("estimated", "stand_in")
+    }
+    return line_of(
+        JudgeLine,
+        None,
+        source=entry.get("source"),
+        **counts,
+        tokens=tokens,
+        cost_usd=entry.get("cost_usd"),
+        **more,
+    )
 
 
-def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
+def _words(report: ReportData) -> dict[SampleKey, list[dict[str, Json]]]:
     """What each grader found in each case, in words; reports of a ranking have no graders."""
-    found: dict[SampleKey, list[ResultRow]] = {}
+    found: dict[SampleKey, list[dict[str, Json]]] = {}
     for score, why in explained(report) if report.manifest.get("graders") else ():
         key = score.key
         grader = report.graders_of(key).get(score.measure)
@@ -381,18 +391,10 @@ def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
 _SAID = ("hits", "misses", "reasoning", "details")
 
 
-def _case(case: CaseResult, words: Words) -> CaseRow:
-    row: CaseRow = {
-        "sample": case.sample,
-        "score": case.score,
-        "verdict": case.verdict,
-        "failed_required": list(case.failed_required),
-    }
-    if case.system or case.trial:
-        row |= {"system": case.system, "trial": case.trial}
-    if results := words.get(case.key):
-        row["results"] = list(results)
-    return row
+def _case(case: CaseResult, words: Words) -> dict[str, Json]:
+    named = {} if case.system or case.trial else {"system": UNSET, "trial": UNSET}
+    results = words.get(case.key) or UNSET
+    return line_of(CaseRow, case, failed_required=list(case.failed_required), results=results, **named)
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -407,7 +409,7 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         if found := remarks[score.system, score.measure]:
             line["remarks"] = found
         if words:
-            row = cast("dict[str, Json]", next(said))
+            row = next(said)
             line["verdict"] = verdicts.get(score.key)
             line |= {name: row[name] for name in _SAID}
         yield json.dumps(line, ensure_ascii=False) + "\n"
@@ -619,7 +621,7 @@ def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str,
 
 def failed_cases(
     report: ReportData, words: Words | None = None
-) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
+) -> Iterator[tuple[CaseResult, list[dict[str, Json]]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
     failed = report.failed()
     if words is None:
@@ -644,7 +646,7 @@ def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportDa
         yield from _folded("The worst cases in full", chain(table, [more]))
 
 
-def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
+def _case_row(case: CaseResult, row: Mapping[str, Json]) -> list[str]:
     checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
     cells = [
         *(_case_name(case), case.verdict or "-", row["measure"]),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.schema import OrderLine, RankedLine, RankingLine, line_of
+from germane.reports.schema import RankedLine, line_of
 from germane.reports.summary import (
     MeasureSummary,
     higher_is_better,
@@ -41,7 +41,7 @@ from germane.statistics.intervals import Interval, group_cases
 from germane.statistics.power import Pilot
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.cases import CaseValues
-from germane.types import Sample
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.statistics.differences import CorrectedDifference
@@ -377,7 +377,7 @@ class RankedSystems:
     behind: Sequence[MeasureComparison | None]
     orders: Orders
 
-    def as_json(self) -> RankingLine:
+    def as_json(self) -> dict[str, Json]:
         """For `--json`."""
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
@@ -408,7 +408,7 @@ class RankedSystems:
 _BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
-def orders_json(orders: Orders) -> dict[str, OrderLine]:
+def orders_json(orders: Orders) -> dict[str, Json]:
     """For `--json`."""
     return {name: {"tau": tau, "top_half": top} for name, (tau, top) in orders.items()}
 

@@ -23,12 +23,11 @@ from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
-from germane.types import Json, Score
+from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections
-    from germane.reports.schema import Document
 
 
 class Report(ReportData):
@@ -170,7 +169,7 @@ class Report(ReportData):
             raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
         return explain_score(self, score)
 
-    def to_json(self, *, scores: bool = True) -> Document:
+    def to_json(self, *, scores: bool = True) -> dict[str, Json]:
         """The document of `--json`."""
         from germane.reports.formats import json_document
 
@@ -283,16 +282,19 @@ def read_document(path: Path) -> ReportData:
             fix = "name the folder of one of them"
         raise InputError(problem, fix=fix, place=place)
     try:
-        msgspec.convert(document, ScoredDocument)
-        for row in document["scores"]:
-            row["bounds"] = row["bounds"] and tuple(inf if end is None else end for end in row["bounds"])
-            if not abs(row["value"] or 0) <= LARGEST:
-                raise ValueError(f"the score {row['value']:g} is beyond {LARGEST:g}")  # noqa: TRY301
-        table = ScoreTable(Score(**row) for row in document["scores"])
-        names = Counter((row.measure, row.key) for row in table)
+        rows = msgspec.convert(document, ScoredDocument).scores
+        table = ScoreTable()
+        for row in rows:
+            if not abs(row.value or 0) <= LARGEST:
+                raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
+            low, high = row.bounds or (None, None)
+            bounds = None if low is None else (low, inf if high is None else high)
+            key = row.sample, row.system, row.trial
+            table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
     except (ValueError, OverflowError) as error:
         problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
         raise InputError(problem, fix=fix, place=place) from None
+    names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=place)

@@ -15,10 +15,9 @@ from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Sample, Score
+from germane.types import FrozenDict, Json, Sample, Score
 
 if TYPE_CHECKING:
-    from germane.reports.schema import BasisLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
@@ -86,13 +85,12 @@ class Basis:
                 shown = "over 99%" if mean > 0.995 else f"{mean:.0%}"
                 yield f"{shown} of the {f'top-{cut} ' if cut else ''}results have a gold label"
 
-    def as_json(self) -> BasisLine:
+    def as_json(self) -> dict[str, Json]:
         """The basis as scripts read it."""
         from germane.reports.schema import BasisLine, line_of
 
         counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
-        found: BasisLine = line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
-        return found
+        return line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
@@ -163,7 +161,7 @@ class MeasureSummary:
         """The interval with four digits, rounded outwards; "-" where there is none."""
         return interval_in_words(self.interval)
 
-    def as_json(self) -> MeasureLine:
+    def as_json(self) -> dict[str, Json]:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
         from germane.reports.schema import CorrectedLine, MeasureLine, line_of
 
@@ -175,7 +173,7 @@ class MeasureSummary:
             corrected = line_of(
                 CorrectedLine, one, interval=list(one.ends), estimand="queries", set_interval=of_set
             )
-        found: MeasureLine = line_of(
+        return line_of(
             MeasureLine,
             self,
             interval=list(self.interval) if self.interval else None,
@@ -186,7 +184,6 @@ class MeasureSummary:
             corrected=corrected,
             corrected_why=self.corrected_why or None,
         )
-        return found
 
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:

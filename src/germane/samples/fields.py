@@ -86,6 +86,31 @@ PASSAGE = {
     "end": Field("where it ends in its document, in characters"),
 }
 """The fields of a passage; `start` and `end` become metadata."""
+RESULT = {
+    "query": Field(
+        "the query",
+        ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+    ),
+    "doc": Field(
+        "the document",
+        ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
+    ),
+    "docs": Field(
+        "the documents of a query, best first",
+        ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    ),
+    "score": Field("the retriever's score", ("score", "sim", "similarity", "scores")),
+    "rank": Field("the place in the list", ("rank", "position")),
+    "grade": Field(
+        "how relevant the document is",
+        ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    ),
+    "gold": Field(
+        "the gold documents of a query",
+        ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
+    ),
+}
+"""The columns of runs and qrels, each with its names in order of preference (compared without case, underscores, dashes)."""
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:

@@ -76,7 +76,7 @@ def decode_label(line: bytes, place: Place | None = None) -> Label | None:
     """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
     try:
         label = _label_in(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return _on_scale(label, place)
 
