@@ -67,7 +67,7 @@ class Forecast:
     """What a run would ask, one line per measure.
 
     Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
-    failed then and are not asked again. `waiting` are samples that no target has answered yet.
+    failed then and are not asked again. `waiting` are samples that no target has answered yet. `until`: fewer may be asked.
     """
 
     judge: str
@@ -78,6 +78,7 @@ class Forecast:
     waiting: int = 0
     max_cost: float | None = None
     max_calls: int | None = None
+    until: bool = False
 
     @cached_property
     def total(self) -> Usage:
@@ -134,6 +135,8 @@ class Forecast:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = self.estimated
+        if self.until:
+            yield "--until stops as soon as it has seen enough: this is what all cases would ask"
         yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}"
         if guessed:
             yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"

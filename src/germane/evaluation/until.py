@@ -144,6 +144,10 @@ class Stages:
         """How many units, of the first in their order, hold so many cases."""
         return min(int(np.searchsorted(self._held, cases)) + 1, len(self._held))
 
+    def holds(self, row: int) -> bool:
+        """Whether the stage that is judged now holds the case of this number, from 0."""
+        return self._begun <= int(self._place[row]) < self._ended
+
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
         """Those of all cases that this stage judges, in their order."""
         for place, planned in zip(self._place.tolist(), cases, strict=False):
@@ -195,11 +199,8 @@ class Stages:
         return high
 
     def _look(self, name: str, gate: Gate, found: CaseScores, values: CaseValues) -> None:
-        """Look at a gate again that is not decided yet."""
-        before = self._decided.get(name)
-        if before is not None and before.side:
-            return
-        span = range_of(gate.measure)
+        """Look at a gate again; what is decided stays so."""
+        span, before = range_of(gate.measure), self._decided.get(name)
         if not len(values.case) or limits_of(span, values) is None:
             self._decided[name] = _Decision(0, span)
             return
@@ -208,9 +209,11 @@ class Stages:
         )
         sizes = np.bincount(codes).astype(float)
         below, above = (
-            Units(np.bincount(codes, side, len(places)), sizes, "cases") for side in (values.low, values.high)
+            Units(np.asarray(np.bincount(codes, side, len(places)), float), sizes, "cases")
+            for side in (values.low, values.high)
         )
-        side = decided(below, above, gate.limit, span, self._largest)
+        side = before.side if before else 0
+        side = side or decided(below, above, gate.limit, span, self._largest)
         self._decided[name] = _Decision(side, sequence_ends(below, above, span, self._largest))
 
     # what is said of it

@@ -369,5 +369,6 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
                 corrections = corrections or Corrections(tables, manifest)
                 corrected, why = corrections.of(line)
                 basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
-        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
+        sampled = manifest.get("sampled")
+        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why, sampled=sampled))
     return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded"))

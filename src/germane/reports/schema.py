@@ -83,6 +83,14 @@ class CorrectedLine(TypedDict):
     unsure: int
 
 
+class SampledLine(TypedDict):
+    """How many cases were evaluated (`n`), of how many (`of`), in an order drawn with the `seed`."""
+
+    n: int
+    of: int
+    seed: int
+
+
 class MeasureLine(TypedDict):
     """One measure over all cases; `mean` is null where nothing could be measured.
 
@@ -106,6 +114,7 @@ class MeasureLine(TypedDict):
     basis: BasisLine
     corrected: CorrectedLine | None
     corrected_why: str | None
+    sampled: SampledLine | None
 
 
 class ScoreRow(TypedDict):

@@ -55,6 +55,17 @@ class _Sampled(TypedDict):
     seed: int
 
 
+class _DecidedGate(TypedDict):
+    above: bool | None
+    interval: tuple[float, float]
+
+
+class _Until(TypedDict):
+    widths: dict[str, float]
+    stages: list[int]
+    gates: dict[str, _DecidedGate]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
@@ -82,6 +93,7 @@ class _Manifest(TypedDict, total=False):
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
     sampled: _Sampled
+    until: _Until
     by: str | None
     max_unmeasured: float
     over: str | None

@@ -63,7 +63,7 @@ function row(one, columns) {
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
     "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
-    over: () => num(`${one.n}/${one.total}`),
+    over: () => num(el("div", null, `${one.n}/${one.total}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
