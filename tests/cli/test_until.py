@@ -130,6 +130,19 @@ def test_gates_are_decided_early(inside: Cli, tmp_path: Path, data: Path) -> Non
     assert "not decided by all cases" in " ".join(done.json["notes"])
 
 
+def test_a_change_is_decided_early(inside: Cli, tmp_path: Path, data: Path) -> None:
+    """By the paired differences to the baseline's cases; that a sample lacks most of these is no reason against it."""
+    assert inside("run", data, *WORDS, "-o", "before").code == 0
+    gate = ("--until-decided", "--fail-under", "change(context_relevance)>-0.03")
+    done = inside("run", data, *WORDS, *gate, "--baseline", "before", "--json")
+    assert done.code == 0, done.err
+    assert done.json["measures"][REL]["n"] < 600
+    assert [one["outcome"] for one in done.json["gates"]] == ["passed"]
+    without = inside("run", data, *WORDS, *gate)
+    assert without.code == 2
+    assert "needs --baseline REPORT" in without.err
+
+
 def test_clusters_are_judged_whole(inside: Cli, tmp_path: Path) -> None:
     """All cases of a cluster, in every system, belong to one stage."""
     both = [{**row, "system": system} for row in rows(400, per_cluster=4) for system in ("a", "b")]

@@ -58,9 +58,11 @@ def test_looking_all_the_time_gives_few_false_alarms() -> None:
     for _ in range(200):
         values = (rng.random(1000) < 0.7).astype(float)
         units = group_cases(values, None)
-        alarms += decided(units, units, 0.7, SPAN, 1.0) != 0
+        alarms += abs(decided(units, units, 0.7, SPAN, 1.0))
         means = np.cumsum(values)[99:] / np.arange(100, 1001)
-        excluded += (np.abs(means - 0.7) > 1.96 * np.sqrt(means * (1 - means) / np.arange(100, 1001))).any()
+        excluded += bool(
+            (np.abs(means - 0.7) > 1.96 * np.sqrt(means * (1 - means) / np.arange(100, 1001))).any()
+        )
     assert alarms <= 0.05 * 200
     assert excluded > 0.15 * 200
     assert log_capital(units, 0.7, SPAN, 1.0) < log(40)

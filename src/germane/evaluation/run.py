@@ -264,7 +264,8 @@ class _Run:
         if options.until_decided and not self.plan.gates:
             fix = "declare one: --fail-under 'mean(context_relevance)>=0.7'"
             raise InputError("--until-decided needs a gate to decide", fix=fix)
-        goals = Goals.of(options.until, self.plan.gates if options.until_decided else (), graders)
+        gates = self.plan.gates if options.until_decided else ()
+        goals = Goals.of(options.until, gates, graders, self.baseline)
         everything = suite.cases() if cases is None else cases
         return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
 

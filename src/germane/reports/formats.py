@@ -202,7 +202,7 @@ def _until(report: ReportData) -> Iterator[str]:
             "not decided by all cases" if gate["above"] is None else f"decided by {stages.split()[-1]} cases"
         )
         ends = interval_in_words(gate["interval"])
-        yield f"{name}: {found}; the mean is {ends} by a confidence sequence, which holds whenever one stops"
+        yield f"{name}: {found}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
     if until.get("gates"):
         yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
 
