@@ -16,6 +16,7 @@ NAMES = (
     "million",
     "coverage",
     "planning",
+    "stopping",
     "permutation",
     "rank",
     "shapes",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -173,7 +174,8 @@ def _forecast(
         found = forecaster.found
     if not found.waiting:  # a sample that waits may have what the others lack
         feasibility.check()
-    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
+    until = bool(options.until or options.until_decided)
+    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
 
 
 class _Run:
@@ -264,12 +266,7 @@ class _Run:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
                     while True:
-                        todo: Iterable[Job] = (
-                            (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
-                            if jobs is None
-                            else jobs
-                        )
-                        todo = with_labels(todo, self.plan.judge)
+                        todo = with_labels(self._todo(jobs, notes), self.plan.judge)
                         await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
                         if self.stages is None or not self.stages.next(session.folder.scores):
                             break
@@ -286,9 +283,16 @@ class _Run:
         if options.until_decided and not self.plan.gates:
             fix = "declare one: --fail-under 'mean(context_relevance)>=0.7'"
             raise InputError("--until-decided needs a gate to decide", fix=fix)
-        goals = Goals.of(options.until, self.plan.gates if options.until_decided else (), graders)
+        gates = self.plan.gates if options.until_decided else ()
+        goals = Goals.of(options.until, gates, graders, self.baseline)
         everything = suite.cases() if cases is None else cases
         return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
+
+    def _todo(self, jobs: Sequence[Job] | None, notes: Counter[str]) -> Iterable[Job]:
+        """What is judged now: these jobs, or (None) the cases as they are read."""
+        if jobs is not None:
+            return jobs
+        return (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         """Those of all cases that are judged now."""
@@ -311,7 +315,11 @@ class _Run:
         expectation = Expectation(
             Forecaster(self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts)
         )
-        self.plan.check(jobs, expectation.look)
+        if self.stages is None or jobs is not None:
+            self.plan.check(jobs, expectation.look)
+        else:  # what later stages ask is not known yet
+            rows, holds = count(), self.stages.holds
+            self.plan.check(None, lambda job: expectation.look(job) if holds(next(rows)) else None)
         if (total := expectation.total()) is not None:
             self.watch.expects(total)
 

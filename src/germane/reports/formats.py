@@ -146,7 +146,7 @@ def _table(
     table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
     for name, one in lines:
         called = {first: name, "system": one.system, "measure": one.measure}
-        numbers = [one.in_words(), one.interval_in_words(), f"{one.n}/{one.total}"]
+        numbers = [one.in_words(), one.interval_in_words(), one.count_in_words()]
         cells = [str(getattr(one, count) or zero) for count in counts]
         table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
     return table
@@ -234,6 +234,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     if sampled := report.manifest.get("sampled"):
         yield sampled_in_words(sampled)
+    yield from _until(report)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
@@ -245,6 +246,31 @@ def notes_of(report: ReportData) -> Iterator[str]:
 def sampled_in_words(sampled: Mapping[str, int]) -> str:
     """How many cases were drawn of how many, and with which seed, from a manifest's entry."""
     return f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
+
+
+def _until(report: ReportData) -> Iterator[str]:
+    """Why no more cases were judged, and what that says and does not say."""
+    until = report.manifest.get("until") or {}
+    stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))
+    if widths := until.get("widths"):
+        asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
+        yield (
+            f"{stages} cases were judged for intervals as narrow as asked (--until): {asked}; width is not bias: what a "
+            "judge gets wrong, more cases do not mend"
+        )
+        for one in report.summaries:
+            half = (one.interval[1] - one.interval[0]) / 2 if one.interval else None
+            if (width := widths.get(one.measure)) is not None and (half is None or half > width):
+                system = f" of {one.system}" if one.system else ""
+                yield f"{one.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
+    for name, gate in (until.get("gates") or {}).items():
+        found = (
+            "not decided by all cases" if gate["above"] is None else f"decided by {stages.split()[-1]} cases"
+        )
+        ends = interval_in_words(gate["interval"])
+        yield f"{name}: {found}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
+    if until.get("gates"):
+        yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
 
 
 _MOST_COVERED = 20_000

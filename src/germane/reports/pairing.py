@@ -279,13 +279,18 @@ class Pair:
     def too_few(self, one: MeasureComparison) -> str:
         """Why a comparison of all cases decides nothing, in words; "" where it may.
 
-        Fewer than half of the queries that should have been measured of either side were measured in both.
+        Fewer than half of the queries that should have been measured of either side were measured in both. What a side lacks
+        that evaluated a random sample is left out at random, and does not count.
         """
         due = [
             len(side.scores.of(side.system, (one.measure, one.type), range_of(one.type)).case)
             for side in (self.a, self.b)
         ]
-        if one.n and 2 * one.n >= max(due):
+        others = self.b, self.a
+        counted = [
+            n for n, other in zip(due, others, strict=True) if not other.report.manifest.get("sampled")
+        ]
+        if one.n and 2 * one.n >= max(counted, default=0):
             return ""
         counts = f"{one.n} of the {due[0]} queries of {one.a} and of the {due[1]} of {one.b}"
         return f"{one.measure} was measured in both for {counts}"

@@ -395,5 +395,6 @@ def _summaries(
                 corrections = corrections or correct.Corrections(tables, manifest)
                 corrected, why = corrections.of(line)
                 basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
-        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
+        sampled = manifest.get("sampled")
+        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why, sampled=sampled))
     return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded")), corrections

@@ -88,6 +88,14 @@ class CorrectedLine(Line):
     unsure: int
 
 
+class SampledLine(Line):
+    """How many cases were evaluated (`n`), of how many (`of`), in an order drawn with the `seed`."""
+
+    n: int
+    of: int
+    seed: int
+
+
 class MeasureLine(Line):
     """One measure over all cases; `mean` is null where nothing could be measured.
 
@@ -111,6 +119,7 @@ class MeasureLine(Line):
     basis: BasisLine
     corrected: CorrectedLine | None
     corrected_why: str | None
+    sampled: SampledLine | None
 
 
 class ScoreRow(Line):

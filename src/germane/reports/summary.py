@@ -111,7 +111,8 @@ class MeasureSummary:
     cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
     is the standard error of the mean of the measured cases.
     `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
-    there is none, and why in `corrected_why`.
+    there is none, and why in `corrected_why`. `sampled`: how many cases were evaluated (`n`) of how many (`of`), drawn with
+    which `seed`; None where all were.
     """
 
     measure: str
@@ -138,6 +139,7 @@ class MeasureSummary:
     basis: Basis = field(default_factory=Basis)
     corrected: CorrectedMean | None = None
     corrected_why: str = ""
+    sampled: Mapping[str, int] | None = None
 
     def remarks(self) -> Iterator[str]:
         """What must be said wherever the mean is printed."""
@@ -156,6 +158,11 @@ class MeasureSummary:
         least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
         could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
+
+    def count_in_words(self) -> str:
+        """How many scores have a value, of how many; of a sample with the share of all cases that it is."""
+        share = f" ({100 * self.sampled['n'] / self.sampled['of']:.3g}%)" if self.sampled else ""
+        return f"{self.n}/{self.total}{share}"
 
     def interval_in_words(self) -> str:
         """The interval with four digits, rounded outwards; "-" where there is none."""
@@ -183,6 +190,7 @@ class MeasureSummary:
             estimand="queries",
             corrected=corrected,
             corrected_why=self.corrected_why or None,
+            sampled=dict(self.sampled) if self.sampled else None,
         )
 
 

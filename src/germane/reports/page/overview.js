@@ -101,7 +101,7 @@ function row(one, columns) {
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
     "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[/** @type {"gold"} */ (one.basis.source)] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
-    measured: () => num(`${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`),
+    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
