@@ -114,7 +114,7 @@ async def aevaluate(
     `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
     is the same, for code that runs in an event loop.
     """
-    graders = _graders(measures)
+    graders = asked_graders(measures)
     who = None
     if needs_judge(graders):
         if judge is None:
@@ -299,7 +299,7 @@ def _is_grader(asked: object) -> TypeIs[CaseGrader]:
     return hasattr(asked, "grade")
 
 
-def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
+def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
     listed = [measures] if isinstance(measures, Measure | str) or _is_grader(measures) else list(measures)
     found: dict[Grader, None] = {}
