@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import pkgutil
+import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
+import germane
 from germane import InputError, Report, evaluate
 from germane.testing import FakeJudge, assert_retrieval
 
@@ -38,12 +42,21 @@ RECORDS = f"""{SEARCH}
 Run: TypeAlias = Callable[..., pytest.RunResult]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _everything_is_imported() -> None:
+    """What a session within this one imports is forgotten at its end: a second copy of a module would be another one."""
+    for module in pkgutil.walk_packages(germane.__path__, "germane."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+
+
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
     """Runs these tests in this process; `outside` in one of its own, as xdist needs."""
 
     def run(text: str, *words: str, outside: bool = False) -> pytest.RunResult:
-        pytester.makepyfile(test_search=text)
+        if text:
+            pytester.makepyfile(test_search=text)
         method = pytester.runpytest_subprocess if outside else pytester.runpytest_inprocess
         return method(*USED, "-p", "no:cacheprovider", *words)
 
@@ -241,6 +254,24 @@ def test_the_cases_of_an_eval_file_are_parameters(run: Run, pytester: pytest.Pyt
     found.stdout.fnmatch_lines(["*test_case?second?*", "E *missing gold: d2*", "*passed  mean(RR)>=0.5*"])
     found = run(text.replace("evals/", "nowhere/"))
     found.stdout.fnmatch_lines(["*no eval file is called nowhere/*.yaml*"])
+
+
+def test_the_page_is_a_project_that_works(run: Run, pytester: pytest.Pytester) -> None:
+    """The files that docs/pytest.md shows, beside an application and an eval file."""
+    page = Path(__file__).parents[2].joinpath("docs", "pytest.md").read_text("utf-8")
+    files = re.findall(r"^```python\n# (test_\w+)\.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(files) == 3
+    pytester.makepyfile(
+        my_app="""
+        def search(query):
+            return [{"id": "d1", "text": "the moon"}, {"id": "d2", "text": "coffee"}]
+        """,
+        **dict(files),
+    )
+    pytester.mkdir("evals").joinpath("a.yaml").write_text(EVAL)
+    found = run("", "--germane-gate", "mean(RR)>=0.7", *(f"{name}.py" for name, _ in files))
+    found.assert_outcomes(passed=5)
+    assert found.ret == pytest.ExitCode.OK
 
 
 SAMPLE = {
