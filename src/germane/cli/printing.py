@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -100,11 +101,16 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
+    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost."""
     for path in paths:
         page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
         if path.suffix.lower() == ".html":
+            from germane.diagnosis.formats import stages_page
+            from germane.diagnosis.stages import follow_samples
+
             page = {"text": text, "audit": _audit(report), "comparison": comparison}
+            with suppress(InputError):  # nothing relevant is known
+                page["stages"] = stages_page(follow_samples(report.samples()))
         formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
 
@@ -305,6 +311,10 @@ class Progress(Watch):
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
+    def parts(self, done: int, total: int) -> None:
+        """So many parts are finished."""
+        self._show("running in parts", done, total)
+
     def judging(self, pool: Pool) -> None:
         """So many questions have their answer: of those that cost where it is known how many there are."""
         if self._expected is not None:
@@ -364,3 +374,21 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def check_writable(path: Path, inputs: Iterable[str]) -> None:
+    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
+
+    if path.suffix.lower() not in formats.FORMATS:
+        raise InputError(
+            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
+        )
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if there == path and path.is_dir():
+        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
+    if there != path and not there.is_dir():
+        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
+    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
+        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

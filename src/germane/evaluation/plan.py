@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
     from germane.samples.evalfile import Case, EvalFile
 
-T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -56,6 +56,28 @@ _CHECKED_BYTES = 100_000_000
 
 class _NamedTwice(InputError):
     """An id stands twice in what is one evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A sample of cases, drawn without replacement: the numbers of those that were drawn, counted from 0.
+
+    `count` is how many there were; the same seed draws the same.
+    """
+
+    rows: frozenset[int]
+    count: int
+    seed: int
+
+    @classmethod
+    def of(cls, count: int, size: int, seed: int) -> Drawn:
+        """`size` of so many, or all of fewer."""
+        rows = random.Random(seed).sample(range(count), size) if size < count else range(count)  # noqa: S311 - a sample, not a secret
+        return cls(frozenset(rows), count, seed)
+
+    def as_json(self) -> dict[str, Json]:
+        """As it stands in the manifest."""
+        return {"n": len(self.rows), "of": self.count, "seed": self.seed}
 
 
 @dataclass(slots=True)
@@ -75,21 +97,46 @@ class Suite:
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _drawn: Drawn | None = field(default=None, init=False)
+    count: int = field(default=0, init=False)
+    """How many cases there are in all parts; known once `cases` has come to its end."""
+
+    @property
+    def share(self) -> Share | None:
+        """Which part of the cases is evaluated; None = all."""
+        return Share.parse(self.options.part) if self.options.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
-        """The cases, in the order of the paths; filtered, sampled and cut as asked for.
+        """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
+        share, row = self.share, -1
+        for row, planned in enumerate(self.all_cases()):
+            if share is None:
+                yield planned
+            elif share.has(planned.sample.query):
+                yield replace(planned, row=row)
+        self.count = row + 1
+
+    def all_cases(self) -> Iterator[PlannedCase]:
+        """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
         InputError where `--filter` leaves none.
         """
         chosen: Iterable[PlannedCase] = self.matching()
-        if self.options.sample is not None:
-            chosen = _drawn(chosen, self.options.sample, self.options.seed)
+        if (drawn := self.draw()) is not None:
+            last = max(drawn.rows, default=-1)
+            chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
         some = False
         for planned in islice(chosen, self.options.limit):
             some = True
             yield planned
         if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
+
+    def draw(self) -> Drawn | None:
+        """Which cases `--sample` takes; None without it. They are counted once, and only their numbers are held."""
+        if self.options.sample is not None and self._drawn is None:
+            self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
+        return self._drawn
 
     def matching(self) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
@@ -278,15 +325,6 @@ def _no_case(wanted: str | None) -> InputError:
 
 def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
-
-
-def _drawn(cases: Iterable[T], size: int, seed: int) -> list[T]:
-    """`size` cases drawn without replacement, in their original order; the same for the same seed."""
-    everything = list(cases)
-    if size >= len(everything):
-        return everything
-    places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
-    return [everything[place] for place in places]
 
 
 def load_suite(
@@ -495,6 +533,7 @@ class Plan:
     ) -> None:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.over(stored or {})
+        self.share = Share.parse(self.options.part) if self.options.part else None
         self.notices = Notices(lambda notice: warn(str(notice)))
         suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
@@ -539,10 +578,13 @@ class Plan:
         """
         feasibility = self.feasibility()
         if jobs is None:
-            jobs = map(self.job, self.suite.cases()) if self.suite.size <= _CHECKED_BYTES else ()
+            jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
+        elif self.share is not None:
+            return  # a measure that no sample of a part can have may be one of other parts
         for job in jobs:
             feasibility.look(job)
-            look(job)
+            if self.share is None or self.share.has(job.sample.query):
+                look(job)
         feasibility.check()
 
     def _refuse_outputs(self) -> None:
@@ -587,7 +629,10 @@ class Plan:
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")
-        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
+        options = replace(self.options, base_url=url)
+        found = pick_judge(
+            flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
+        )
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
         return found if needed else None

@@ -49,6 +49,20 @@ class _Asked(TypedDict, total=False):
     mode: dict[str, int]
 
 
+class _Sampled(TypedDict):
+    n: int
+    of: int
+    seed: int
+
+
+class _PartEntry(TypedDict):
+    number: int
+    of: int
+    cases: int
+    gates: list[Any]
+    beside: list[tuple[str, str, list[tuple[float, int]]]]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
@@ -84,6 +98,8 @@ class _Manifest(TypedDict, total=False):
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
     command: _Command
+    sampled: _Sampled
+    part: _PartEntry
     by: str | None
     max_unmeasured: float
     over: str | None
