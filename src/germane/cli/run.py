@@ -97,7 +97,9 @@ def _evaluated(
     if chosen.engine or stored.get("engine"):
         from germane.evaluation.parts.running import run_in_parts
 
-        report, watch.before = run_in_parts(chosen, watch, **again)
+        report, before = run_in_parts(chosen, watch, **again)
+        if before is not None:
+            watch.held_against(before)
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)
