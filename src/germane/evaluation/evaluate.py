@@ -22,13 +22,13 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
+from germane.judging.notebook import NotebookLine, in_notebook
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, graders_of
-from germane.notebook import NotebookLine, in_notebook
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
