@@ -101,7 +101,8 @@ def _evaluated(
         from germane.evaluation.parts.running import run_in_parts
 
         report, before = run_in_parts(chosen, watch, **again)
-        watch.baselines = [] if before is None else [before]
+        if before is not None:
+            watch.held_against(before)
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)

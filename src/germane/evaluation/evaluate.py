@@ -22,13 +22,13 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
+from germane.judging.notebook import NotebookLine, in_notebook
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, graders_of
-from germane.notebook import NotebookLine, in_notebook
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
@@ -114,7 +114,7 @@ async def aevaluate(
     `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
     is the same, for code that runs in an event loop.
     """
-    graders = _graders(measures)
+    graders = asked_graders(measures)
     who = None
     if needs_judge(graders):
         if judge is None:
@@ -299,7 +299,7 @@ def _is_grader(asked: object) -> TypeIs[CaseGrader]:
     return hasattr(asked, "grade")
 
 
-def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
+def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
     listed = [measures] if isinstance(measures, Measure | str) or _is_grader(measures) else list(measures)
     found: dict[Grader, None] = {}

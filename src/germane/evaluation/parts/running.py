@@ -102,6 +102,8 @@ def run_in_parts(
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
         plan = Plan(options, watch.warn, stored)
+        if plan.defaults is not None:
+            watch.note(plan.defaults.why)
         engine = Engine.parse(plan.options.engine or "")
         _check(plan, engine)
         whole = resume or new_folder(plan.options, plan.suite.paths)
