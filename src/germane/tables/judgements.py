@@ -173,6 +173,21 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
     return shown
 
 
+def asked_counts(shown: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
+    """The counts of which `asked_json` shows this; where it was no reference, what relevance was held against is not told."""
+    counts: AskedCounts = Counter()
+    against = {"with_reference": "reference", "without_reference": "other"}
+    for kind, fields in shown.items():
+        for field, found in fields.items():
+            if field in against:
+                counts[kind, "against", against[field]] += found
+            elif isinstance(found, Mapping):
+                counts.update({(kind, field, value): n for value, n in found.items()})
+            else:
+                counts[kind, field, ""] += found
+    return counts
+
+
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
     """A judgement as a flat JSON object: its fields and those of its provenance, leaving out what says nothing.
 
