@@ -63,15 +63,10 @@ def run(
         elif json and watch.so_far is not None:
             print_document(json_document(watch.so_far))
         raise
-    before, changes = watch.before, None
-    if (report := reports.get("")) is not None:
-        # of a run that is continued, those of its start
-        files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        if files and before is not None:
-            from germane.comparison.compare import comparison_of
-
-            changes = comparison_of(before, report)
-    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    if "" in reports:  # of a run that is continued, those of its start
+        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+    baselines = dict(zip(reports, watch.baselines, strict=False))
+    code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines)
     watch.last_words()
     return code
 

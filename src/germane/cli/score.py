@@ -55,7 +55,7 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    return finish({"": report}, files, as_json=json)
+    return finish({"": report}, files, as_json=json, baselines={"": before} if before is not None else {})
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

@@ -295,7 +295,7 @@ class _Run:
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
-        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
+        self.watch.stopping()
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge

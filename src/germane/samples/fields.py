@@ -323,6 +323,17 @@ def _conversation(value: Json) -> Json:
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
+_YES_NO = {"true": True, "false": False}
+
+
+def yes_no(value: Json) -> Json:
+    """Yes or no as tables have it: 1.0 in a column in which one is missing, a text in a column of texts; others as they are."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower(), value)
+    whole = _whole(value)
+    return bool(whole) if type(whole) is int and whole in {0, 1} else value
+
+
 READ: dict[str, Callable[[Json], Json]] = {
     "id": _id,
     "query": _question,

@@ -151,6 +151,7 @@ class ModelClient:
         self._answers = self._output = 0
         self._slowest = 0.0
         self._cuts_at = 0
+        self._warned = False
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
@@ -359,7 +360,7 @@ class ModelClient:
         Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
         """
         policy, sent = self.policy, monotonic()
-        seconds = min(policy.read, call.left)
+        seconds = limit = min(policy.read, call.left)
         if self._answers >= _ENOUGH and call.failures + 1 < policy.attempts:
             seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
         try:
@@ -370,7 +371,7 @@ class ModelClient:
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self.concurrency.throttled(sent)
-            decision = RetryDecision(Action.RETRY, f"no answer within {seconds:.3g} s")
+            decision = RetryDecision(Action.RETRY, self._timed_out(seconds, hung=seconds < limit))
         except TransportError as error:
             decision = RetryDecision(Action.RETRY, str(error))
         finally:
@@ -383,6 +384,23 @@ class ModelClient:
             self._slowest = max(monotonic() - sent, _FORGET * self._slowest)
             return decision
         return self._failed(decision._replace(text=self._masked(decision.text)), sent, call)
+
+    def _timed_out(self, seconds: float, *, hung: bool) -> str:
+        """Why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
+        why = f"no answer within {seconds:.3g} s"
+        if hung:
+            return f"{why}, far longer than answers take here"
+        if seconds < self.policy.read:  # the end of the call's deadline
+            return why
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: %s: the request is cancelled and sent again; a slow model needs a longer --timeout"
+                " (in Python: retry=RetryPolicy(read=...))",
+                self.transport.url,
+                why,
+            )
+        return f"{why} (--timeout)"
 
     def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
         """Tell the limits of the endpoint what a request without an answer shows; the decision, where that is known now."""
