@@ -378,7 +378,6 @@ def _clock(seconds: float) -> str:
 
 def check_writable(path: Path, inputs: Iterable[str]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-
     if path.suffix.lower() not in formats.FORMATS:
         raise InputError(
             f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
