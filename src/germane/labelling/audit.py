@@ -35,6 +35,8 @@ Grades: TypeAlias = Mapping[str, tuple[float, str]]
 
 FEW = 30
 """Labels below which an agreement says little."""
+SLIGHT = 0.2
+"""Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
 _OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
 """How the error of a judgement ends whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
@@ -384,6 +386,11 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
     for line in kinds:
         if line["n"] < FEW:
             yield f"{line['kind']}: {line['n']} labels are few; an agreement on fewer than {FEW} says little"
+        if (kappa := line["kappa_quadratic"]) is not None and kappa < SLIGHT:
+            yield (
+                f"{line['kind']}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
+                " always): its verdicts are worth nothing here, whatever the scores say"
+            )
         if line["illegal"]:
             found = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
             yield f"{line['kind']}: the judge gave grades outside the scale: {found}"
