@@ -22,6 +22,8 @@ raised to the caller is what makes the whole call meaningless, and its text can 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 __all__ = [
     "READER_LEFT",
@@ -78,6 +80,10 @@ class InputError(GermaneError):
         """`place: problem; fix` on one line."""
         where = f"{self.place}: " if self.place else ""
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As another process gets it."""
+        return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
     def at(self, place: Place | None) -> InputError:
         """The same error with its place filled in, unless it knows one already."""

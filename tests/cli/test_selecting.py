@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import polars
 import pytest
 
 from germane import Report
+from germane.evaluation.options import Options
+from germane.evaluation.plan import Plan
 from tests.server import ModelServer
 
 from .conftest import Cli, write_jsonl
@@ -200,3 +203,32 @@ def test_several_targets_of_a_file_are_compared(inside: Cli, tmp_path: Path) -> 
     found = inside("run", "e.yaml", "--json").json
     means = {line["system"]: line["measures"]["context_precision@5"] for line in found["systems"]}
     assert {name: (line["mean"], line["n"]) for name, line in means.items()} == {"x": (1.0, 1), "y": (0.5, 2)}
+
+
+def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -> None:
+    """`--sample` draws by row number, in input order; output and manifest say of how many, and with which seed."""
+    write_jsonl(tmp_path / "s.jsonl", *(row(f"q{n}", n % 4) for n in range(1500)))
+    words = ("run", "s.jsonl", *WORDS, "--sample", "20", "--seed", "1")
+    ran = inside(*words, "-o", "report", "--json")
+    assert "20 of 1,500, seed 1" in ran.json["notes"]
+    drawn = [case["sample"] for case in ran.json["cases"]]
+    assert len(drawn) == 20
+    assert drawn == sorted(drawn, key=lambda name: int(name[1:]))
+    assert Report.open(tmp_path / "report").manifest["sampled"] == {"n": 20, "of": 1500, "seed": 1}
+    assert "20 of 1,500, seed 1" in inside("report", "report").out
+    assert [case["sample"] for case in inside(*words, "--json").json["cases"]] == drawn
+    assert "1,500 of 1,500, seed 1" in inside(*words, "--sample", "9000", "--json").json["notes"]
+
+
+def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
+    """Drawing from many cases holds their numbers, not the cases."""
+    write_jsonl(tmp_path / "s.jsonl", *({**row(f"q{n}", 3), "query": "long " * 2000} for n in range(1000)))
+    options = Options(paths=(str(tmp_path / "s.jsonl"),), measures=("P(labels=human)@5",), sample=5)
+    suite = Plan(options, lambda _: None).suite
+    tracemalloc.start()
+    try:
+        assert len(list(suite.cases())) == 5
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000  # of 10 MB

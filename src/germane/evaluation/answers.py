@@ -31,7 +31,8 @@ _FILE = "answers.jsonl"
 class PlannedCase:
     """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none).
 
-    `source` is the path, as it was named, that the case is evaluated for.
+    `source` is the path, as it was named, that the case is evaluated for; `row` is the case's place among those of all
+    parts, where the evaluation is one of several parts.
     """
 
     sample: Sample
@@ -42,6 +43,7 @@ class PlannedCase:
     source: Path = field(default_factory=Path)
     folder: Path = field(default_factory=Path)
     contexts_from: Literal["auto", "text"] = "auto"
+    row: int = 0
 
     @property
     def system(self) -> _System:

@@ -13,15 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from germane.clean import some_of
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
-from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
+from germane.evaluation.choice import (
+    DefaultMeasures,
+    at_url,
+    default_measures,
+    judge_words,
+    needs_judge,
+    pick_judge,
+)
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
@@ -39,7 +48,6 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
     from germane.samples.evalfile import Case, EvalFile
 
-T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -48,6 +56,28 @@ _CHECKED_BYTES = 100_000_000
 
 class _NamedTwice(InputError):
     """An id stands twice in what is one evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A sample of cases, drawn without replacement: the numbers of those that were drawn, counted from 0.
+
+    `count` is how many there were; the same seed draws the same.
+    """
+
+    rows: frozenset[int]
+    count: int
+    seed: int
+
+    @classmethod
+    def of(cls, count: int, size: int, seed: int) -> Drawn:
+        """`size` of so many, or all of fewer."""
+        rows = random.Random(seed).sample(range(count), size) if size < count else range(count)  # noqa: S311 - a sample, not a secret
+        return cls(frozenset(rows), count, seed)
+
+    def as_json(self) -> dict[str, Json]:
+        """As it stands in the manifest."""
+        return {"n": len(self.rows), "of": self.count, "seed": self.seed}
 
 
 @dataclass(slots=True)
@@ -67,21 +97,46 @@ class Suite:
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _drawn: Drawn | None = field(default=None, init=False)
+    count: int = field(default=0, init=False)
+    """How many cases there are in all parts; known once `cases` has come to its end."""
+
+    @property
+    def share(self) -> Share | None:
+        """Which part of the cases is evaluated; None = all."""
+        return Share.parse(self.options.part) if self.options.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
-        """The cases, in the order of the paths; filtered, sampled and cut as asked for.
+        """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
+        share, row = self.share, -1
+        for row, planned in enumerate(self.all_cases()):
+            if share is None:
+                yield planned
+            elif share.has(planned.sample.query):
+                yield replace(planned, row=row)
+        self.count = row + 1
+
+    def all_cases(self) -> Iterator[PlannedCase]:
+        """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
         InputError where `--filter` leaves none.
         """
         chosen: Iterable[PlannedCase] = self.matching()
-        if self.options.sample is not None:
-            chosen = _drawn(chosen, self.options.sample, self.options.seed)
+        if (drawn := self.draw()) is not None:
+            last = max(drawn.rows, default=-1)
+            chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
         some = False
         for planned in islice(chosen, self.options.limit):
             some = True
             yield planned
         if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
+
+    def draw(self) -> Drawn | None:
+        """Which cases `--sample` takes; None without it. They are counted once, and only their numbers are held."""
+        if self.options.sample is not None and self._drawn is None:
+            self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
+        return self._drawn
 
     def matching(self) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
@@ -120,18 +175,16 @@ class Suite:
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
-            fix = (
-                "write measures: [...] in the file, or -m"
-                if file
-                else 'name one: -m "context_precision@5 nDCG@10"'
-            )
+            fix = "write measures: [...] in the file, or -m"
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
             samples = read_samples(data, columns=columns, warn=self.warn)
-        if str(data) == "-":  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(samples)
+        if str(data) == "-":  # it is read several times: to be checked, and to be judged
+            if not self.stdin:
+                self.stdin.extend(samples)
+            samples = self.stdin
         for sample in samples:
             yield from self._planned(sample, graders, file, path)
 
@@ -274,15 +327,6 @@ def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
-def _drawn(cases: Iterable[T], size: int, seed: int) -> list[T]:
-    """`size` cases drawn without replacement, in their original order; the same for the same seed."""
-    everything = list(cases)
-    if size >= len(everything):
-        return everything
-    places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
-    return [everything[place] for place in places]
-
-
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -337,6 +381,31 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     )
 
 
+_LOOKED_AT = 10_000
+"""Samples of data that are read to see which measures they allow."""
+
+
+def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
+    """The suite with measures for data that nobody names measures for, and what these are; None where they are named."""
+    paths = tuple(path for path in suite.paths if path not in suite.files)
+    if suite.measures or suite.usual or not paths:
+        return suite, None
+    options = suite.options
+    named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
+    look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
+    found = default_measures(
+        (planned.sample for planned in islice(look.matching(), _LOOKED_AT)),
+        str(named or ""),
+        labels=bool(options.labels),
+        asked=bool(options.targets),
+        alone=not suite.files,
+    )
+    if not found.measures:
+        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {found.why}"
+        raise InputError(problem, fix=found.fix)
+    return replace(suite, usual=parse_measures(found.measures), _made={}), found
+
+
 def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     """The evaluations that the paths of these options are, by path: one, or one for each path.
 
@@ -354,11 +423,11 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_plainly(part).matching(), None) is None:
+        if options.wanted is not None and next(_graded_by_nothing(part).matching(), None) is None:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
-        in_part = _names_of(part.all_graders()) if options.gates else set()
+        in_part = _names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
         found[str(path)] = replace(
@@ -382,14 +451,14 @@ def _are_one(suite: Suite, options: Options) -> bool:
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
-        for _ in _plainly(suite).cases() if suite.size <= _CHECKED_BYTES else ():
+        for _ in _graded_by_nothing(suite).cases() if suite.size <= _CHECKED_BYTES else ():
             pass
     except _NamedTwice:
         return False
     return True
 
 
-def _plainly(suite: Suite) -> Suite:
+def _graded_by_nothing(suite: Suite) -> Suite:
     """The same cases, graded by a measure that needs nothing: no grader of theirs is made."""
     return replace(suite, measures=parse_measures(["RR"]), _made={})
 
@@ -464,11 +533,15 @@ class Plan:
     ) -> None:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.over(stored or {})
+        self.share = Share.parse(self.options.part) if self.options.part else None
         self.notices = Notices(lambda notice: warn(str(notice)))
-        self.suite = _suite_of(self.options, self.notices, dry=dry)
+        suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
-            self.suite.refuse_code(self.options.allowed)
+            suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
+        self.suite, self.defaults = _with_defaults(suite)
+        if self.defaults is not None and self.defaults.judge:
+            self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
         given = self.options.given()
         self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
         options = self.options
@@ -505,10 +578,13 @@ class Plan:
         """
         feasibility = self.feasibility()
         if jobs is None:
-            jobs = map(self.job, self.suite.cases()) if self.suite.size <= _CHECKED_BYTES else ()
+            jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
+        elif self.share is not None:
+            return  # a measure that no sample of a part can have may be one of other parts
         for job in jobs:
             feasibility.look(job)
-            look(job)
+            if self.share is None or self.share.has(job.sample.query):
+                look(job)
         feasibility.check()
 
     def _refuse_outputs(self) -> None:
@@ -553,7 +629,10 @@ class Plan:
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")
-        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
+        options = replace(self.options, base_url=url)
+        found = pick_judge(
+            flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
+        )
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
         return found if needed else None

@@ -35,7 +35,7 @@ from germane.types import Json, Score
 from germane.wholetable import HangingText, WholeTable, plain_text
 
 if TYPE_CHECKING:
-    from germane.reports.page.excerpt import PageQueries
+    from germane.reports.page.excerpt import Excerpt
 
 _WORST = 5
 
@@ -169,12 +169,19 @@ def remarks_of(report: ReportData) -> list[str]:
 
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
+    if sampled := report.manifest.get("sampled"):
+        yield sampled_in_words(sampled)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
     yield from circular(report.manifest)
     yield from _covered(report)
+
+
+def sampled_in_words(sampled: Mapping[str, int]) -> str:
+    """How many cases were drawn of how many, and with which seed, from a manifest's entry."""
+    return f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
 
 
 _MOST_COVERED = 20_000
@@ -360,6 +367,38 @@ _LEFT_OUT = {
     ".jsonl": "verdict, hits, misses, reasoning and details",
     ".xml": "what each grader found in each case",
 }
+
+
+def _agentv(report: ReportData) -> Iterator[str]:
+    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+
+    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
+    """
+    words = _words(report)
+    for case in report.cases():
+        if case.score is None:
+            continue
+        trial = f" #{case.trial}" if case.trial else ""
+        row = {
+            "timestamp": report.manifest.get("created"),
+            "test_id": f"{case.sample}{trial}",
+            "score": case.score,
+            "target": case.system or "germane",
+            "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
+            "scores": [
+                {
+                    "name": one["measure"],
+                    "score": one["score"],
+                    "assertions": [
+                        {"text": text, "passed": passed}
+                        for passed, texts in ((True, one["hits"]), (False, one["misses"]))
+                        for text in texts
+                    ],
+                }
+                for one in words.get(case.key, ())
+            ],
+        }
+        yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
@@ -569,21 +608,24 @@ def html(
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
-    queries: PageQueries | None = None,
+    stages: Json = None,
+    excerpt: Excerpt | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    Of a large report it shows the worst queries and a random sample, as many as `queries` says (None = 200 and 1,000).
-    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
+    what `germane stages --json` says of each system, without the documents. `excerpt` holds the queries that are on the
+    page; without one, of a large report the worst 200 and a random 1,000.
     """
     from germane.reports.page.data import SOURCES, Pages
-    from germane.reports.page.excerpt import DEFAULT, Excerpt
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
     from germane.reports.plots.figures import charts_of, ranks
 
-    excerpt = Excerpt(report, queries or DEFAULT)
+    excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    pages = Pages(excerpt, baseline, text=text, extra={**notes, "audit": audit, "comparison": comparison})
+    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
+    pages = Pages(excerpt, baseline, text=text, extra=extra)
     drawn = {
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
         for source, strips in pages.strips().items()
@@ -615,6 +657,7 @@ def _svg(report: ReportData) -> Iterator[str]:
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
+    "index.jsonl": _agentv,
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
@@ -622,18 +665,18 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
     ".svg": _svg,
 }
-"""What a report can be written as, by the file's extension."""
+"""What a report can be written as, by the file's extension, or its whole name."""
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `queries`, how
-    many queries of a large report they show; HTML also `text`, whether texts are in it, and `audit`, how far its judge can
-    be trusted.
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
+    queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    trusted, and `stages`, where documents were lost.
     """
-    kind = path.suffix.lower()
+    kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
         problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
         raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
@@ -643,21 +686,29 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
-        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("queries")))
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("excerpt")))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
 
 
-def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
-    """Write the reports of several evaluations, by their paths, to one JSON, JUnit, Markdown or text file.
+def write_several(
+    reports: Mapping[str, ReportData],
+    path: Path,
+    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+) -> bool:
+    """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report.
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
     if kind == ".json":
         documents = {name: json_document(one) for name, one in reports.items()}
         parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
+    elif kind == ".html":
+        from germane.reports.page.several import several_html
+
+        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
@@ -677,18 +728,17 @@ def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
 
 
 def _pictures(
-    report: ReportData, path: Path, baseline: ReportData | None, queries: PageQueries | None
+    report: ReportData, path: Path, baseline: ReportData | None, excerpt: Excerpt | None
 ) -> Iterator[str]:
     """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
 
     Of a large report they are of a random sample of its queries, but for the differences to the baseline.
     """
-    from germane.reports.page.excerpt import DEFAULT, Excerpt, PageQueries
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
 
-    size = queries or DEFAULT
-    excerpt = Excerpt(report, PageQueries(size.random and 0, size.random))
+    excerpt = excerpt or Excerpt(report)
     charts = []
     with suppress(InputError):
         charts += charts_of(excerpt.random)
@@ -697,5 +747,5 @@ def _pictures(
     if charts:
         path.write_text(document(charts), encoding="utf-8")
         title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        of = f" (charts of {excerpt.in_words()} queries, drawn at random)" if excerpt.capped else ""
+        of = f" (of a random {excerpt.random_words()} queries)" if excerpt.capped else ""
         yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])

@@ -115,6 +115,15 @@ class ReportFolder:
         self._lock.acquire()
         return self
 
+    def locked_elsewhere(self) -> bool:
+        """Whether another process is the folder's writer just now."""
+        try:
+            self._lock.acquire()
+        except InputError:
+            return True
+        self._lock.release()
+        return False
+
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
         """InputError where the folder holds a report already."""
         if (self.path / _MANIFEST).exists() or self.has_rows():
@@ -143,13 +152,13 @@ class ReportFolder:
         """Append the rows of a part; a judgement that was written before is not written again."""
         from germane.samples.rows import sample_to_json
 
-        numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
+        numbers, graded = [self.number_of(graders) for graders in part.graders], part.grader_numbers()
         samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
         self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
         self._write("items", part.items.records())
-        self._write_lines("judgements", map(judgement_line, self._new(part.judgements)))
+        self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write("labels", part.labels.records())
-        self._write_lines("scores", part.scores.lines())
+        self.write_lines("scores", part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
         add_counts(self, part)
 
@@ -157,7 +166,8 @@ class ReportFolder:
         """Append labels to the rows that are written."""
         self._write("labels", map(dump_label, labels))
 
-    def _number(self, graders: GraderSet) -> int:
+    def number_of(self, graders: GraderSet) -> int:
+        """The number of a grader set, which is added where it is new."""
         number = self._numbers.setdefault(encode(graders), len(self.graders))
         if number == len(self.graders):
             self.graders.append(graders)
@@ -177,9 +187,10 @@ class ReportFolder:
         return new
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
-        self._write_lines(name, (encode(row) + b"\n" for row in rows))
+        self.write_lines(name, (encode(row) + b"\n" for row in rows))
 
-    def _write_lines(self, name: str, lines: Iterable[bytes]) -> None:
+    def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
+        """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
         if self._source is None or name not in _OF_SOURCE:
             self._files[name].writelines(lines)
 
@@ -187,6 +198,12 @@ class ReportFolder:
         if self._source is not None and name in _OF_SOURCE:
             return self._source._path(name)  # noqa: SLF001 - of the same class
         return self.path / f"{name}.jsonl{self._end}"
+
+    def reread(self, asked: AskedCounts) -> None:
+        """Read back the scores that were written as lines; the judgements among these were `asked` like that."""
+        self.flush()
+        self._asked = asked
+        self.__dict__.pop("scores", None)
 
     def flush(self) -> None:
         """Everything that was added is on disk after this."""

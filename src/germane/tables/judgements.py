@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from germane.encoding import encode
+from germane.encoding import digest, encode
+from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
@@ -34,6 +35,21 @@ _COUNTED = (
     "left_out",
     "against",
 )
+
+
+GRADED = "graded"
+"""The kind of the rows that hold what graders of an eval file found in a case."""
+
+
+def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
+    """What names the result of a grader in a case: the sample's id, system and trial, and the grader's name."""
+    name, system, trial = sample
+    return name, system, str(trial), grader
+
+
+def result_item(sample: SampleKey, grader: str) -> str:
+    """The item of what a grader found in a case."""
+    return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
 class JudgementTable:
@@ -171,6 +187,21 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
         else:
             mine[field] = n
     return shown
+
+
+def asked_counts(shown: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
+    """The counts of which `asked_json` shows this; where it was no reference, what relevance was held against is not told."""
+    counts: AskedCounts = Counter()
+    against = {"with_reference": "reference", "without_reference": "other"}
+    for kind, fields in shown.items():
+        for field, found in fields.items():
+            if field in against:
+                counts[kind, "against", against[field]] += found
+            elif isinstance(found, Mapping):
+                counts.update({(kind, field, value): n for value, n in found.items()})
+            else:
+                counts[kind, field, ""] += found
+    return counts
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:

@@ -49,10 +49,32 @@ class _Asked(TypedDict, total=False):
     mode: dict[str, int]
 
 
+class _Sampled(TypedDict):
+    n: int
+    of: int
+    seed: int
+
+
+class _PartEntry(TypedDict):
+    number: int
+    of: int
+    cases: int
+    gates: list[Any]
+    beside: list[tuple[str, str, list[tuple[float, int]]]]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
     rubric: str = ""
+
+
+class _Command(TypedDict):
+    """Which of the several evaluations of one command a report is; `number` from 1, `path` what it evaluates."""
+
+    id: str
+    number: int
+    path: str
 
 
 class _Manifest(TypedDict, total=False):
@@ -75,6 +97,9 @@ class _Manifest(TypedDict, total=False):
     places: dict[str, Any]
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
+    command: _Command
+    sampled: _Sampled
+    part: _PartEntry
     by: str | None
     max_unmeasured: float
     over: str | None

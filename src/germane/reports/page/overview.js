@@ -2,6 +2,7 @@ import { charts, histogram, interval, strip } from "./charts.js";
 import { queries, report, sourceOf, sources } from "./data.js";
 import { between, data, el, measureName, num, number, put, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
+import { stages } from "./stages.js";
 import { address, note } from "./state.js";
 
 const PRINTED_WORST = 50;
@@ -25,7 +26,7 @@ export function overview(main, settings) {
     basis(),
     whys(),
     slices(),
-    // The funnel of stages has its place here: where relevant passages are lost, before how they are ranked.
+    stages(),
     pictures(sourceOf(settings)),
   );
   window.onbeforeprint = () => main.append(paper(sourceOf(settings)));
