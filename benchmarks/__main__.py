@@ -16,6 +16,7 @@ NAMES = (
     "million",
     "coverage",
     "planning",
+    "page",
     "permutation",
     "rank",
     "shapes",
