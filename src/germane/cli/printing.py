@@ -71,6 +71,9 @@ def finish(
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if one is None else documents[""])
+        for name, report in reports.items():
+            if missing := formats.left_out(report, ".json"):
+                say(f"{clean(name) or '--json'} is {missing}")
     else:
         for name, report in reports.items():
             _print(report, clean(name), quiet=quiet)
