@@ -17,6 +17,7 @@ NAMES = (
     "coverage",
     "planning",
     "stopping",
+    "page",
     "permutation",
     "rank",
     "shapes",

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from germane.judging.pool import Pool
-    from germane.reports.page.excerpt import PageQueries
+    from germane.reports.page.excerpt import Excerpt
+
+
+PAGE_QUERIES = 200, 1000
+"""How many queries of a large report a page shows: the worst, and a random sample."""
 
 
 class _Stdout(Console):
@@ -49,7 +53,7 @@ def finish(
     quiet: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
-    queries: PageQueries | None = None,
+    queries: tuple[int, int] | None = PAGE_QUERIES,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
@@ -74,6 +78,9 @@ def finish(
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if one is None else documents[""])
+        for name, report in reports.items():
+            if missing := formats.left_out(report, ".json"):
+                say(f"{clean(name) or '--json'} is {missing}")
     else:
         for name, report in reports.items():
             _print(report, clean(name), quiet=quiet)
@@ -104,17 +111,20 @@ def write(
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
-    queries: PageQueries | None = None,
+    queries: tuple[int, int] | None = PAGE_QUERIES,
 ) -> None:
     """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost.
 
-    `queries` are as many of a large report's as a page shows.
+    `queries` are how many of a large report's a page shows, the worst and random ones; None = all.
     """
+    shared: dict[str, Any] = {"comparison": comparison}
+    if any(path.suffix.lower() in _PAGES for path in paths):
+        shared["excerpt"] = _excerpt(report, queries)
     for path in paths:
         kind = path.suffix.lower()
-        page: dict[str, Any] = {"comparison": comparison, "queries": queries} if kind in _PAGES else {}
+        page = shared if kind in _PAGES else {}
         if kind == ".html":
-            page |= {"text": text, **_behind(report)}
+            page = page | _of_page(report, shared["excerpt"], text=text)
         formats.write(report, path, baseline=baseline, **page)
         missing = formats.left_out(report, kind)
         say(f"wrote {path}{', ' if missing else ''}{missing}")
@@ -131,33 +141,40 @@ def _write_several(
     changes: Mapping[str, Json],
     *,
     text: bool,
-    queries: PageQueries | None,
+    queries: tuple[int, int] | None,
 ) -> None:
     def page(name: str) -> dict[str, Any]:
-        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "queries": queries}
-        return {"text": text, **_behind(reports[name]), **more}
+        excerpt = _excerpt(reports[name], queries)
+        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
+        return {**_of_page(reports[name], excerpt, text=text), **more}
 
     for path in outputs:
         if formats.write_several(reports, path, page):
             say(f"wrote {path}")
         else:
             for name, report in reports.items():
-                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")], queries=queries)
 
 
-def _behind(report: ReportData) -> dict[str, Json]:
-    """How far the judge of a report can be trusted, if one was asked, and where relevant documents were lost, if any are known."""
-    found: dict[str, Json] = {}
-    if any(summary.basis.source == "judge" for summary in report.summaries):
-        from germane.labelling.audit import audit_labelled
+def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
+    from germane.reports.page.excerpt import Excerpt
 
-        found["audit"] = audit_labelled(report)
+    return Excerpt(report, queries)
+
+
+def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
+    """What a page takes beside the report: how far its judge agrees with people, where documents were lost."""
     from germane.diagnosis.formats import stages_page
     from germane.diagnosis.stages import follow_samples
 
+    page: dict[str, Any] = {"text": text}
+    if any(summary.basis.source == "judge" for summary in report.summaries):
+        from germane.labelling.audit import audit_labelled
+
+        page["audit"] = audit_labelled(report)
     with suppress(InputError):  # nothing relevant is known
-        found["stages"] = stages_page(follow_samples(report.samples()))
-    return found
+        page["stages"] = stages_page(follow_samples(excerpt.random.samples()))
+    return page
 
 
 def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, queries_of_page, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
-    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -40,9 +39,8 @@ def run(
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     from germane.cli.printing import Progress, check_writable, finish
-    from germane.reports.page.excerpt import PageQueries
 
-    queries = PageQueries.parse(page_queries)
+    queries = queries_of_page(flags["page_queries"])
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
     folders = [str(path) for path in output if not path.suffix]
@@ -67,7 +65,9 @@ def run(
             print_document(json_document(watch.so_far))
         raise
     if "" in reports:  # of a run that is continued, those of its start
-        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+        stored = reports[""].manifest["options"]
+        files = [Path(name) for name in stored["outputs"]]
+        queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, watch.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     watch.last_words()

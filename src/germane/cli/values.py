@@ -95,3 +95,15 @@ def prices(given: str | None) -> tuple[float, float] | None:
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
         raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
+
+
+def queries_of_page(text: str) -> tuple[int, int] | None:
+    """`200+1000`: the worst and the random queries of a page, or None for `all`; InputError where it is neither."""
+    if text == "all":
+        return None
+    worst, plus, drawn = text.partition("+")
+    numbers = worst.isdecimal() and drawn.isdecimal() and len(text) < 20
+    if not plus or not numbers or not int(worst) + int(drawn):
+        fix = "write the worst and the random ones, as in 200+1000, or all"
+        raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
+    return int(worst), int(drawn)

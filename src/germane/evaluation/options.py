@@ -154,6 +154,7 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
+    page_queries: str = "200+1000"
     baseline: str | None = None
     fail_on_regression: bool = False
     by: str | None = None

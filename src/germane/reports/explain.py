@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from germane.clean import clean, shorten
-from germane.encoding import canonical, digest
+from germane.encoding import canonical
 from germane.errors import InputError
 from germane.judges.panel import votes_on
 from germane.judging.driver import replay
@@ -27,6 +27,7 @@ from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
 from germane.reports.schema import ExplainDocument, line_of
 from germane.reports.summary import in_digits, known_measure
+from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -74,25 +75,12 @@ def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
     return list(map(votes_on, questions, answers.look_up(questions)))
 
 
-GRADED = "graded"
-"""The kind of the rows that hold what graders of an eval file found in a case."""
-
-
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """What a grader found in a case, as a row of the judgements: it is not derived again when someone looks."""
-    key, provenance = result_item(sample, grader), FrozenDict(of=_result_of(sample, grader))
+    key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
     )
-
-
-def result_item(sample: Sample, grader: str) -> str:
-    """The item of what a grader found in a case."""
-    return digest({"kind": GRADED, "of": _result_of(sample, grader)})
-
-
-def _result_of(sample: Sample, grader: str) -> tuple[str, ...]:
-    return sample.id, sample.system, str(sample.trial), grader
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:

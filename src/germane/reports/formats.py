@@ -34,7 +34,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice, system_lines
-from germane.reports.explain import MOST_EXPLAINED, explained, strips
+from germane.reports.explain import explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
@@ -54,7 +54,7 @@ from germane.types import Json, Score
 from germane.wholetable import CutRows, HangingText, plain_text
 
 if TYPE_CHECKING:
-    from germane.reports.page.excerpt import PageQueries
+    from germane.reports.page.excerpt import Excerpt
 
 _WORST = 5
 
@@ -441,6 +441,24 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names = _LEFT_OUT.get(kind, "")
+    count = len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
+
+
 def _agentv(report: ReportData) -> Iterator[str]:
     """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
 
@@ -471,24 +489,6 @@ def _agentv(report: ReportData) -> Iterator[str]:
             ],
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def left_out(report: ReportData, kind: str) -> str:
-    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
-    names = _LEFT_OUT.get(kind, "")
-    count = len(report.tables.scores)
-    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
-        return ""
-    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
-
-
-_LEFT_OUT = {
-    ".csv": "hits, misses, reasoning and relevance_checks",
-    ".md": "what each grader found in the worst cases",
-    ".json": "the results of each case (hits, misses, reasoning, details)",
-    ".jsonl": "verdict, hits, misses, reasoning and details",
-    ".xml": "what each grader found in each case",
-}
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
@@ -699,20 +699,20 @@ def html(
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
     stages: Json = None,
-    queries: PageQueries | None = None,
+    excerpt: Excerpt | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    Of a large report it shows the worst queries and a random sample, as many as `queries` says (None = 200 and 1,000).
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
-    what `germane stages --json` says of each system, without the documents.
+    what `germane stages --json` says of each system, without the documents. `excerpt` holds the queries that are on the
+    page; without one, of a large report the worst 200 and a random 1,000.
     """
     from germane.reports.page.data import SOURCES, Pages
-    from germane.reports.page.excerpt import DEFAULT, Excerpt
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
     from germane.reports.plots.figures import charts_of, ranks
 
-    excerpt = Excerpt(report, queries or DEFAULT)
+    excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
     pages = Pages(excerpt, baseline, text=text, extra=extra)
@@ -762,8 +762,8 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `queries`, how
-    many queries of a large report they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
+    queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
     trusted, and `stages`, where documents were lost.
     """
     kind = path.name if path.name in FORMATS else path.suffix.lower()
@@ -776,7 +776,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
-        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("queries")))
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("excerpt")))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
 
@@ -824,18 +824,17 @@ def headed(
 
 
 def _pictures(
-    report: ReportData, path: Path, baseline: ReportData | None, queries: PageQueries | None
+    report: ReportData, path: Path, baseline: ReportData | None, excerpt: Excerpt | None
 ) -> Iterator[str]:
     """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
 
     Of a large report they are of a random sample of its queries, but for the differences to the baseline.
     """
-    from germane.reports.page.excerpt import DEFAULT, Excerpt, PageQueries
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
 
-    size = queries or DEFAULT
-    excerpt = Excerpt(report, PageQueries(size.random and 0, size.random))
+    excerpt = excerpt or Excerpt(report)
     charts = []
     with suppress(InputError):
         charts += charts_of(excerpt.random)
@@ -844,5 +843,5 @@ def _pictures(
     if charts:
         path.write_text(document(charts), encoding="utf-8")
         title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        of = f" (charts of {excerpt.in_words()} queries, drawn at random)" if excerpt.capped else ""
+        of = f" (of a random {excerpt.random_words()} queries)" if excerpt.capped else ""
         yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])

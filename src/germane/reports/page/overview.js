@@ -25,8 +25,8 @@ export function overview(main, settings) {
     table("Measures", columns.map((name) => el("th", { scope: "col", class: left.includes(name) ? "" : "num" }, name)), rows, "measures"),
     basis(),
     whys(),
-    stages(),
     slices(),
+    stages(),
     pictures(sourceOf(settings)),
   );
   window.onbeforeprint = () => main.append(paper(sourceOf(settings)));
@@ -54,7 +54,7 @@ function verdict() {
   const good = gates.length ? "good" : "neutral";
   const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (code)] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const others = reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const others = reasons.filter((/** @type {string} */ one) => !["neutral", "good"].includes(kind) && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
   const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: `banner ${kind}`, "aria-label": "Verdict" },
