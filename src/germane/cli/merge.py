@@ -14,7 +14,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     The gates of the run are decided here, on the whole; exit codes are those of `germane run`.
     """
     from germane.cli.printing import finish
-    from germane.cli.run import check_writable
+    from germane.cli.values import check_writable
     from germane.evaluation.parts.merging import merge_parts
 
     files = [path for path in output if path.suffix]

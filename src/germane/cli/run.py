@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document
+from germane.cli.values import check_writable, print_document
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,6 +123,11 @@ def _options(flags: Mapping[str, Any]) -> Options:
         if flags["replay"] is not None and flags[name]:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    for name in ("ledger", "replay"):
+        if flags[name] and "://" in str(flags[name]):
+            from germane.ledger.store import password_apart
+
+            flags = {**flags, name: password_apart(str(flags[name]))}
     read = {
         **flags,
         "judge": " ".join(flags["judge"]) or None,
@@ -142,20 +146,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_plain, value))
     return str(value) if isinstance(value, Path) else value
-
-
-def check_writable(path: Path, inputs: Iterable[str]) -> None:
-    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    from germane.reports.formats import FORMATS
-
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if there == path and path.is_dir():
-        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
-    if there != path and not there.is_dir():
-        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
-        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -139,8 +139,8 @@ def _forecast(
     plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
     from germane.evaluation.forecast import Forecaster
-    from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import SQLiteLedger, is_there
+    from germane.ledger.opening import open_at, open_for_replay
+    from germane.ledger.store import is_there
 
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
@@ -153,7 +153,7 @@ def _forecast(
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif place is not None and is_there(place):
-            ledger = opened.enter_context(contextlib.closing(SQLiteLedger(place, reading=True)))
+            ledger = opened.enter_context(contextlib.closing(open_at(place, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
@@ -306,7 +306,7 @@ class _Run:
         }
         over = self.budget.exceeded or missing
         if plan.share is not None:
-            from germane.evaluation.parts.merging import part_entry
+            from germane.evaluation.parts.rows import part_entry
 
             made["part"] = part_entry(session.folder, plan.share, self.rows, plan.suite.count, plan.gates)
         report = Report.build(

@@ -13,8 +13,7 @@ from typing import Any
 from germane.clean import some_of
 from germane.encoding import canonical, now
 from germane.errors import InputError
-from germane.evaluation.parts.rows import merge_rows, read_rows, write_rows
-from germane.evaluation.parts.share import Share
+from germane.evaluation.parts.rows import merge_rows, read_rows
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.report import Report, panel_notes
@@ -27,23 +26,6 @@ from germane.version import __version__
 _OWN = {"part", "engine", "folder", "ledger", "outputs", "rpm", "tpm", "jobs", "timeout", "price", "max_cost", "max_calls",
         "base_url", "baseline"}  # fmt: skip
 """Options in which parts of one evaluation may differ."""
-
-
-def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
-) -> dict[str, Json]:
-    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
-
-    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written beside its tables.
-    """
-    write_rows(folder.path, rows)
-    beside = [
-        [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(folder.beside.items())
-    ]
-    kept = [gate.stored() for gate in gates]
-    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
 
 
 def merge_parts(

@@ -18,11 +18,14 @@ import msgspec
 
 from germane.encoding import canonical, decode, encode
 from germane.errors import InputError
+from germane.evaluation.parts.share import Share
 from germane.numberset import NumberSet
+from germane.reports.gates import Gate
 from germane.tables.folder import ReportFolder
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.tables.part import GraderSet
 from germane.tables.stored import KEY, lines_of
+from germane.types import Json
 
 _ROWS = "rows.txt"
 _AT_ONCE = 250
@@ -48,9 +51,21 @@ class _Sample(msgspec.Struct, frozen=True):
 _Name: TypeAlias = tuple[str, str, int]
 
 
-def write_rows(folder: Path, rows: Iterable[int]) -> None:
-    """Keep which cases of the whole a part's samples are: their places among all, in order."""
-    (folder / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+def part_entry(
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
+) -> dict[str, Json]:
+    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
+
+    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+    cases the part's samples are is written beside its tables.
+    """
+    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+    beside = [
+        [system, name, sorted(Counter(values).items())]
+        for (system, name), values in sorted(folder.beside.items())
+    ]
+    kept = [gate.stored() for gate in gates]
+    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
 
 
 def read_rows(folder: Path) -> array[int]:
