@@ -190,10 +190,12 @@ def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> l
     path, left = whole.target.path, list[Share]()
     again = f"continue with: {command_to_resume(path, whole.plan.options)}"
     lost: BaseException | None = None
-    for attempt in range(_ATTEMPTS):
+    shares = list[Share]()
+    for _ in range(_ATTEMPTS):
         with engine.executor() as (executor, workers):
-            shares = whole.begin(workers)
-            left = left if attempt else list(shares)
+            if not shares:
+                shares = whole.begin(workers)
+                left = list(shares)
             watch.parts(len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
