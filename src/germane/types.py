@@ -31,6 +31,7 @@ __all__ = [
     "Record",
     "Sample",
     "Score",
+    "Stage",
     "Status",
     "Step",
     "ToolCall",
@@ -213,11 +214,21 @@ class Evidence(Record, frozen=True, kw_only=True):
             raise Wrong("ends before it starts", "swap start and end")
 
 
+class Stage(Record, frozen=True, kw_only=True):
+    """What one step of the retrieval handed on: document ids, best first."""
+
+    name: Id
+    ids: tuple[Id, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, ids=tuple(self.ids))
+
+
 class Sample(Record, frozen=True, kw_only=True):
     """One query, what came back for it, and whatever is known: one (case, system, trial).
 
     `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
-    sample is one call. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
+    sample is one call. `stages` are what each step of the retrieval handed on, in their order. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
     groups of ids (every group must be hit, any id of it will do). `messages` is what the system said,
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
@@ -231,6 +242,7 @@ class Sample(Record, frozen=True, kw_only=True):
     trial: Offset = 0
     contexts: tuple[Context, ...] | None = None
     calls: tuple[Call, ...] | None = None
+    stages: tuple[Stage, ...] = ()
     reference: str | None = None
     criterion: str | None = None
     response: str | None = None
@@ -262,6 +274,7 @@ class Sample(Record, frozen=True, kw_only=True):
             _set(self, metadata=freeze(self.metadata) or NOTHING)
         if self.qrels is not None:
             _set(self, qrels=freeze(self.qrels))
+        self._check_stages()
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
@@ -270,6 +283,10 @@ class Sample(Record, frozen=True, kw_only=True):
                 if context.grade is not None and not low <= context.grade <= high:
                     fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
                     raise Wrong(f"is the number {context.grade}", fix, *path, rank, "grade")
+
+    def _check_stages(self) -> None:
+        if len({stage.name for stage in self.stages}) < len(self.stages):
+            raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
 
     def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
@@ -299,7 +316,18 @@ class Sample(Record, frozen=True, kw_only=True):
                 yield RankedPassage(number, rank, query, context)
 
 
-_LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags", "grade_scale")
+_LISTS = (
+    "contexts",
+    "calls",
+    "stages",
+    "gold",
+    "evidence",
+    "forbidden",
+    "history",
+    "messages",
+    "tags",
+    "grade_scale",
+)
 _GRADES = (0, 3)
 _GRADE = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '

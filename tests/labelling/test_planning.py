@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from germane.errors import InputError
 from germane.labelling.planning import plan_labels
 from germane.labelling.queue import LabelQueue, label_tasks
 from germane.reports.report import Report
-from germane.statistics.correction import POPULATIONS, corrected_query_mean
+from germane.statistics.correction import POPULATIONS, LabelPilot, corrected_query_mean
 from germane.tables.labels import Label
 from tests.command import invoke
 from tests.labelling.made import report_at, truth_of
@@ -57,6 +58,20 @@ def test_nothing_is_told_without_a_pilot(tmp_path: Path) -> None:
     assert plan.why is not None
     with pytest.raises(InputError, match="--for-width"):
         plan_labels(report, 0)
+
+
+def test_a_width_is_told_only_where_the_spread_between_queries_is_known_well_enough() -> None:
+    """Few labels per query do not tell a width close to the limit that the queries set; more of them do, and one far from it."""
+    pilot = LabelPilot(sizes=(40,) * 25, within=0.13, between=0.02, doubt=0.0, labels=100)
+    limit = pilot.width(1000)
+    assert pilot.width(1000, off=-1) < limit < pilot.width(1000, off=1)
+    near, far = pilot.labels_for(limit * 1.1), pilot.labels_for(limit * 2)
+    assert near is not None
+    assert far is not None
+    assert not pilot.told(near)
+    assert pilot.told(far)
+    assert replace(pilot, labels=600).told(near)
+    assert pilot.told(near, "report")
 
 
 @pytest.mark.parametrize("population", POPULATIONS)

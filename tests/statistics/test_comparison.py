@@ -22,6 +22,7 @@ def interval(low: float, high: float, n: int = 100) -> Interval:
     return Interval(mean=(low + high) / 2, ends=(low, high), method="", level=0.95, units="cases", n=n)
 
 
+@pytest.mark.equals("scipy", what="the exact sign-flip test (`permutation_test`)", within="1e-6")
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 13])
 def test_exact_test_equals_scipy(n: int) -> None:
     """Up to 13 cases every pattern of signs is tried."""
@@ -103,6 +104,7 @@ def test_a_missing_difference_is_refused() -> None:
             sign_flip_test(d)
 
 
+@pytest.mark.equals("statsmodels", what="Holm's adjusted p", within="1e-6")
 @pytest.mark.parametrize(
     "p", [[0.2], [0.04, 0.01, 0.03, 0.01], [0.5, 0.9, 1.0], [0.0, 0.02, 0.02, 0.6, 0.001]]
 )

@@ -13,8 +13,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
 
     The gates of the run are decided here, on the whole; exit codes are those of `germane run`.
     """
-    from germane.cli.printing import finish
-    from germane.cli.values import check_writable
+    from germane.cli.printing import check_writable, finish
     from germane.evaluation.parts.merging import merge_parts
 
     files = [path for path in output if path.suffix]

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -22,7 +23,7 @@ from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
-from germane.reports.report import Report, reports_in
+from germane.reports.report import Report, reports_in, same_command
 from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.wholetable import WholeTable
@@ -47,21 +48,18 @@ def finish(
     quiet: bool = False,
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
+    text: bool = True,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
-    and a format that holds one report is written to a file for each, FILE-NAME.
+    an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
     """
     one = reports.get("")
-    for path in outputs:
-        if one is not None:
-            write(one, [path], baseline=baseline, comparison=comparison)
-        elif formats.write_several(reports, path):
-            say(f"wrote {path}")
-        else:
-            for name, report in reports.items():
-                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+    if one is not None:
+        write(one, outputs, baseline=baseline, comparison=comparison, text=text)
+    else:
+        _write_several(reports, outputs, text=text)
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
@@ -98,17 +96,36 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
-    judged = any(summary.basis.source == "judge" for summary in report.summaries)
+    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost."""
     for path in paths:
         page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
         if path.suffix.lower() == ".html":
-            from germane.labelling.audit import audit_judge
+            from germane.diagnosis.formats import stages_page
+            from germane.diagnosis.stages import follow_samples
 
-            audit = audit_judge(report) if judged else None
-            page = {"text": text, "audit": audit, "comparison": comparison}
+            page = {"text": text, "audit": _audit(report), "comparison": comparison}
+            with suppress(InputError):  # nothing relevant is known
+                page["stages"] = stages_page(follow_samples(report.samples()))
         formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
+
+
+def _write_several(reports: Mapping[str, Report], outputs: Sequence[Path], *, text: bool) -> None:
+    for path in outputs:
+        if formats.write_several(reports, path, lambda one: {"text": text, "audit": _audit(one)}):
+            say(f"wrote {path}")
+        else:
+            for name, report in reports.items():
+                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+
+
+def _audit(report: ReportData) -> Json:
+    """What `germane audit --json` says of the judge; None where no judge was asked."""
+    if not any(summary.basis.source == "judge" for summary in report.summaries):
+        return None
+    from germane.labelling.audit import audit_judge
+
+    return audit_judge(report)
 
 
 def _tell_github(report: Report, name: str = "") -> None:
@@ -134,20 +151,36 @@ def print_console(shown: RenderableType) -> None:
 
 
 def opened(folder: Path | None) -> Report:
-    """The report in a folder, of an interrupted run the part that is done; without a folder the latest that holds a score.
+    """The report in a folder, of an interrupted run the part that is done; of a folder of reports the latest that holds a score.
 
-    The name of the latest in germane-reports is said on stderr. InputError where there is none.
+    Without a folder that in germane-reports. The name of the latest is said on stderr. InputError where there is none.
     """
-    if folder is not None:
+    parent = folder or Path("germane-reports")
+    inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
+    if folder is not None and not inside:
         finished = read_manifest(folder).get("status") == "complete"
         return Report.open(folder) if finished else Report.unfinished(folder)
-    parent = Path("germane-reports")
-    for latest in reports_in(parent):
+    for latest in inside:
         found = opened(latest)
         if found.measures:
-            print(f"the latest report: {clean(str(latest))}", file=sys.stderr)
+            say(f"the latest report: {latest}")
             return found
     raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
+
+
+def opened_together(folder: Path | None) -> dict[str, Report]:
+    """The report that `opened` finds, under ""; where it was the latest of a command with several evaluations, all of these.
+
+    They stand under the paths that were evaluated, in their order.
+    """
+    latest = opened(folder)
+    if latest.folder is None or (folder is not None and latest.folder == folder):
+        return {"": latest}
+    found = {str(path): name for name, path in same_command(latest.folder).items()}
+    if len(found) < 2:
+        return {"": latest}
+    say(f"with the other evaluations of the same command: {len(found)} reports")
+    return {name: opened(Path(path)) for path, name in found.items()}
 
 
 class _Warnings(logging.Handler):
@@ -225,11 +258,15 @@ class Progress(Watch):
 
     def warn(self, text: str) -> None:
         """One warning, above the bar."""
+        self.note(f"warning: {text}")
+
+    def note(self, text: str) -> None:
+        """One message, above the bar."""
         if self._bar is None:
-            say(f"warning: {text}")
+            say(text)
         else:
             with whoever_listens():
-                self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
+                self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
     def expects(self, total: Expected) -> None:
         """How much is to be judged."""
@@ -303,3 +340,20 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def check_writable(path: Path, inputs: Iterable[str]) -> None:
+    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
+    if path.suffix.lower() not in formats.FORMATS:
+        raise InputError(
+            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
+        )
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if there == path and path.is_dir():
+        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
+    if there != path and not there.is_dir():
+        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
+    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
+        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -22,21 +22,27 @@ def report(
 ) -> None:
     """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
 
-    Of an interrupted run it shows the part that is done.
+    Of an interrupted run it shows the part that is done. Without REPORT, or of a folder of reports, it shows the latest; where
+    a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
     """
-    from germane.cli.printing import finish, opened, write
+    from germane.cli.printing import finish, opened_together
     from germane.comparison.compare import comparison_of
     from germane.reports.report import Report
 
-    shown = opened(folder)
+    reports = opened_together(folder)
     if by is not None:
-        shown.slices(by)  # an unknown name is an error here
-        shown.by = by
-    before = Report.open(baseline) if baseline is not None else None
-    pages = [path for path in output if path.suffix.lower() in {".html", ".md"}]  # these show more
-    comparison = comparison_of(before, shown) if before is not None and pages else None
-    write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    finish({"": shown}, [path for path in output if path not in pages], as_json=json)
+        for one in reports.values():
+            one.slices(by)  # an unknown name is an error here
+            one.by = by
+    before, comparison = None, None
+    if baseline is not None:
+        if "" not in reports:
+            problem = f"--baseline is compared with one report, and these are {len(reports)}"
+            raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
+        before = Report.open(baseline)
+        if any(path.suffix.lower() in {".html", ".md"} for path in output):  # these show more
+            comparison = comparison_of(before, reports[""])
+    finish(reports, output, as_json=json, baseline=before, comparison=comparison, text=not no_text)
 
 
 def plot(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import check_writable, print_document
+from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,13 +28,17 @@ def run(
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
+    Without paths it takes the folder evals/. Data that no measure is named for get those that they allow: of gold nDCG@10,
+    R@10 and RR, of people's labels or a judge that is named context_precision and context_relevancy(unit=context), of a
+    judge and references context_recall too. A judge that only the environment names is not asked by default.
+
     An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
     nothing of it, --untrusted refuses it.
 
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, finish
+    from germane.cli.printing import Progress, check_writable, finish
 
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
@@ -70,6 +74,20 @@ def run(
     code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
     return code
+
+
+_USUAL_PATH = "evals"
+
+
+def _usual_path() -> str:
+    """The folder that is evaluated where no path is named."""
+    if not Path(_USUAL_PATH).is_dir():
+        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
+        raise InputError(
+            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
+        )
+    say(f"evaluating {_USUAL_PATH}/")
+    return _USUAL_PATH
 
 
 def _evaluated(
@@ -130,6 +148,7 @@ def _options(flags: Mapping[str, Any]) -> Options:
             flags = {**flags, name: password_apart(str(flags[name]))}
     read = {
         **flags,
+        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
         "judge": " ".join(flags["judge"]) or None,
         "price": prices(flags["price"]),
         "headers": headers(flags["headers"]),

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import clean_json, clean_lines
@@ -96,20 +95,3 @@ def prices(given: str | None) -> tuple[float, float] | None:
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
         raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
-
-
-def check_writable(path: Path, inputs: Iterable[str]) -> None:
-    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    from germane.reports.formats import FORMATS
-
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if there == path and path.is_dir():
-        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
-    if there != path and not there.is_dir():
-        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
-        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -231,6 +231,9 @@ class Watch:
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""
 
+    def note(self, text: str) -> None:
+        """Something was chosen that nobody named: the measures of data that are evaluated by none."""
+
     def held_against(self, baseline: ReportData) -> None:
         """What the run is compared with, read before it starts."""
 

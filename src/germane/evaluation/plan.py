@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from germane.clean import some_of
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
-from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
+from germane.evaluation.choice import (
+    DefaultMeasures,
+    at_url,
+    default_measures,
+    judge_words,
+    needs_judge,
+    pick_judge,
+)
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.evaluation.parts.share import Share
@@ -167,18 +175,16 @@ class Suite:
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
-            fix = (
-                "write measures: [...] in the file, or -m"
-                if file
-                else 'name one: -m "context_precision@5 nDCG@10"'
-            )
+            fix = "write measures: [...] in the file, or -m"
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
             samples = read_samples(data, columns=columns, warn=self.warn)
-        if str(data) == "-":  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(samples)
+        if str(data) == "-":  # it is read several times: to be checked, and to be judged
+            if not self.stdin:
+                self.stdin.extend(samples)
+            samples = self.stdin
         for sample in samples:
             yield from self._planned(sample, graders, file, path)
 
@@ -375,6 +381,31 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     )
 
 
+_LOOKED_AT = 10_000
+"""Samples of data that are read to see which measures they allow."""
+
+
+def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
+    """The suite with measures for data that nobody names measures for, and what these are; None where they are named."""
+    paths = tuple(path for path in suite.paths if path not in suite.files)
+    if suite.measures or suite.usual or not paths:
+        return suite, None
+    options = suite.options
+    named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
+    look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
+    found = default_measures(
+        (planned.sample for planned in islice(look.matching(), _LOOKED_AT)),
+        str(named or ""),
+        labels=bool(options.labels),
+        asked=bool(options.targets),
+        alone=not suite.files,
+    )
+    if not found.measures:
+        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {found.why}"
+        raise InputError(problem, fix=found.fix)
+    return replace(suite, usual=parse_measures(found.measures), _made={}), found
+
+
 def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     """The evaluations that the paths of these options are, by path: one, or one for each path.
 
@@ -392,11 +423,11 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_plainly(part).matching(), None) is None:
+        if options.wanted is not None and next(_graded_by_nothing(part).matching(), None) is None:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
-        in_part = _names_of(part.all_graders()) if options.gates else set()
+        in_part = _names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
         found[str(path)] = replace(
@@ -420,14 +451,14 @@ def _are_one(suite: Suite, options: Options) -> bool:
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
-        for _ in _plainly(suite).cases() if suite.size <= _CHECKED_BYTES else ():
+        for _ in _graded_by_nothing(suite).cases() if suite.size <= _CHECKED_BYTES else ():
             pass
     except _NamedTwice:
         return False
     return True
 
 
-def _plainly(suite: Suite) -> Suite:
+def _graded_by_nothing(suite: Suite) -> Suite:
     """The same cases, graded by a measure that needs nothing: no grader of theirs is made."""
     return replace(suite, measures=parse_measures(["RR"]), _made={})
 
@@ -504,10 +535,13 @@ class Plan:
         self.options = flags.over(stored or {})
         self.share = Share.parse(self.options.part) if self.options.part else None
         self.notices = Notices(lambda notice: warn(str(notice)))
-        self.suite = _suite_of(self.options, self.notices, dry=dry)
+        suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
-            self.suite.refuse_code(self.options.allowed)
+            suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
+        self.suite, self.defaults = _with_defaults(suite)
+        if self.defaults is not None and self.defaults.judge:
+            self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
         given = self.options.given()
         self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
         options = self.options

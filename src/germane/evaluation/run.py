@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from germane.errors import (
     GermaneError,
@@ -93,11 +94,12 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
     if options.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
-    budget = Budget(options.max_cost, options.max_calls)
-    for path, one in list(plans.items()):
+    budget, command = Budget(options.max_cost, options.max_calls), uuid4().hex
+    for number, (path, one) in enumerate(list(plans.items()), 1):
+        part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
-                report = _Run(one, watch, budget=budget).go()
+                report = _Run(one, watch, budget=budget, command=part).go()
             yield path, report
         except GermaneError:
             del plans[path]
@@ -138,6 +140,8 @@ def _forecast(
 ) -> Forecast:
     plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
+    if plan.defaults is not None:
+        watch.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import is_there
@@ -184,10 +188,12 @@ class _Run:
         retry_errors: bool = False,
         reask: bool = False,
         budget: Budget | None = None,
+        command: Mapping[str, Json] | None = None,
         whole: Path | None = None,
     ) -> None:
         self.plan, self.watch, self.options, self.whole = plan, watch, plan.options, whole
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
+        self.command = command or self.stored.get("command")
         limits = plan.share.of_limits(self.options) if plan.share else self.options
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (reask or self.options.replay):
@@ -206,6 +212,8 @@ class _Run:
 
     def go(self) -> Report:
         """Everything, then the report."""
+        if self.plan.defaults is not None:
+            self.watch.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
@@ -357,12 +365,14 @@ class _Run:
         return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
 
     def _input(self) -> dict[str, Json]:
-        """What a manifest says of the input: warnings, how many cases each of several paths gave, how many were drawn.
+        """What a manifest says of the input: its warnings, which evaluation of a command it is, how many cases each path gave and how many were drawn.
 
         Where one of these is an eval file, they have means of their own.
         """
         suite, warnings = self.plan.suite, list(map(str, self.plan.notices))
         said: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        if self.command:
+            said["command"] = self.command
         if len(suite.paths) > 1 and suite.files:
             said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
         if (drawn := suite.draw()) is not None:

@@ -15,8 +15,9 @@ class LabelPlan:
     """The labels whose corrected interval of a measure is at most `width` wide.
 
     `labels` are for the interval of queries like these, `set_labels` for that of these queries; None = even all `total`
-    do not reach it, where `narrowest` is the width that they give of queries like these. `labelled` are there already.
-    `why` says why nothing is told.
+    do not reach it, or (`unsure`) the labels that there are do not tell. `narrowest` is the width that all give of queries
+    like these, `narrowest_ends` with their spread a standard error smaller and larger. `labelled` are there already. `why`
+    says why nothing is told.
     """
 
     measure: str
@@ -26,7 +27,9 @@ class LabelPlan:
     total: int | None = None
     labels: int | None = None
     set_labels: int | None = None
+    unsure: bool = False
     narrowest: float | None = None
+    narrowest_ends: tuple[float, float] | None = None
     why: str | None = None
 
     def as_json(self) -> dict[str, Json]:
@@ -40,12 +43,13 @@ class LabelPlan:
         told = [
             f"{name}: {self.labelled} of {self.total:,} labelled; for a corrected interval {self.width:g} wide"
         ]
-        if self.labels is None:
-            told.append(
-                f"{LIKE_THESE}: more queries are needed (all labels of these give {self.narrowest:.4f})"
-            )
-        else:
+        if self.labels is not None:
             told.append(f"{LIKE_THESE}: {self.labels:,} labels")
+        elif self.narrowest_ends is not None:
+            low, high = self.narrowest_ends
+            needed = "not told by so few labels" if self.unsure else "more queries are needed"
+            fix = "; label more of every query, or more queries, and ask again" if self.unsure else ""
+            told.append(f"{LIKE_THESE}: {needed} (all labels of these give {low:.4f} to {high:.4f}){fix}")
         told.append(
             f"{THESE}: {'not even all labels' if self.set_labels is None else f'{self.set_labels:,} labels'}"
         )
@@ -73,12 +77,16 @@ def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
         rest = "label two or more passages of every query at random first (--queue random --design passages)"
         why = rest if found is not None or not summary.corrected_why else f"{summary.corrected_why}; {rest}"
         return LabelPlan(**plan, labelled=found.labels if found else 0, why=why)  # type: ignore[arg-type]
-    pilot = found.pilot
+    pilot, total = found.pilot, found.total
+    labels, ends = pilot.labels_for(width), (pilot.width(total, off=-1), pilot.width(total, off=1))
+    unsure = not pilot.told(labels) if labels is not None else ends[0] <= width
     return LabelPlan(
         **plan,  # type: ignore[arg-type]
         labelled=found.labels,
-        total=found.total,
-        labels=pilot.labels_for(width),
+        total=total,
+        labels=None if unsure else labels,
+        unsure=unsure,
         set_labels=pilot.labels_for(width, "report"),
-        narrowest=pilot.width(found.total),
+        narrowest=pilot.width(total),
+        narrowest_ends=ends,
     )

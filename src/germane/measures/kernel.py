@@ -242,6 +242,16 @@ def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
+def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
+    """For each row the marked entries among those that count (`of`) / all that count; nan where none does.
+
+    `row` is the row of each entry.
+    """
+    whole = np.bincount(row[of], minlength=rows)
+    part = np.bincount(row[of & marked], minlength=rows)
+    return np.asarray(np.divide(part, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
+
+
 Column: TypeAlias = frozenset[int]
 """The claims that one place supports, by their number."""
 

@@ -248,8 +248,9 @@ class Corrections:
         rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
         samples: dict[str, list[Sample]] = {}
-        for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
-            key = table.samples[sample]
+        keys = table.samples
+        for sample, value in zip(table.sample[rows].tolist(), table.taken(rows).value.tolist(), strict=True):
+            key = keys[sample]
             if key[1] == summary.system:
                 cases.setdefault(key[0], []).append(value)
                 samples.setdefault(key[0], []).append(self._samples[key])

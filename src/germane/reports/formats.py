@@ -348,6 +348,38 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
+def _agentv(report: ReportData) -> Iterator[str]:
+    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+
+    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
+    """
+    words = _words(report)
+    for case in report.cases():
+        if case.score is None:
+            continue
+        trial = f" #{case.trial}" if case.trial else ""
+        row = {
+            "timestamp": report.manifest.get("created"),
+            "test_id": f"{case.sample}{trial}",
+            "score": case.score,
+            "target": case.system or "germane",
+            "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
+            "scores": [
+                {
+                    "name": one["measure"],
+                    "score": one["score"],
+                    "assertions": [
+                        {"text": text, "passed": passed}
+                        for passed, texts in ((True, one["hits"]), (False, one["misses"]))
+                        for text in texts
+                    ],
+                }
+                for one in words.get(case.key, ())
+            ],
+        }
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
     """The verdict on each case that has one."""
     return {case.key: case.verdict for case in report.cases()}
@@ -552,17 +584,20 @@ def html(
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
+    stages: Json = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
+    what `germane stages --json` says of each system, without the documents.
     """
     from germane.reports.page.data import Pages
     from germane.reports.page.render import page_html
     from germane.reports.plots.figures import charts_of
 
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    pages = Pages(report, baseline, text=text, extra={**notes, "audit": audit, "comparison": comparison})
+    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
+    pages = Pages(report, baseline, text=text, extra=extra)
     charts: dict[str, str] = {}
     with suppress(InputError):
         drawn = charts_of(report, strips=pages.strips, baseline=baseline)
@@ -586,6 +621,7 @@ def _svg(report: ReportData) -> Iterator[str]:
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
+    "index.jsonl": _agentv,
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
@@ -593,7 +629,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
     ".svg": _svg,
 }
-"""What a report can be written as, by the file's extension."""
+"""What a report can be written as, by the file's extension, or its whole name."""
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
@@ -601,9 +637,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
     in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
-    whether texts are in it, and `audit`, how far its judge can be trusted.
+    whether texts are in it, `audit`, how far its judge can be trusted, and `stages`, where documents were lost.
     """
-    kind = path.suffix.lower()
+    kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
         problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
         raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
@@ -618,16 +654,24 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         file.writelines(parts)
 
 
-def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
-    """Write the reports of several evaluations, by their paths, to one JSON, JUnit, Markdown or text file.
+def write_several(
+    reports: Mapping[str, ReportData],
+    path: Path,
+    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+) -> bool:
+    """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report.
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
     if kind == ".json":
         documents = {name: json_document(one) for name, one in reports.items()}
         parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
+    elif kind == ".html":
+        from germane.reports.page.several import several_html
+
+        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:

@@ -213,6 +213,23 @@ def reports_in(folder: Path) -> list[Path]:
     return [manifest.parent for manifest in manifests]
 
 
+def same_command(folder: Path) -> dict[str, Path]:
+    """The report folders beside this one that the same command wrote, by the path that each evaluates, in their order.
+
+    Empty where that command wrote one report.
+    """
+    command = read_manifest(folder).get("command")
+    if not command:
+        return {}
+    found: dict[int, tuple[str, Path]] = {}
+    for beside in reports_in(folder.parent):
+        with suppress(InputError):
+            other = read_manifest(beside).get("command")
+            if other and other["id"] == command["id"]:
+                found[other["number"]] = other["path"], beside
+    return dict(found[number] for number in sorted(found))
+
+
 def find_report(path: str | Path) -> ReportData:
     """The report that a path names: a report folder, a document of `--json`, or the latest report in a folder of reports.
 

@@ -43,6 +43,10 @@ FIELDS = {
     "calls": Field(
         "the searches of an agent, one ranking each", example=[{"query": "...", "contexts": ["..."]}]
     ),
+    "stages": Field(
+        "what each step of the retrieval handed on, best first",
+        example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
+    ),
     "reference": Field(
         "the answer that is known to be right",
         ("ground_truth", "expected_output", "expected", "reference_answer"),
@@ -254,6 +258,15 @@ def _call(value: Json) -> Json:
     return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
 
 
+def _stage(value: Json) -> Json:
+    if not isinstance(value, dict) or "ids" not in value:
+        return value
+    try:
+        return {**value, "ids": _ids(value["ids"])}
+    except Wrong as wrong:
+        raise wrong.under("ids") from None
+
+
 def _evidence(value: Json) -> Json:
     if isinstance(value, str):
         return {"quote": value}
@@ -317,6 +330,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "contexts": passages,
     IDS: _ids,
     "calls": _each(_call),
+    "stages": _each(_stage),
     "qrels": _qrels,
     "gold": _each(_ids),
     "evidence": _each(_evidence),

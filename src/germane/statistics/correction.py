@@ -43,6 +43,8 @@ FEWEST = 10
 """Labels below which nothing is corrected."""
 _FREE = 10
 """Labels beyond the first of each query from which on the variance within queries is estimated."""
+_TOLD = 0.15
+"""What the width of an interval may be off from what was told of it."""
 _RARE = 5
 """Labels that must differ from the commonest one for a variance to be estimated from them."""
 
@@ -61,6 +63,10 @@ class LabelPilot:
         between: Variance of the queries' true means.
         doubt: Variance that the judge's weight adds, times the labels.
         labels: How many labels this is told from.
+
+    `between` is what the spread of the queries' corrected means leaves when v, the mean variance (1 - m/M) within / m of
+    these, is taken off, and is known only roughly: with a value of b its variance is about
+    (4 b v + 2 v^2) / (Q - 1) + 2 v^2 / (labels - Q), for mu + e with fixed mu and normal e.
     """
 
     sizes: tuple[int, ...]
@@ -69,14 +75,38 @@ class LabelPilot:
     doubt: float
     labels: int
 
-    def width(self, labels: int, population: Population = "queries") -> float:
-        """Width of the interval that so many labels would give; at least one per query."""
-        sizes, many = np.array(self.sizes), len(self.sizes)
-        held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
-        noise = float(((1 - held / sizes) * self.within / held).mean()) / many
-        variance = noise + self.doubt / labels + (self.between / many if population == "queries" else 0.0)
+    def width(self, labels: int, population: Population = "queries", *, off: float = 0.0) -> float:
+        """Width of the interval that so many labels would give; at least one per query.
+
+        Args:
+            labels: Labels in all.
+            population: What the mean is of.
+            off: Standard errors that `between` is larger (below 0: smaller) than it was found to be.
+        """
+        many = len(self.sizes)
+        variance = self._noise(labels) / many + self.doubt / labels
+        if population == "queries":
+            variance += self._between(off) / many
         df = many - 1 if population == "queries" else max(labels - many - 1, 1)
         return 2 * t_quantile(UPPER, df) * sqrt(variance)
+
+    def _noise(self, labels: int) -> float:
+        """Mean over queries of the variance within, with so many labels."""
+        sizes = np.array(self.sizes)
+        held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
+        return float(((1 - held / sizes) * self.within / held).mean())
+
+    def _between(self, off: float) -> float:
+        """The variance b of the queries' means that lies so many of its own standard errors from what was found."""
+        many, noise = len(self.sizes), self._noise(self.labels)
+        slope = 2 * off**2 * noise / (many - 1)
+        rest = 2 * (off * noise) ** 2 * (1 / (many - 1) + 1 / (self.labels - many))
+        way = sqrt(2 * slope * self.between + slope**2 + rest)
+        return max(0.0, self.between + slope + (way if off > 0 else -way))
+
+    def told(self, labels: int, population: Population = "queries") -> bool:
+        """Whether so many labels give the width that is told of them, but for 15%, if `between` is a standard error larger."""
+        return self.width(labels, population, off=1) <= (1 + _TOLD) * self.width(labels, population)
 
     def labels_for(self, width: float, population: Population = "queries") -> int | None:
         """The smallest number of labels whose interval is at most so wide; None = not even all of them."""

@@ -16,8 +16,10 @@ POWER = 0.8
 """Probability with which what is called detectable would be detected, by a two-sided test at 1 - LEVEL."""
 _MOST = 10**9
 """Units beyond which no number is named."""
-_DRAWS, _DRAWN_TO = 1000, 1000
-"""Samples that power is counted over, and units up to which it is."""
+_DRAWS, _MORE_DRAWS, _DRAWN_TO = 1000, 2500, 1000
+"""Samples that power is counted over, those where it is near POWER, and units up to which it is counted."""
+_NEAR = 0.05
+"""Distance from POWER that counts as near: there the count decides how many units are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Pilot:
         power to show a difference = T((difference - h(n)) / (s / sqrt(n)))
         power to pass a margin     = T((margin - h(n)) / (s / sqrt(n))),   where the true difference is 0
 
-    Up to 1,000 units the power is counted over 1,000 samples of the pilot's own units instead, moved to the true difference.
+    Up to 1,000 units the power is counted over 1,000 samples of the pilot's own units instead, moved to the true difference;
+    over 2,500 where it is near 80%.
 
     Attributes:
         units: The differences, a gain above 0.
@@ -95,13 +98,16 @@ class Pilot:
         rng = np.random.default_rng(0)
         moved, shift = units.sums / units.sizes, difference - units.mean
         above = 0
-        for rows in rng.integers(0, len(moved), (_DRAWS, n)):
+        for drawn in range(1, _MORE_DRAWS + 1):
+            rows = rng.integers(0, len(moved), n)
             values, sizes = moved[rows], units.sizes[rows]
             differing = int(np.count_nonzero(np.abs(values) > SAME))
             values = values + shift
             low, _ = reach(float(np.abs(values).max()), differing, end)
             above += probability_below(values * sizes, sizes, low, limit) < 1 - UPPER
-        return above / _DRAWS
+            if drawn == _DRAWS and abs(above / drawn - POWER) > _NEAR:
+                break
+        return above / drawn
 
     def detectable(self, n: int) -> float:
         """Smallest true difference that n units show with probability POWER; infinite for one unit."""

@@ -69,6 +69,14 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     rubric: str = ""
 
 
+class _Command(TypedDict):
+    """Which of the several evaluations of one command a report is; `number` from 1, `path` what it evaluates."""
+
+    id: str
+    number: int
+    path: str
+
+
 class _Manifest(TypedDict, total=False):
     """The entries that are read; others may stand beside them."""
 
@@ -89,6 +97,7 @@ class _Manifest(TypedDict, total=False):
     places: dict[str, Any]
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
+    command: _Command
     sampled: _Sampled
     part: _PartEntry
     by: str | None

@@ -38,7 +38,7 @@ def _module_and_name(function: str) -> str:
 class PythonTarget(Target):
     """Calls a function with the query; with the Sample or the Case where its first parameter is called that.
 
-    It returns a text, a list of contexts, a mapping with response, contexts, calls or messages, or a Sample. Instead of a
+    It returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a Sample. Instead of a
     function it may be a retriever, an engine or a pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or
     Haystack (`run`), or anything with such a method; the asynchronous ones serve where there are no others.
     """

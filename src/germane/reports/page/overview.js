@@ -1,6 +1,7 @@
 import { chart, histogram, interval } from "./charts.js";
 import { count, queries, report } from "./data.js";
 import { between, data, el, num, number, put, table } from "./dom.js";
+import { stages } from "./stages.js";
 import { address } from "./state.js";
 
 /** What was run, what came out, what it rests on.
@@ -21,6 +22,7 @@ export function overview(main) {
     ...(report.remarks ?? []).map((/** @type {string} */ remark) => el("p", { class: "note warn" }, "△ ", data(remark))),
     whys(),
     el("div", { class: "panels" }, gates(), judge(), agreement(), ...["ranks", "cutoffs", "tokens", "latency"].map(chart)),
+    stages(),
     slices(),
   );
 }
