@@ -38,12 +38,16 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, check_writable, finish
+    from germane.cli.printing import Outputs, Progress, check_writable, finish
 
-    output: list[Path] = flags.pop("output")
-    files = [path for path in output if path.suffix]
-    folders = [str(path) for path in output if not path.suffix]
-    chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
+    outputs = Outputs.of(flags.pop("output"))
+    files = outputs.files
+    given = {
+        "folder": str(outputs.folder or ""),
+        "outputs": [path for path in files if path not in outputs.urls],
+        "store": outputs.store,
+    }
+    chosen = _options({**flags, **given, "resume": resume})
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -67,11 +71,13 @@ def run(
     if (report := reports.get("")) is not None:
         # of a run that is continued, those of its start
         files = [Path(name) for name in report.manifest["options"]["outputs"]]
+        files += outputs.urls
         if files and before is not None:
             from germane.comparison.compare import comparison_of
 
             changes = comparison_of(before, report)
     code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    outputs.put(reports)
     watch.last_words()
     return code
 

@@ -37,10 +37,11 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.remote import fetched, url_of
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, Warn, without_scheme
+from germane.samples.files import Notice, Notices, Warn, copied, without_scheme
 from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
@@ -327,6 +328,12 @@ def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
+def here(named: str) -> Path:
+    """The file or folder that is named by a path, or a copy of what a URL names."""
+    path = without_scheme(named)
+    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
+
+
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -340,7 +347,7 @@ def load_suite(
     """
     found: list[Path] = []
     for named in paths:
-        path = Path(without_scheme(str(named)))
+        path = here(str(named))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
             found += inside or ([path] if read and data_files(path) else [])
