@@ -19,6 +19,7 @@ NAMES = (
     "permutation",
     "rank",
     "shapes",
+    "scale",
     "stages",
 )
 

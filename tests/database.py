@@ -26,10 +26,10 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """Starts in `with`; `url` names its database, its user and its password."""
+    """Starts in `with`; `url` names its database, its user and its password. Only with `fsync` does it wait for the disk."""
 
-    def __init__(self) -> None:
-        self._bin = programs()
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._bin, self._fsync = programs(), fsync
         self._folder = Path(tempfile.mkdtemp(prefix="germane-pg-"))
         self._user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -59,7 +59,7 @@ class PostgresServer:
         assert done.returncode == 0, done.stdout.decode()
 
     def start(self) -> None:
-        settings = {"listen_addresses": "127.0.0.1", "port": self.port, "fsync": "off", "max_connections": 60,
+        settings = {"listen_addresses": "127.0.0.1", "port": self.port, "fsync": "on" if self._fsync else "off", "max_connections": 60,
                     "unix_socket_directories": ""}  # fmt: skip
         given = " ".join(f"-c {name}={value!r}" for name, value in settings.items())
         # -W: `with` its log in a file, it does not hold this process's output open
