@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from germane import Report
-from germane.remote import put, url_of
+from germane.evaluation.parts.remote import put, url_of
 
 from .conftest import Cli, write_jsonl
 from .test_parts import rows, same_tables

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.remote import unpacked, url_of
+from germane.evaluation.parts.remote import unpacked, url_of
 
 
 def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool) -> int:
@@ -27,11 +27,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     if target.resolve() in {folder.resolve() for folder in parts}:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
-    changes = None
-    if files and before is not None:
-        from germane.comparison.compare import comparison_of
-
-        changes = comparison_of(before, report)
-    code = finish({"": report}, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    baselines = {} if before is None else {"": before}
+    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
     outputs.put({"": report}, store=outputs.store)
     return code

@@ -21,12 +21,12 @@ from germane.evaluation.choice import open_ledger
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
+from germane.evaluation.parts.remote import is_there, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.run import run
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
 from germane.judges.judge import members_of
-from germane.remote import is_there, pack, remove, unpacked
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder, read_manifest
@@ -162,6 +162,9 @@ def run_in_parts(
 def _check(plan: Plan, engine: Engine) -> None:
     """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
     options = plan.options
+    if options.until or options.until_decided:
+        problem = "--until stops by what all cases say so far, and an engine runs them in parts"
+        raise InputError(problem, fix="leave --engine out, or draw cases: --sample N")
     if options.part:
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if options.baseline or options.fail_on_regression:
