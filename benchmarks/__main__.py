@@ -21,6 +21,7 @@ NAMES = (
     "permutation",
     "rank",
     "shapes",
+    "scale",
     "stages",
 )
 

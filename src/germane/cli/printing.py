@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,11 +20,13 @@ from germane.clean import clean, clean_lines
 from germane.cli.values import print_document, say, whoever_listens
 from germane.errors import InputError
 from germane.evaluation.options import Expected, Watch
+from germane.evaluation.parts.remote import pack, put, scratch, url_of
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
+from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
 from germane.wholetable import WholeTable
@@ -127,7 +130,7 @@ def write(
             page = page | _of_page(report, shared["excerpt"], text=text)
         formats.write(report, path, baseline=baseline, **page)
         missing = formats.left_out(report, kind)
-        say(f"wrote {path}{', ' if missing else ''}{missing}")
+        say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
 
 
 _PAGES = {".html", ".md"}
@@ -150,7 +153,7 @@ def _write_several(
 
     for path in outputs:
         if formats.write_several(reports, path, page):
-            say(f"wrote {path}")
+            say(f"wrote {shown_name(path)}")
         else:
             for name, report in reports.items():
                 write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")], queries=queries)
@@ -407,6 +410,58 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What `-o` names: report files and a report folder here, and where they are put that are named by a URL.
+
+    `files` are those to write, `urls` the URLs of those among them that are put elsewhere; `folder` is None where none is
+    named, and `store` the URL of the report's folder, which is then made here, at `made` or as usual.
+    """
+
+    files: list[Path]
+    urls: dict[Path, str]
+    folder: Path | None = None
+    store: str | None = None
+    made: Path | None = None
+
+    @classmethod
+    def of(cls, given: Sequence[Path]) -> Self:
+        """What these paths and URLs name."""
+        folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
+        for path in given:
+            if not (url := url_of(path)):
+                folder = folder or (None if path.suffix else path)
+                files += [path] if path.suffix else []
+            elif path.suffix:
+                files.append(local := copied(scratch() / path.name, url))
+                urls[local] = url
+            else:
+                store = store or url
+        return cls(files, urls, folder, store, scratch() / Path(store).name if store else None)
+
+    def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
+        """Put what was written where it belongs: files with what stands beside them, then each report's folder.
+
+        InputError where that fails; what is here stays here.
+        """
+        for local, url in self.urls.items():
+            for file in local.parent.iterdir():
+                put(file, f"{url.rpartition('/')[0]}/{file.name}")
+        for name, report in reports.items():
+            options = report.manifest.get("options") or {}
+            where: str = store or options.get("store") or ""
+            if not where or report.folder is None:
+                continue
+            if options.get("part"):
+                part = report.manifest["part"]
+                where += f"/{part['number']}-of-{part['of']}.zip"
+                pack(report.folder, where)
+            else:
+                where += f"/{Path(name).stem}" if name else ""
+                put(report.folder, where)
+            say(f"wrote {where}")
 
 
 def check_writable(path: Path, inputs: Iterable[str]) -> None:

@@ -38,13 +38,17 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, check_writable, finish
+    from germane.cli.printing import Outputs, Progress, check_writable, finish
 
     queries = queries_of_page(flags["page_queries"])
-    output: list[Path] = flags.pop("output")
-    files = [path for path in output if path.suffix]
-    folders = [str(path) for path in output if not path.suffix]
-    chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
+    outputs = Outputs.of(flags.pop("output"))
+    files = outputs.files
+    given = {
+        "folder": str(outputs.folder or ""),
+        "outputs": [path for path in files if path not in outputs.urls],
+        "store": outputs.store,
+    }
+    chosen = _options({**flags, **given, "resume": resume})
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -66,10 +70,11 @@ def run(
         raise
     if "" in reports:  # of a run that is continued, those of its start
         stored = reports[""].manifest["options"]
-        files = [Path(name) for name in stored["outputs"]]
+        files = [*map(Path, stored["outputs"]), *outputs.urls]
         queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, watch.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    outputs.put(reports)
     watch.last_words()
     return code
 
@@ -141,6 +146,11 @@ def _options(flags: Mapping[str, Any]) -> Options:
         if flags["replay"] is not None and flags[name]:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    for name in ("ledger", "replay"):
+        if flags[name] and "://" in str(flags[name]):
+            from germane.ledger.store import password_apart
+
+            flags = {**flags, name: password_apart(str(flags[name]))}
     read = {
         **flags,
         "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),

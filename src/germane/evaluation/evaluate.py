@@ -142,7 +142,7 @@ async def aevaluate(
             settings,
             who,
             store,
-            replay=str(replay or ""),
+            replay=_named(replay),
             budget=Budget(max_cost, max_calls),
             gates=parsed,
             max_unmeasured=max_unmeasured,
@@ -154,6 +154,15 @@ async def aevaluate(
     finally:
         if opened is not None:
             opened.close()
+
+
+def _named(replay: Path | str | None) -> str:
+    """A replayed ledger's name, as it stands in what a question without an answer says."""
+    if replay is None or "://" not in str(replay):
+        return str(replay or "")
+    from germane.ledger.store import without_password
+
+    return without_password(replay)
 
 
 async def report_on(

@@ -160,6 +160,7 @@ class Options(JudgeOptions):
     by: str | None = None
     part: str | None = None
     engine: str | None = None
+    store: str | None = None
 
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""

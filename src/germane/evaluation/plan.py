@@ -30,6 +30,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.remote import fetched, url_of
 from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
@@ -40,7 +41,7 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, Warn, without_scheme
+from germane.samples.files import Notice, Notices, Warn, copied, without_scheme
 from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
@@ -330,6 +331,12 @@ def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
+def here(named: str) -> Path:
+    """The file or folder that is named by a path, or a copy of what a URL names."""
+    path = without_scheme(named)
+    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
+
+
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -343,7 +350,7 @@ def load_suite(
     """
     found: list[Path] = []
     for named in paths:
-        path = Path(without_scheme(str(named)))
+        path = here(str(named))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
             found += inside or ([path] if read and data_files(path) else [])

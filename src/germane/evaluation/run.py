@@ -145,8 +145,8 @@ def _forecast(
     if plan.defaults is not None:
         watch.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
-    from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import SQLiteLedger, is_there
+    from germane.ledger.opening import open_at, open_for_replay
+    from germane.ledger.store import is_there
 
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
@@ -159,7 +159,7 @@ def _forecast(
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif place is not None and is_there(place):
-            ledger = opened.enter_context(contextlib.closing(SQLiteLedger(place, reading=True)))
+            ledger = opened.enter_context(contextlib.closing(open_at(place, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
@@ -220,6 +220,9 @@ class _Run:
             self.watch.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
+            if self.plan.share is not None:
+                problem = "--until stops by what all cases say so far, and --part sees some of them"
+                raise InputError(problem, fix="leave --part out, or draw cases: --sample N")
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)

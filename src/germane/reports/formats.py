@@ -34,7 +34,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice, system_lines
-from germane.reports.explain import explained, strips
+from germane.reports.explain import MOST_EXPLAINED, explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
