@@ -56,5 +56,6 @@ __all__ = [
     "context_utilisation", "evidence_precision", "evidence_recall", "faithfulness", "full_recall",
     "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
     "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
-    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "skipped",
+    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "skipped", "superseded",
+    "tokens_to_first_relevant",
 ]  # fmt: skip

@@ -19,13 +19,16 @@ import numpy as np
 from germane.measures import ranked
 from germane.measures.kernel import Floats
 from germane.measures.labels import (
+    NO_TEXT,
     PlaceLabel,
     PlaceLabels,
     Ranking,
     Settings,
     given,
+    has_texts,
     place_labels,
     rankings,
+    within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
@@ -140,7 +143,12 @@ for _name, _formula in _GRADERS.items():
     define_grader(_name, _formula, "AgentV")
 
 
-_ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
+_ABSENT = {
+    "contexts": "contexts are not known",
+    "gold": "no gold groups",
+    "forbidden": "no forbidden ids",
+    "superseded": "no stale versions are named",
+}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
@@ -184,7 +192,12 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     known = measure.definition
     params = {name: value for name, value in measure.settings.items() if name not in known.when}
     if known.cutoff != "none":
-        params["k"] = measure.cutoff
+        params["k"] = measure.k
+    if measure.budget is not None:
+        if not has_texts(sample):
+            return safely(str(measure), lambda: skipped(NO_TEXT))
+        sample = within_budget(sample, measure.budget)
+        params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
     if known.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: known.compute(sample, **params))
@@ -221,6 +234,8 @@ def _lacking(known: Definition, sample: Sample) -> Outcome | None:
 def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
     """Why a sample does not have the labels that a ranked measure reads, if it has not."""
     source = measure.labels
+    if measure.budget is not None and not has_texts(sample):
+        return NO_TEXT
     if source == "gold":
         if sample.qrels is None:
             return NO_QRELS
@@ -236,12 +251,9 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
             )
     if measure.settings.get("against") == "call":
         return None
-    if given(sample, "query") is None:
-        return "no query"
-    asked = settings.against in {"reference", "response", "criterion"}
-    return (
-        f"no {settings.against} to judge against" if asked and not given(sample, settings.against) else None
-    )
+    asked = ["query", *({settings.against} & {"reference", "response", "criterion"})]
+    lacking = next((name for name in asked if given(sample, name) is None), None)
+    return lacking and (f"no {lacking}" if lacking == "query" else f"no {lacking} to judge against")
 
 
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:

@@ -85,7 +85,7 @@ def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
     lists, exchange = replay(labels_for(measure, sample, settings), look_up)
     things = []
     for call, ranking in enumerate(lists, 1):
-        shown = measure.cutoff if measure.name == "P" else len(ranking.places)
+        shown = measure.k if measure.name == "P" and measure.k else len(ranking.places)
         weight = 1 / (len(lists) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
         for rank, place in enumerate(ranking.places, 1):
             question, label = exchange[place.verdict][0], place.label

@@ -37,7 +37,7 @@ class Basis:
     stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
     scored; `counts_from` is the grade from which a label counts as relevant, where measures beside it count from another one.
     `beside` are means that belong beside one of gold labels: the
-    share of its places that is judged, and RBP's residual.
+    share of its places that is judged, and RBP's residual. `tokenizer` is how tokens are counted, where the measure counts any.
     """
 
     source: Source = "gold"
@@ -56,6 +56,7 @@ class Basis:
     outdated: bool = False
     counts_from: str = ""
     beside: Mapping[str, float] = field(default_factory=FrozenDict)
+    tokenizer: str | None = None
 
     @property
     def references_mixed(self) -> bool:
@@ -78,6 +79,8 @@ class Basis:
         if self.counts_from:
             whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
             yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
+        if self.tokenizer:
+            yield f"tokens are counted as {self.tokenizer}"
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
@@ -92,6 +95,8 @@ class Basis:
 
         counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
         found: BasisLine = line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
+        if self.tokenizer is None:
+            del found["tokenizer"]
         return found
 
 
@@ -106,7 +111,7 @@ def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
         if residual:
             found[measure(part="residual")] = None
         if residual or settings.get("holes") == "zero":
-            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
+            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
             found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
     return list(found)
 
