@@ -236,7 +236,8 @@ class Sample(Record, frozen=True, kw_only=True):
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
     together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
-    context may have (None = 0 to 3); ValueError on a grade outside it.
+    context may have (None = 0 to 3); ValueError on a grade outside it. `superseded` maps the id of each stale version to
+    that of the current one (None = not said).
     """
 
     id: Id
@@ -254,6 +255,7 @@ class Sample(Record, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] | None = None
     answerable: bool | None = None
     forbidden: tuple[Id, ...] = ()
+    superseded: Mapping[Id, Id | None] | None = None
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
     error: str | None = None
@@ -280,8 +282,9 @@ class Sample(Record, frozen=True, kw_only=True):
             _set(self, gold=tuple(map(tuple, self.gold)))
         if self.metadata is not NOTHING:
             _set(self, metadata=freeze(self.metadata) or NOTHING)
-        if self.qrels is not None:
-            force_setattr(self, "qrels", freeze(self.qrels))
+        for name in ("qrels", "superseded"):
+            if (named := getattr(self, name)) is not None:
+                force_setattr(self, name, freeze(named))
         if self.stages:
             self._check_stages()
         low, high = self.grade_scale or _GRADES

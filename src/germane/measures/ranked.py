@@ -65,13 +65,18 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
     """The values of a ranked measure, one for each row of the table."""
-    found: Floats = measure.definition.compute(table, measure.settings, measure.cutoff)
+    found: Floats = measure.definition.compute(table, measure.settings, measure.k)
     return found
 
 
 def _places(table: RankedLabels, k: int | None) -> Ints:
     """How many places each row has in the top k."""
     return table.length if k is None else np.minimum(table.length, k)
+
+
+def _cut(table: RankedLabels, k: int | None) -> Ints:
+    """What precision divides by: k, or where tokens cut the list how many places fit."""
+    return table.length if k is None else np.full(table.rows, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
@@ -265,9 +270,10 @@ nERR = _ranked(
     params={"top": _TOP, "ideal": _IDEAL, **_GRADED},
 )  # fmt: skip
 P = _ranked(
-    "P", lambda table, rel, k: _hits(table, rel, k) / k,
+    "P", lambda table, rel, k: _ratio(_hits(table, rel, k), _cut(table, k)),
     formula="relevant in the top k / k",
-    doc="The share of the top k that is relevant. Divides by k even where fewer came back.",
+    doc="The share of the top k that is relevant. Divides by k even where fewer came back; in a budget of tokens by how "
+    "many fit.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
@@ -282,7 +288,9 @@ R = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 F1 = _ranked(
-    "F1", lambda table, rel, k: _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
+    "F1", lambda table, rel, k: _ratio(
+        2 * _hits(table, rel, k), _cut(table, k) + relevant_known(table, rel=rel)
+    ),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen, Information Retrieval, 1979; ranx f1",

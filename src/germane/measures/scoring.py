@@ -20,13 +20,16 @@ import numpy as np
 from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints
 from germane.measures.labels import (
+    NO_TEXT,
     PlaceLabel,
     PlaceLabels,
     Ranking,
     Settings,
     given,
+    has_texts,
     place_labels,
     rankings,
+    within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
@@ -105,7 +108,7 @@ def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
         if residual:
             found[measure(part="residual")] = None
         if residual or settings.get("holes") == "zero":
-            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
+            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
             found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
     return list(found)
 
@@ -158,7 +161,12 @@ for _name, _formula in _GRADERS.items():
     define_grader(_name, _formula, "AgentV")
 
 
-_ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
+_ABSENT = {
+    "contexts": "contexts are not known",
+    "gold": "no gold groups",
+    "forbidden": "no forbidden ids",
+    "superseded": "no stale versions are named",
+}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
@@ -214,7 +222,12 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     known = measure.definition
     params = {name: value for name, value in measure.settings.items() if name not in known.when}
     if known.cutoff != "none":
-        params["k"] = measure.cutoff
+        params["k"] = measure.k
+    if measure.budget is not None:
+        if not has_texts(sample):
+            return safely(str(measure), lambda: skipped(NO_TEXT))
+        sample = within_budget(sample, measure.budget)
+        params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
     if known.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: known.compute(sample, **params))
@@ -249,7 +262,8 @@ class Eligibility:
         read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
-        return {**self._of_labels[read], **self._of_fields[fields]}
+        textless = dict.fromkeys(self._textless, skipped(NO_TEXT)) if measure.budget is not None else {}
+        return {**self._of_labels[read], **textless, **self._of_fields[fields]}
 
     def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
         """Why samples do not have what measures need."""
@@ -292,6 +306,11 @@ class Eligibility:
             if why is not None:
                 found[number] = skipped(why)
         return found
+
+    @cached_property
+    def _textless(self) -> list[int]:
+        """The samples of which a context has no text."""
+        return [number for number, one in enumerate(self._samples) if not has_texts(one)]
 
     @cached_property
     def _best_grades(self) -> list[float | None]:

@@ -145,7 +145,7 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
     pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
     verdicts, known = labels.verdicts_of(sample), labels.labelled
     for call, (start, end) in enumerate(pairwise(pointers), 1):
-        shown = measure.cutoff if measure.name == "P" else end - start
+        shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
         for rank, place in enumerate(range(start, end), 1):
             verdict, scale, number = nan, str(labels.settings.scale), verdicts[place - pointers[0]]

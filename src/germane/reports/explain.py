@@ -326,7 +326,7 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], sample: Sample, value
     places = rows[0].places
     top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
     hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
-    k, found = measure.cutoff or len(top), len(hits)
+    k, found = measure.k or len(top), len(hits)
     known = sum(grade >= (measure.settings.get("rel") or 1) for grade in (sample.qrels or {}).values())
     of = {"P": k, "R": known, "SetR": known, "SetP": len(top), "context_relevancy": len(top)}
     below = {"AP": known, "context_precision": found}.get(measure.name, 0)
@@ -359,7 +359,7 @@ def _filled_ndcg(
     ideal = sorted(best if measure.labels == "gold" else labels, reverse=True)
     if measure.settings.get("dcg") == "exp-log2":
         labels, ideal = [2**gain - 1 for gain in labels], [2**gain - 1 for gain in ideal]
-    k = measure.cutoff or max(len(labels), len(ideal))
+    k = measure.k or max(len(labels), len(ideal))
     assert isinstance(k, int)
     sums = [sum(g / math.log2(r + 1) for r, g in enumerate(row[:k], 1)) for row in (labels, ideal)]
     if not sums[1]:

@@ -51,6 +51,7 @@ class BasisLine(Line):
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
+    `tokenizer` is how tokens are counted, where the measure counts any.
     `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` are what must be said wherever the mean is shown: `uncalibrated: no human labels`.
     """
 
@@ -67,6 +68,7 @@ class BasisLine(Line):
     mixed: float | None
     beside: dict[str, float]
     remarks: list[str]
+    tokenizer: str | UnsetType = UNSET
 
 
 class CorrectedLine(Line):

@@ -8,6 +8,7 @@ from math import floor, fsum, isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from germane.errors import InputError, Place
@@ -36,7 +37,7 @@ class Basis:
     stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
     scored; `counts_from` is the grade from which a label counts as relevant, where measures beside it count from another one.
     `beside` are means that belong beside one of gold labels: the
-    share of its places that is judged, and RBP's residual.
+    share of its places that is judged, and RBP's residual. `tokenizer` is how tokens are counted, where the measure counts any.
     """
 
     source: Source = "gold"
@@ -55,6 +56,7 @@ class Basis:
     outdated: bool = False
     counts_from: str = ""
     beside: Mapping[str, float] = field(default_factory=FrozenDict)
+    tokenizer: str | None = None
 
     @property
     def references_mixed(self) -> bool:
@@ -77,6 +79,8 @@ class Basis:
         if self.counts_from:
             whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
             yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
+        if self.tokenizer:
+            yield f"tokens are counted as {self.tokenizer}"
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
@@ -90,7 +94,8 @@ class Basis:
         from germane.reports.schema import BasisLine, line_of
 
         counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
-        return line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
+        tokenizer = UNSET if self.tokenizer is None else self.tokenizer
+        return line_of(BasisLine, self, **counts, remarks=list(self.remarks()), tokenizer=tokenizer)
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))

@@ -66,6 +66,10 @@ FIELDS = {
     "evidence": Field("pieces of gold text; they survive re-chunking", example=[{"quote": "..."}]),
     "answerable": Field("false: nothing in the corpus answers it"),
     "forbidden": Field("documents that must not come back", example=["d9"]),
+    "superseded": Field(
+        "stale versions of documents, each with its current one; a list: stale ids alone",
+        example={"d7-v1": "d7-v2"},
+    ),
     "history": Field("what was said before", example=[{"role": "user", "content": "..."}]),
     "messages": Field("what the system said, with its tool calls", ("output_messages",)),
     "error": Field("why the system gave no usable answer"),
@@ -191,6 +195,15 @@ def _qrels(value: Json) -> Json:
     if not isinstance(value, dict) or _INT.issuperset(map(type, value.values())):
         return value
     return {key: _whole(grade) for key, grade in value.items()}
+
+
+def _superseded(value: Json) -> Json:
+    """A list of stale ids does not say which version is current."""
+    if isinstance(value, _LISTS):
+        return dict.fromkeys(_ids(value))
+    if not isinstance(value, dict):
+        return value
+    return {key: None if one is None else _id(one) for key, one in value.items()}
 
 
 def _metadata(value: Json) -> Json:
@@ -396,6 +409,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "gold": _each(_ids),
     "evidence": _each(_evidence),
     "forbidden": _ids,
+    "superseded": _superseded,
     "history": _conversation,
     "messages": _conversation,
     "grade_scale": _wholes,
