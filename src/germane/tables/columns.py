@@ -8,6 +8,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
+from msgspec import Struct, defstruct
+
 from germane.encoding import encode, encode_record
 from germane.errors import MissingPart, install_extra
 from germane.types import Json
@@ -24,15 +26,16 @@ Frame: TypeAlias = Any
 class RowTable(Generic[R]):
     """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
 
-    A subclass names the type of its rows, a record with these fields.
+    A subclass names the type of its rows and their fields.
     """
 
     row: ClassVar[type[Any]]
     fields: ClassVar[tuple[str, ...]]
+    _line: ClassVar[type[Struct]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.fields = cls.row.__struct_fields__
+        cls._line = defstruct(cls.__name__, [(name, Any) for name in cls.fields], gc=False)
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in self.fields}
@@ -68,7 +71,7 @@ class RowTable(Generic[R]):
 
     def lines(self) -> Iterator[bytes]:
         """Each row as a line of JSON."""
-        return (encode_record(row) + b"\n" for row in self)
+        return (encode_record(row) + b"\n" for row in map(self._line, *self._columns.values()))
 
     def column(self, name: str) -> list[Any]:
         """One column by its field's name."""
@@ -78,7 +81,9 @@ class RowTable(Generic[R]):
         return len(self._columns[self.fields[0]])
 
     def __iter__(self) -> Iterator[R]:
-        return map(self.row, *self._columns.values())
+        make = self.row
+        for values in zip(*self._columns.values(), strict=True):
+            yield make(**dict(zip(self.fields, values, strict=True)))
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

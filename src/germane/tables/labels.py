@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
 from math import lcm
 from typing import Any, Literal
-
-import msgspec
-from msgspec.structs import force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
@@ -18,7 +16,8 @@ from germane.types import Context, FrozenDict, Json, Sample, freeze
 Queue = Literal["random", "stratified", "targeted", "import"]
 
 
-class Label(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
     """The answer of one person about one item.
 
     `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
@@ -44,19 +43,18 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.answer) is not int:
-            force_setattr(self, "answer", freeze(self.answer))
-        if self.design is not None:
-            force_setattr(self, "design", freeze(self.design))
+        object.__setattr__(self, "answer", freeze(self.answer))
+        object.__setattr__(self, "design", freeze(self.design))
 
 
-_FIELDS = Label.__struct_fields__
+_FIELDS = tuple(field.name for field in fields(Label))
 
 
 class LabelTable(RowTable[Label]):
     """The labels of an evaluation, oldest first."""
 
     row = Label
+    fields = _FIELDS
 
 
 def dump_label(label: Label) -> dict[str, Json]:
@@ -218,7 +216,7 @@ def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, s
 
 
 _NOTHING_SAID: dict[str, Any] = {
-    **dict(zip(_FIELDS[-len(Label.__struct_defaults__) :], Label.__struct_defaults__, strict=True)),
+    **{field.name: field.default for field in fields(Label) if field.default is not MISSING},
     "kind": "relevance",
 }
 
