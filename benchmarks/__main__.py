@@ -20,6 +20,7 @@ NAMES = (
     "permutation",
     "rank",
     "shapes",
+    "stages",
 )
 
 

@@ -44,6 +44,14 @@ installed ragas 'ragas>=0.4' 'langchain-community<0.4'
 ragas/bin/python -I -c 'import germane, ragas, germane.integrations.ragas'
 works ragas
 
+# Our measures inside their evaluation.
+installed mlflow 'mlflow>=3.17'
+MLFLOW_DISABLE_TELEMETRY=true mlflow/bin/python -I "$repo/tests/neighbours/mlflow_scorer.py" >mlflow.log 2>&1 || { cat mlflow.log >&2; exit 1; }
+echo "germane's measures are scorers of mlflow"
+installed pydantic-evals 'pydantic-evals>=2.62'
+pydantic-evals/bin/python -I "$repo/tests/neighbours/pydantic_evals_evaluator.py"
+echo "germane's measures are an evaluator of pydantic-evals"
+
 "$repo/.venv/bin/python" -I - "$repo/pyproject.toml" >lowest.txt <<'PYTHON'
 import re, sys, tomllib
 with open(sys.argv[1], "rb") as file:

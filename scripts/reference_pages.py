@@ -6,6 +6,7 @@ under `Attributes:`. Run it after a change there: `.venv/bin/python scripts/refe
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -27,11 +28,13 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import ALIASES, TYPES
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall
+from germane.ledger.store import FORMAT
 from germane.measures.measure import definitions
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.samples.yamltext import YamlModel
+from germane.tables.folder import OLDEST, SCHEMA_VERSION
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample
@@ -537,6 +540,60 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+def compatibility_page() -> str:
+    """docs/compatibility.md: the formats, and a line for each test that is marked with `equals`."""
+    root = DOCS.parent
+    locked = dict(
+        re.findall(r"^([\w.-]+)==([^ ;\\]+)", (root / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+    )
+    rows = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for test in (
+            node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef)
+        ):
+            for mark in test.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.equals":
+                    program = ast.literal_eval(mark.args[0])
+                    told = {word.arg or "": ast.literal_eval(word.value) for word in mark.keywords}
+                    version = f"{program} {locked[program]}" if program in locked else program
+                    shown = f"`{path.relative_to(root).as_posix()}::{test.name}`"
+                    rows.append((version, told["what"], told["within"], told.get("but", ""), shown))
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in sorted(rows, key=lambda row: row[0].lower()))
+    return f"""# What stays, and what equals what
+
+{MADE}
+## What stays compatible
+
+Before 1.0 a release may change what is listed here, and CHANGELOG.md says so first; from 1.0 on only a new major version may.
+
+- Names of measures, flags, settings, keys of eval and data files, exit codes, and the keys of every `--json` document.
+- The names of `germane.__all__` and of the modules that [the Python reference](reference/python.md) shows. Anything else is internal.
+- A name that goes is still understood for two minor versions: it works, and a `DeprecationWarning` (in a command: a line on stderr)
+  says what replaces it and which version drops it.
+- New keys may appear in a JSON document at any time. A key that changes its meaning gets a new name.
+
+| format | version | read | what happens to an older one |
+| --- | --- | --- | --- |
+| report folder (`schema_version` of manifest.json) | {SCHEMA_VERSION} | {OLDEST} to {SCHEMA_VERSION} | it is read, and never rewritten; a newer one is refused with the way out |
+| ledger (`user_version`) | {FORMAT} | {FORMAT} | answers are paid for: from this format on a ledger is upgraded where it lies, never refused; a newer one is left as it is |
+| `--json` documents (`schema_version`) | 1 | | their schemas are in `docs/schema/` |
+| judges' keys | the digest of prompt, answer type, model and settings | | a prompt that changes is asked anew; the old answer stays and is never mistaken for the new one |
+
+`germane --version --verbose` prints these numbers with the versions of everything that is installed: put it into a bug report. It
+shows which keys the environment has by their names alone.
+
+## What equals which program
+
+Each line is a test of this repository that holds our values against those of the program named: of the version that the locked tools
+have, or of the program that wrote the recorded values. Where a program's numbers differ on purpose, and why:
+[coming from another tool](coming-from.md).
+
+| program | what equals it | within | except | shown by |
+| --- | --- | --- | --- | --- |
+{lines}
+"""
+
+
 _TOML = {str: "text", list: "list of texts", int: "whole number", float: "number"}
 
 
@@ -605,6 +662,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "gates.md", gates_page()
     yield DOCS / "reference" / "config.md", config_page()
     yield DOCS / "reference" / "commands.md", commands_page()
+    yield DOCS / "compatibility.md", compatibility_page()
 
 
 if __name__ == "__main__":

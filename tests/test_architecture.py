@@ -22,7 +22,7 @@ STEPS = (
     {"judges"},
     {"statistics", "measures", "judging"},
     {"reports"},
-    {"comparison"},
+    {"comparison", "diagnosis"},
     {"graders", "labelling", "targets"},
     {"evaluation"},
     {"integrations"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,14 @@ def rows() -> list[dict[str, Any]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What the pages speak of: samples, an eval file, TREC files, stored reports; a server behind OPENAI_BASE_URL."""
     monkeypatch.chdir(tmp_path)
-    # A reader of the pages has no measures yet; other tests of this process may have defined some of the same names.
-    for name, same in list(_REGISTRY.items()):
-        if not all(one.compute.__module__.startswith("germane.") for one in same):
-            monkeypatch.delitem(_REGISTRY, name)
+    # A reader of the pages has no measures yet, and what they define is nobody else's.
+    own = {
+        name: list(same)
+        for name, same in _REGISTRY.items()
+        if all(one.compute.__module__.startswith("germane.") for one in same)
+    }
+    # by its name: the package's own `measure` is the decorator
+    monkeypatch.setattr(sys.modules["germane.measures.measure"], "_REGISTRY", own)
     Path("samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
     Path("evals").mkdir()
     Path("evals/retrieval.yaml").write_text(EVALFILE, "utf-8")

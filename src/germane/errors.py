@@ -22,6 +22,8 @@ raised to the caller is what makes the whole call meaningless, and its text can 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 __all__ = [
     "READER_LEFT",
@@ -79,6 +81,10 @@ class InputError(GermaneError):
         where = f"{self.place}: " if self.place else ""
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As another process gets it."""
+        return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
+
     def at(self, place: Place | None) -> InputError:
         """The same error with its place filled in, unless it knows one already."""
         if self.place is None:
@@ -135,6 +141,10 @@ class AnswerError(GermaneError):
 
 class Miscounted(AnswerError):
     """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
+
+
+class Unended(AnswerError):
+    """An answer, a list or a text in it reached its limit of length: it was cut off there, or repeats itself."""
 
 
 class TargetError(GermaneError):

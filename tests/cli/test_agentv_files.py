@@ -10,7 +10,7 @@ import pytest
 
 from tests.server import ModelServer
 
-from .conftest import Cli
+from .conftest import Cli, write_jsonl
 
 FILE = """
 tests:
@@ -221,3 +221,24 @@ def test_a_case_without_assertions_is_graded_by_its_criteria(inside: Cli, folder
         sent = json.dumps([asked.json for asked in server.asked])
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"llm_judge": 0.9}, ran.err
     assert "Says that it rises." in sent
+
+
+def test_a_file_named_index_jsonl_holds_agentvs_rows(inside: Cli, tmp_path: Path) -> None:
+    """What `agentv compare` 4.42.4 reads: a score per case and grader; a case without a score has no row, never 0."""
+    write_jsonl(
+        tmp_path / "data.jsonl",
+        {
+            "id": "a",
+            "query": "q",
+            "qrels": {"d": 1},
+            "contexts": [{"id": "x", "text": ""}, {"id": "d", "text": ""}],
+        },
+        {"id": "b", "query": "q", "qrels": {"d": 1}, "error": "the system was away"},
+    )
+    assert inside("run", "data.jsonl", "-m", "RR", "-o", "out/index.jsonl", "-o", "report").code == 3
+    rows = [json.loads(line) for line in (tmp_path / "out/index.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["test_id"], row["score"], row["target"]) for row in rows] == [("a", 0.5, "germane")]
+    assert [(one["name"], one["score"]) for one in rows[0]["scores"]] == [("RR", 0.5)]
+    assert {"text": "Position 2: Relevant - gold grade 1", "passed": True} in rows[0]["scores"][0][
+        "assertions"
+    ]

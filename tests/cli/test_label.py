@@ -29,7 +29,7 @@ ROWS = [
     for system in ("bm25", "dense")
     for n in range(6)
 ]
-PROMPT = "0-3, u unsure"
+PROMPT = "0-3,.* u unsure"
 
 
 @pytest.fixture
@@ -102,6 +102,28 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
     assert line["corrected"]["interval"][0] <= line["corrected"]["mean"] <= line["corrected"]["interval"][1]
 
 
+def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path) -> None:
+    """Each part fits the terminal and stands below the query; space shows the next."""
+    long = " ".join(f"sentence {n} of the passage." for n in range(200))
+    data = write_jsonl(tmp_path / "data.jsonl", {"query": "what is it", "contexts": [long]})
+    assert inside("run", data, "-m", "context_relevance", "--judge", "lexical", "-o", "r").code == 0
+    screen = start(tmp_path / "r")
+    screen.setwinsize(24, 80)
+    seen = ""
+    for part in range(1, 4):
+        screen.expect(PROMPT)
+        shown = screen.before[screen.before.index("───") :]
+        assert len(shown.splitlines()) <= 24
+        assert "query     what is it" in shown
+        assert f"part {part} of" in shown
+        seen += shown
+        screen.send(" ")
+    assert all(f"sentence {n} of" in " ".join(seen.split()) for n in range(60))
+    screen.expect(PROMPT)
+    screen.send("2")
+    screen.expect("1 of 1 labelled by ann")
+
+
 def test_a_person_sees_no_verdict_system_rank_or_score_and_no_escapes(inside: Cli, report: Path) -> None:
     """Blind until answered; what is shown cannot drive a terminal."""
     ran = inside("label", report, "--who", "ann", stdin="3q")
@@ -118,7 +140,7 @@ def test_an_interrupted_session_says_how_to_go_on(report: Path) -> None:
     screen.expect("2 of 10")
     screen.expect(PROMPT)
     screen.sendintr()
-    screen.expect("1 labels of ann are stored; go on with: germane label")
+    screen.expect("1 label of ann is stored; go on with: germane label")
     screen.expect(pexpect.EOF)
     screen.close()
     assert screen.exitstatus == 130

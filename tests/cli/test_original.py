@@ -63,6 +63,7 @@ def test_the_documents_eval_file_with_the_original_evaluator(cli: Cli, tmp_path:
             assert ours["reasoning"] == original["reasoning"]
 
 
+@pytest.mark.equals("AgentV 4.42.4", what="one eval file with every grader, run by both", within="exact")
 def test_one_file_under_agentv_and_under_germane(cli: Cli, tmp_path: Path) -> None:
     """Every grader of AgentV 4.42.4 scores the same here, and so does each case (scripts/beside_agentv.py records them)."""
     shutil.copytree(FIXTURES / "agentv", tmp_path, dirs_exist_ok=True)

@@ -66,6 +66,11 @@ def printed(name: str) -> Iterator[tuple[str, str, str]]:
         yield measure.strip(), query, value
 
 
+@pytest.mark.equals(
+    "trec_eval",
+    what="what it printed in its own tests, per query and averaged, with `-a`, `-q`, `-c`",
+    within="its four digits",
+)
 @pytest.mark.parametrize(
     ("name", "run", "least"),
     [
@@ -107,6 +112,12 @@ def run_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
+@pytest.mark.equals(
+    "trec_eval",
+    what="nDCG, AP, RR, R, P with `-c` on 16 cases where tools differ: ties, doubles, missing queries, negative grades",
+    within="its four digits",
+    but="a run and gold without a common query is an error",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_where_tools_differ_we_are_trec_eval_with_its_complete_option(case: dict[str, Any]) -> None:
     """Ties, doubles, missing queries, negative grades: the values of `trec_eval -c`, except that no overlap is an error."""
@@ -118,6 +129,12 @@ def test_where_tools_differ_we_are_trec_eval_with_its_complete_option(case: dict
     assert {name: round(got[name].mean or 0.0, 4) for name in ASKED.split()} == case["trec_eval -c"]
 
 
+@pytest.mark.equals(
+    "pytrec-eval-terrier",
+    what="the same cases with `--missing skip`",
+    within="1e-6",
+    but="scores are not rounded to single precision before ties are found",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_missing_skip_counts_the_queries_that_pytrec_eval_counts(case: dict[str, Any]) -> None:
     """`missing=skip` leaves out queries that the run does not name; single precision is not restored."""
@@ -129,6 +146,12 @@ def test_missing_skip_counts_the_queries_that_pytrec_eval_counts(case: dict[str,
     assert {name: round(got[name].mean or 0.0, 6) for name in expected} == expected
 
 
+@pytest.mark.equals(
+    "ranx",
+    what="F1@10, nDCG_burges@10 (`dcg=exp-log2`)",
+    within="1e-6",
+    but="ties: ranx has another order",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_f1_and_exponential_gain_are_those_of_ranx(case: dict[str, Any]) -> None:
     """F1@k and nDCG with exponential gain, where ranx breaks ties as trec_eval does."""

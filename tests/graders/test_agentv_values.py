@@ -46,6 +46,7 @@ def case_of(**given: Any) -> Case:
     return Case(sample=Sample(id="1", query="?", **given))
 
 
+@pytest.mark.equals("AgentV 4.42.4", what="`field_accuracy` with `compatibility: agentv`", within="exact")
 @pytest.mark.parametrize("row", rows("field_accuracy"))
 def test_field_accuracy(row: dict[str, Any]) -> None:
     """Fields of the answer against those of the expected message."""
@@ -59,6 +60,7 @@ def test_field_accuracy(row: dict[str, Any]) -> None:
     check(graded(FieldAccuracy(**options, compatibility="agentv"), case), row)
 
 
+@pytest.mark.equals("AgentV 4.42.4", what="`tool_trajectory` with `compatibility: agentv`", within="exact")
 @pytest.mark.parametrize("row", rows("tool_trajectory"))
 def test_tool_trajectory(row: dict[str, Any]) -> None:
     """Tool calls against those that are expected."""
@@ -91,6 +93,9 @@ class Fixed(DirectGrader):
         return GraderResult(score=self.score, hits=("h",), reasoning="r")
 
 
+@pytest.mark.equals(
+    "AgentV 4.42.4", what="weighted and threshold composites with `compatibility: agentv`", within="exact"
+)
 @pytest.mark.parametrize("row", rows("composite"))
 def test_composite(row: dict[str, Any]) -> None:
     """The aggregators that the original has."""
@@ -108,6 +113,9 @@ def test_code_judge(row: dict[str, Any]) -> None:
     check(graded(grader, case_of(response="x")), row)
 
 
+@pytest.mark.equals(
+    "AgentV 4.42.4", what="`llm_judge`, free form and rubric, with `compatibility: agentv`", within="exact"
+)
 @pytest.mark.parametrize("row", [row for row in rows("llm_judge") if "input" in row.values[0]])
 def test_llm_judge(row: dict[str, Any]) -> None:
     """What a model answers, in free form and to a rubric."""

@@ -42,6 +42,7 @@ def gold(qid, *documents):
     return QAPair(qid=qid, document_ids=documents)
 
 
+@pytest.mark.equals("LiveRAG's evaluate.py", what="recall and nDCG with `parity`", within="exact")
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: row["name"])
 def test_parity_equals_the_original(row):
     """Every value that the original gave comes out, means and rows, with the same keys."""

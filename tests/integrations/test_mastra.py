@@ -57,6 +57,9 @@ def judge_of(words):
 CASES = [(row, name) for row in OLD for name in FORMULAS]
 
 
+@pytest.mark.equals(
+    "@mastra/evals 0.13", what="the four context metrics from the judge's words", within="exact"
+)
 @pytest.mark.parametrize(("row", "name"), CASES, ids=lambda one: one if isinstance(one, str) else one["name"])
 def test_the_formulas_give_mastras_numbers(row, name):
     """From the words of the judge, however many and however spelt, the score of @mastra/evals 0.13."""
@@ -78,6 +81,9 @@ def test_odd_spellings_count_where_they_do_for_mastra(words, scores):
     assert recall(["Yes", " YES "], 2) == 1.0
 
 
+@pytest.mark.equals(
+    "@mastra/evals 0.13", what='the same through a whole evaluation with `parity="mastra"`', within="exact"
+)
 @pytest.mark.parametrize(("row", "name"), CASES, ids=lambda one: one if isinstance(one, str) else one["name"])
 def test_the_metrics_give_mastras_numbers_under_parity(row, name):
     """The same numbers through the ordinary evaluation, from questions about each passage or claim."""
@@ -166,6 +172,11 @@ def scorer_of(row):
 ODD_COUNTS = {"recall fewer verdicts (1 yes of 3 claims)", "recall more yes than claims clamps"}
 
 
+@pytest.mark.equals(
+    "@mastra/evals 1.10",
+    what='context relevance and context precision scorers with `parity="mastra"`',
+    within="exact",
+)
 @pytest.mark.parametrize(
     "row", [row for row in NEW if row["name"] not in ODD_COUNTS], ids=lambda row: row["name"]
 )

@@ -38,11 +38,44 @@ def value(measure, sample=AGENT, judge=None):
         ("marginal_recall(call=3)", 0.0),
         ("marginal_recall(call=4)", "3 searches, no number 4"),
         ("repeat_rate", 2 / 4),
+        ("repeated_calls", 0.0),
+        ("found_at_call", 1.0),
+        ("found_at_call(rel=2)", "no relevant document is known"),
+        ("calls_after_found", 0.0),
     ],
 )
 def test_what_each_search_brings(measure, expected):
     """Recall that a search adds, and contexts that were there already; nobody is asked."""
     assert value(measure) == (pytest.approx(expected) if isinstance(expected, float) else expected)
+
+
+def test_an_agent_that_goes_on_after_it_had_all_and_asks_again():
+    """The second search finds everything; the third and fourth, one of them the first query in capitals, bring nothing."""
+    calls = [call("First", "x"), call("b", "d1", "d2"), call(" FIRST", "x"), call("c", "x")]
+    agent = {"query": "need", "qrels": {"d1": 1, "d2": 1}, "calls": calls}
+    assert value("found_at_call", agent) == 2.0
+    assert value("calls_after_found", agent) == 2.0
+    assert value("repeated_calls", agent) == pytest.approx(1 / 3)
+    assert value("found_at_call", {**agent, "qrels": {"d9": 1}}) == "no search brought a relevant document"
+    assert value("calls_after_found", {**agent, "qrels": {"d9": 1}}) == 0.0
+    assert value("repeated_calls", {"query": "q", "contexts": ["a"]}) == "one search only"
+
+
+def test_scores_by_turn_and_by_number_of_searches():
+    """The turn is 1 + what the user said before; a plain sample is one search."""
+    before = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    rows = [
+        {"id": "one", "query": "q", "qrels": {"d1": 1}, "contexts": [{"id": "d1"}]},
+        {"id": "two", "query": "q", "qrels": {"d1": 1}, "contexts": [{"id": "x"}], "history": before},
+        {**AGENT, "id": "agent", "history": before * 2},
+    ]
+    report = evaluate(rows, "Success@1")
+    assert [(one.name, one.summaries[0].mean) for one in report.slices("turn")] == [
+        ("turn=1", 1.0),
+        ("turn=2", 0.0),
+        ("turn=3", 1.0),
+    ]
+    assert [one.name for one in report.slices("calls")] == ["calls=1", "calls=3"]
 
 
 def test_marginal_recall_of_claims():

@@ -83,6 +83,12 @@ def compare(
             assert value == pytest.approx(wanted, abs=1e-9), f"{theirs} of {query}"
 
 
+@pytest.mark.equals(
+    "pytrec-eval-terrier",
+    what="every measure that both have, 26 names, on random qrels and runs with ties, unjudged documents and negative grades",
+    within="1e-9",
+    but="0 where trec_eval divides 0 by 0",
+)
 @settings(max_examples=700)
 @given(queries)
 def test_equal_to_trec_eval(cases: list[tuple[dict[str, int], dict[str, float]]]) -> None:
@@ -90,6 +96,7 @@ def test_equal_to_trec_eval(cases: list[tuple[dict[str, int], dict[str, float]]]
     compare(cases)
 
 
+@pytest.mark.equals("pytrec-eval-terrier", what="the same at `-l 2` to `-l 4`: our `rel`", within="1e-9")
 @settings(max_examples=200)
 @given(queries, st.integers(2, 4))
 def test_equal_to_trec_eval_at_other_thresholds(
@@ -103,6 +110,12 @@ def unsigned(cases: list[tuple[dict[str, int], dict[str, float]]]) -> bool:
     return all(grade >= 0 for known, _ in cases for grade in known.values())
 
 
+@pytest.mark.equals(
+    "pytrec-eval-terrier",
+    what="the same with `-J`: our `holes=condensed`",
+    within="1e-9",
+    but="num_ret is what came back, and a negative grade is a judgement",
+)
 @settings(max_examples=200)
 @given(queries.filter(unsigned))
 def test_condensed_lists_are_equal_to_judged_documents_only(
@@ -117,6 +130,9 @@ distinct = st.lists(st.integers(0, 3), min_size=2, max_size=12).flatmap(
 )
 
 
+@pytest.mark.equals(
+    "scikit-learn", what="AP, nDCG@k, P@k, R@k, F1@k where all is judged and nothing is tied", within="1e-12"
+)
 @settings(max_examples=300)
 @given(distinct, st.integers(1, 12))
 def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> None:
@@ -145,6 +161,7 @@ def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> Non
         assert got[name].mean == pytest.approx(value, abs=1e-12), name
 
 
+@pytest.mark.equals("TREC's gdeval.pl", what="ERR@5, ERR@20", within="its five digits")
 @pytest.mark.parametrize(
     ("grades", "at_5", "at_20"),
     [

@@ -13,6 +13,9 @@ JUDGE = np.clip(PEOPLE + RNG.integers(-1, 3, 300), 0, 3)
 QUERIES = np.repeat(np.arange(30), 10)
 
 
+@pytest.mark.equals(
+    "scikit-learn", what="Cohen's kappa, plain and quadratic; the confusion table", within="1e-6"
+)
 def test_agreement_equals_the_libraries() -> None:
     """Kappa, quadratic kappa, confusion and ordinal alpha, as scikit-learn and krippendorff compute them."""
     found = agreement(JUDGE, PEOPLE, queries=QUERIES)
@@ -87,6 +90,7 @@ def test_weights_count_an_item_as_often_as_it_stands_for_others() -> None:
     assert agreement(JUDGE, PEOPLE, weights=weights * 7.0).alpha_ordinal == pytest.approx(found.alpha_ordinal)
 
 
+@pytest.mark.equals("krippendorff", what="ordinal alpha, with gaps", within="1e-6")
 @pytest.mark.parametrize("seed", range(6))
 def test_alpha_of_several_people_with_gaps_equals_krippendorff(seed: int) -> None:
     """Four people, a third of the grades missing, some items with one grade or none."""

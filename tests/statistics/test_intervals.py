@@ -94,6 +94,7 @@ def test_student_t_is_kept_for_measures_without_a_range() -> None:
     assert half.method == "Student t"
 
 
+@pytest.mark.equals("statsmodels", what="the cluster-robust standard error of a mean", within="1e-6")
 def test_clusters_equal_statsmodels() -> None:
     """The standard error over clusters is the cluster-robust one of a regression on a constant."""
     rng = np.random.default_rng(1)
@@ -124,6 +125,7 @@ def test_interval_is_cut_to_the_range() -> None:
     assert 0 <= low < high <= 1
 
 
+@pytest.mark.equals("scipy", what="Clopper-Pearson's interval (`binomtest`)", within="1e-6")
 @pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (3, 40), (999, 1000)])
 def test_clopper_pearson_equals_scipy(k: int, n: int) -> None:
     """Where every case is 0 or 1 the interval is exact."""

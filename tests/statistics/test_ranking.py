@@ -14,6 +14,7 @@ from germane.statistics.ranking import (
 )
 
 
+@pytest.mark.equals("scipy", what="Kendall's tau-b", within="1e-6")
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=15))
 def test_kendall_tau_equals_scipy(pairs: list[tuple[int, int]]) -> None:
     """Tau-b with ties; what ranks nothing has none."""

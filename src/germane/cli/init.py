@@ -31,10 +31,9 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
 
 
 _NEXT = (
-    "germane run evals/retrieval-quality.yaml      # four fixed answers whose right scores are known",
-    "germane run evals/retrieval-set.yaml          # a live system on 38 questions, with gates",
-    "germane run evals                             # all eval files, each with its own judge",
+    "germane run                                   # all eval files in evals, each with its own judge",
     "germane report -o report.html                 # what came out, as a page",
+    "germane run evals/retrieval-set.yaml          # one of them: a live system on 38 questions, with gates",
     "python3 -m unittest discover evaluators       # the tests of the evaluator to copy",
 )
 

@@ -64,7 +64,7 @@ def rank(**flags: Any) -> int:
             duplicates=chosen.duplicates,
             doc_id=mapping,
         )
-        for run, system in zip(runs, _system_names(chosen.runs), strict=True)
+        for run, system in zip(runs, system_names(chosen.runs), strict=True)
     ]
     queries: Iterable[Sample] = ()
     if chosen.queries is not None:
@@ -105,7 +105,7 @@ def _print(report: Report, chosen: Any) -> None:
         print(clean(reason), file=sys.stderr)
 
 
-def _system_names(runs: Sequence[Path]) -> list[str]:
+def system_names(runs: Sequence[Path]) -> list[str]:
     """One run is the only system and needs no name; several are named by their files."""
     if len(runs) == 1:
         return [""]

@@ -17,26 +17,30 @@ def report(
     output: Sequence[Path],
     by: str | None,
     baseline: Path | None,
+    page_queries: str,
     no_text: bool,
     json: bool,
 ) -> None:
     """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
 
-    Of an interrupted run it shows the part that is done.
+    Of an interrupted run it shows the part that is done. Without REPORT, or of a folder of reports, it shows the latest; where
+    a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
     """
-    from germane.cli.printing import finish, opened, write
-    from germane.comparison.compare import comparison_of
+    from germane.cli.printing import finish, opened_together
+    from germane.reports.page.excerpt import PageQueries
     from germane.reports.report import Report
 
-    shown = opened(folder)
+    queries = PageQueries.parse(page_queries)
+    reports = opened_together(folder)
     if by is not None:
-        shown.slices(by)  # an unknown name is an error here
-        shown.by = by
-    before = Report.open(baseline) if baseline is not None else None
-    pages = [path for path in output if path.suffix.lower() in {".html", ".md"}]  # these show more
-    comparison = comparison_of(before, shown) if before is not None and pages else None
-    write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    finish({"": shown}, [path for path in output if path not in pages], as_json=json)
+        for one in reports.values():
+            one.slices(by)  # an unknown name is an error here
+            one.by = by
+    if baseline is not None and "" not in reports:
+        problem = f"--baseline is compared with one report, and these are {len(reports)}"
+        raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
+    baselines = {} if baseline is None else {"": Report.open(baseline)}
+    finish(reports, output, as_json=json, baselines=baselines, text=not no_text, queries=queries)
 
 
 def plot(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document
+from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.cli.printing import Progress
     from germane.evaluation.options import Options
+    from germane.reports.report import Report
 
 
 def run(
@@ -23,9 +24,14 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
+    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
+
+    Without paths it takes the folder evals/. Data that no measure is named for get those that they allow: of gold nDCG@10,
+    R@10 and RR, of people's labels or a judge that is named context_precision and context_relevancy(unit=context), of a
+    judge and references context_recall too. A judge that only the environment names is not asked by default.
 
     An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
     nothing of it, --untrusted refuses it.
@@ -33,47 +39,74 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, finish
+    from germane.cli.printing import Progress, check_writable, finish
+    from germane.reports.page.excerpt import PageQueries
 
+    queries = PageQueries.parse(page_queries)
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
     folders = [str(path) for path in output if not path.suffix]
     chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
-        _check_writable(path, chosen.paths)
+        check_writable(path, chosen.paths)
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
         _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return 0
-    from germane.evaluation.run import run, run_each
     from germane.reports.formats import json_document
-    from germane.reports.report import Report
 
     reports: dict[str, Report] = {}
     try:
         with Progress(quiet=quiet) as watch:
-            if resume is not None:
-                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors, reask=reask)
-            else:
-                reports.update(run_each(chosen, watch))
+            reports.update(_evaluated(chosen, watch, resume, retry_errors=retry_errors, reask=reask))
     except BaseException:
         if reports:
-            finish(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet, queries=queries)
         elif json and watch.so_far is not None:
             print_document(json_document(watch.so_far))
         raise
-    before, changes = watch.before, None
-    if (report := reports.get("")) is not None:
-        # of a run that is continued, those of its start
-        files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        if files and before is not None:
-            from germane.comparison.compare import comparison_of
-
-            changes = comparison_of(before, report)
-    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    if "" in reports:  # of a run that is continued, those of its start
+        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+    baselines = dict(zip(reports, watch.baselines, strict=False))
+    code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     watch.last_words()
     return code
+
+
+_USUAL_PATH = "evals"
+
+
+def _usual_path() -> str:
+    """The folder that is evaluated where no path is named."""
+    if not Path(_USUAL_PATH).is_dir():
+        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
+        raise InputError(
+            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
+        )
+    say(f"evaluating {_USUAL_PATH}/")
+    return _USUAL_PATH
+
+
+def _evaluated(
+    chosen: Options, watch: Progress, resume: Path | None, *, retry_errors: bool, reask: bool
+) -> Iterator[tuple[str, Report]]:
+    """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
+    from germane.evaluation.run import run, run_each
+    from germane.tables.folder import read_manifest
+
+    again: dict[str, Any] = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
+    stored = {} if resume is None else read_manifest(resume).get("options") or {}
+    if chosen.engine or stored.get("engine"):
+        from germane.evaluation.parts.running import run_in_parts
+
+        report, before = run_in_parts(chosen, watch, **again)
+        watch.baselines = [] if before is None else [before]
+        yield "", report
+    elif resume is not None:
+        yield "", run(chosen, watch, **again)
+    else:
+        yield from run_each(chosen, watch)
 
 
 def _print_forecast(
@@ -109,6 +142,7 @@ def _options(flags: Mapping[str, Any]) -> Options:
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
     read = {
         **flags,
+        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
         "judge": " ".join(flags["judge"]) or None,
         "price": prices(flags["price"]),
         "headers": headers(flags["headers"]),
@@ -125,20 +159,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_plain, value))
     return str(value) if isinstance(value, Path) else value
-
-
-def _check_writable(path: Path, inputs: Iterable[str]) -> None:
-    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    from germane.reports.formats import FORMATS
-
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if there == path and path.is_dir():
-        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
-    if there != path and not there.is_dir():
-        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
-        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -17,11 +17,14 @@ from germane.version import __version__
 VERBS = {
     "init": "init:init",
     "run": "run:run",
+    "merge": "merge:merge",
     "rank": "rank:rank",
     "score": "score:score",
     "compare": "compare:compare",
     "power": "compare:power",
     "overlap": "compare:overlap",
+    "stages": "diagnose:stages",
+    "diagnose": "diagnose:diagnose",
     "report": "report:report",
     "plot": "report:plot",
     "explain": "report:explain",
@@ -62,7 +65,8 @@ def call(words: Sequence[str]) -> int:
         print(listing(group))
         return 0 if first else 2
     if first == "--version" and not group:
-        print(f"germane {__version__}")
+        verbose = set(rest[1:]) & {"-v", "--verbose"}
+        print(import_module("germane.cli.version").details() if verbose else f"germane {__version__}")
         return 0
     verb = f"{group} {first}".lstrip()
     if verb not in VERBS:
@@ -86,7 +90,7 @@ def listing(group: str) -> str:
         lines += _entry(verb.removeprefix(prefix), words)
     lines += ["", "Options:"]
     if not group:
-        lines += _entry("--version", "Print the version.")
+        lines += _entry("--version", "Print the version; with --verbose also what a bug report needs.")
         lines += _entry("--debug", "Show the traceback of an error; also after the command.")
     return "\n".join([*lines, *_entry("-h, --help", "Show this help; also after the command.")])
 

@@ -1,4 +1,4 @@
-"""Which judge answers and which ledger keeps its answers: flags > eval file > environment > config."""
+"""Which judge answers, which ledger keeps its answers, and what is measured where nobody says: flags > eval file > environment > config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
@@ -16,7 +16,7 @@ from germane.judges.panel import panel_of
 from germane.measures.labels import rankings, turns
 from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
-from germane.types import Json
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
@@ -189,6 +189,71 @@ def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
         from germane.judges.llm import check_shared
 
         check_shared(judges, options.base_url, options.headers)
+
+
+class DefaultMeasures(NamedTuple):
+    """The measures that data are evaluated by where none is named.
+
+    `judge` is "labels" where people's labels in the data answer, "" where the judge is the one that was named. `why` says
+    what each measure rests on; where there is no measure, what the data lack, and `fix` what to give.
+    """
+
+    measures: tuple[str, ...]
+    judge: str
+    why: str
+    fix: str = ""
+
+
+_OF_GOLD = ("nDCG@10", "R@10", "RR")
+_OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
+_OF_REFERENCES = ("context_recall",)
+
+
+def default_measures(
+    samples: Iterable[Sample], judge: str, *, labels: bool = False, asked: bool = False, alone: bool = True
+) -> DefaultMeasures:
+    """The measures that the samples allow: those of gold, those of people's labels, those of a judge that was named.
+
+    A judge that only the environment names is not asked: a default costs nothing.
+
+    Args:
+        samples: Those that are looked at.
+        judge: The judge that a flag, a file or the config names; "" = none.
+        labels: Whether people's labels come from another file.
+        asked: Whether a target is asked, from which the contexts come.
+        alone: Whether these samples are the whole evaluation, whose judge may be chosen.
+    """
+    gold = retrieved = references = False
+    for sample in samples:
+        places = [place.context for place in sample.places()]
+        retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
+        gold = gold or any(grade > 0 for grade in (sample.qrels or {}).values())
+        references = references or bool(sample.reference)
+        labels = labels or any(one.grade is not None or one.relevant is not None for one in places)
+        if gold and labels and references:
+            break
+    if not retrieved:
+        why = "the data hold no contexts: nothing that was retrieved"
+        return DefaultMeasures(
+            (), "", why, 'write "contexts": [...] on each line, or name the system: --target'
+        )
+    found: dict[tuple[str, ...], str] = {_OF_GOLD: "from gold labels (qrels)"} if gold else {}
+    reads = set(judge.split()) <= {"labels", "gold"}
+    chosen = "labels" if labels and alone and not judge else ""
+    if judge or chosen:
+        found[_OF_RELEVANCE] = "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
+    if judge and not reads and references:
+        found[_OF_REFERENCES] = f"judged by {judge} against the references"
+    told = environment("judge") and not judge
+    named = (
+        f"; {environment('judge')} of GERMANE_JUDGE is asked only where it is named: --judge" if told else ""
+    )
+    if not found:
+        fix = 'name a judge: --judge openai:gpt-4o-mini, give gold ("qrels": {"d7": 1}), or name measures with -m'
+        return DefaultMeasures((), "", f"the data hold neither gold nor people's labels{named}", fix)
+    why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in found.items())
+    measures = tuple(name for names in found for name in names)
+    return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")
 
 
 def ledger_place(flag: str | None = None) -> str:

@@ -157,6 +157,8 @@ class Options(JudgeOptions):
     baseline: str | None = None
     fail_on_regression: bool = False
     by: str | None = None
+    part: str | None = None
+    engine: str | None = None
 
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
@@ -231,11 +233,20 @@ class Watch:
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""
 
+    def note(self, text: str) -> None:
+        """Something was chosen that nobody named: the measures of data that are evaluated by none."""
+
+    def stopping(self) -> None:
+        """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
+
     def held_against(self, baseline: ReportData) -> None:
         """What the run is compared with, read before it starts."""
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
+
+    def parts(self, done: int, total: int) -> None:
+        """So many of the parts that several workers run are finished."""
 
     def judging(self, pool: Pool) -> None:
         """The pool's counts have changed."""

@@ -17,11 +17,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from germane.clean import some_of
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
-from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
+from germane.evaluation.choice import (
+    DefaultMeasures,
+    at_url,
+    default_measures,
+    judge_words,
+    needs_judge,
+    pick_judge,
+)
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
@@ -89,9 +98,26 @@ class Suite:
     stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
+    count: int = field(default=0, init=False)
+    """How many cases there are in all parts; known once `cases` has come to its end."""
+
+    @property
+    def share(self) -> Share | None:
+        """Which part of the cases is evaluated; None = all."""
+        return Share.parse(self.options.part) if self.options.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
-        """The cases, in the order of the paths; filtered, sampled and cut as asked for.
+        """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
+        share, row = self.share, -1
+        for row, planned in enumerate(self.all_cases()):
+            if share is None:
+                yield planned
+            elif share.has(planned.sample.query):
+                yield replace(planned, row=row)
+        self.count = row + 1
+
+    def all_cases(self) -> Iterator[PlannedCase]:
+        """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
         InputError where `--filter` leaves none.
         """
@@ -142,37 +168,34 @@ class Suite:
             if not graders and not (self.dry and case.graders):
                 fix = "name evaluators, or measures"
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
-            yield from self._planned(case.sample, graders, file, path, case)
+            yield from self._planned([case.sample], graders, file, path, case)
         for data in file.data if file else (path,):
             yield from self._data(data, file, path)
 
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
-            fix = (
-                "write measures: [...] in the file, or -m"
-                if file
-                else 'name one: -m "context_precision@5 nDCG@10"'
-            )
+            fix = "write measures: [...] in the file, or -m"
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
             samples = read_samples(data, columns=columns, warn=self.warn)
-        if str(data) == "-":  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(samples)
-        for sample in samples:
-            yield from self._planned(sample, graders, file, path)
+        if str(data) == "-":  # it is read several times: to be checked, and to be judged
+            if not self.stdin:
+                self.stdin.extend(samples)
+            samples = self.stdin
+        yield from self._planned(samples, graders, file, path)
 
     def _planned(
         self,
-        sample: Sample,
+        samples: Iterable[Sample],
         graders: tuple[Grader, ...],
         file: EvalFile | None,
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """One planned case per system to ask; only several systems need telling apart by name."""
+        """One planned case per sample and system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.options.targets or declared
         declared_trials = file.trials.count if file and file.trials else 1
@@ -180,20 +203,24 @@ class Suite:
         several = len(targets) > 1 or (
             not self.options.targets and file is not None and len(file.targets) > 1
         )
-        for target, trial in product(targets or ("",), range(trials)):
-            system = target if several else sample.system
-            number = trial if trials > 1 else sample.trial
-            known = (system, number) == (sample.system, sample.trial)
-            yield PlannedCase(
-                sample=sample if known else structs.replace(sample, system=system, trial=number),
-                graders=graders,
-                case=case,
-                target=target,
-                targets_file=self.targets_file or (file.targets_file if file else None),
-                source=path,
-                folder=path.parent,
-                contexts_from=file.contexts_from if file else "auto",
-            )
+        asked = list(product(targets or ("",), range(trials)))
+        targets_file = self.targets_file or (file.targets_file if file else None)
+        folder, contexts_from = path.parent, file.contexts_from if file else "auto"
+        for sample in samples:
+            for target, trial in asked:
+                system = target if several else sample.system
+                number = trial if trials > 1 else sample.trial
+                known = system == sample.system and number == sample.trial
+                yield PlannedCase(
+                    sample=sample if known else structs.replace(sample, system=system, trial=number),
+                    graders=graders,
+                    case=case,
+                    target=target,
+                    targets_file=targets_file,
+                    source=path,
+                    folder=folder,
+                    contexts_from=contexts_from,
+                )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
         """The graders of a case of an eval file, or of its data (None), with the least score of the case.
@@ -357,6 +384,31 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     )
 
 
+_LOOKED_AT = 10_000
+"""Samples of data that are read to see which measures they allow."""
+
+
+def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
+    """The suite with measures for data that nobody names measures for, and what these are; None where they are named."""
+    paths = tuple(path for path in suite.paths if path not in suite.files)
+    if suite.measures or suite.usual or not paths:
+        return suite, None
+    options = suite.options
+    named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
+    look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
+    found = default_measures(
+        (planned.sample for planned in islice(look.matching(), _LOOKED_AT)),
+        str(named or ""),
+        labels=bool(options.labels),
+        asked=bool(options.targets),
+        alone=not suite.files,
+    )
+    if not found.measures:
+        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {found.why}"
+        raise InputError(problem, fix=found.fix)
+    return replace(suite, usual=parse_measures(found.measures), _made={}), found
+
+
 def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     """The evaluations that the paths of these options are, by path: one, or one for each path.
 
@@ -374,11 +426,11 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_plainly(part).matching(), None) is None:
+        if options.wanted is not None and next(_graded_by_nothing(part).matching(), None) is None:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
-        in_part = _names_of(part.all_graders()) if options.gates else set()
+        in_part = _names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
         found[str(path)] = replace(
@@ -402,14 +454,14 @@ def _are_one(suite: Suite, options: Options) -> bool:
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
-        for _ in _plainly(suite).cases() if suite.size <= _CHECKED_BYTES else ():
+        for _ in _graded_by_nothing(suite).cases() if suite.size <= _CHECKED_BYTES else ():
             pass
     except _NamedTwice:
         return False
     return True
 
 
-def _plainly(suite: Suite) -> Suite:
+def _graded_by_nothing(suite: Suite) -> Suite:
     """The same cases, graded by a measure that needs nothing: no grader of theirs is made."""
     return replace(suite, measures=parse_measures(["RR"]), _made={})
 
@@ -484,11 +536,18 @@ class Plan:
     ) -> None:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.over(stored or {})
+        self.share = Share.parse(self.options.part) if self.options.part else None
+        if (self.options.until or self.options.until_decided) and (self.options.part or self.options.engine):
+            problem = "--until looks at all cases together, and parts know nothing of one another"
+            raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))
-        self.suite = _suite_of(self.options, self.notices, dry=dry)
+        suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
-            self.suite.refuse_code(self.options.allowed)
+            suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
+        self.suite, self.defaults = _with_defaults(suite)
+        if self.defaults is not None and self.defaults.judge:
+            self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
         given = self.options.given()
         self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
         options = self.options
@@ -526,10 +585,13 @@ class Plan:
         """
         feasibility = self.feasibility()
         if jobs is None:
-            jobs = map(self.job, self.suite.cases()) if self.suite.size <= _CHECKED_BYTES else ()
+            jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
+        elif self.share is not None:
+            return  # a measure that no sample of a part can have may be one of other parts
         for job in jobs:
             feasibility.look(job)
-            look(job)
+            if self.share is None or self.share.has(job.sample.query):
+                look(job)
         feasibility.check()
 
     def _refuse_outputs(self) -> None:
@@ -574,7 +636,10 @@ class Plan:
         if needed and self.options.untrusted and not trusted and "@" in words:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")
-        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
+        options = replace(self.options, base_url=url)
+        found = pick_judge(
+            flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
+        )
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
         return found if needed else None

@@ -145,33 +145,50 @@ def rank_part(
 ) -> Part:
     """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises.
 
-    `run` may be a RunFile and `qrels` a GoldFile, which say how files are read. A large file is read in bulk where
-    polars is installed.
+    `run` may be a RunFile and `qrels` a GoldFile, which say how files are read.
     """
     wanted = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
+    name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
+    if isinstance(hits.queries, list):
+        samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
+    else:
+        samples = Ids(*gold.in_columns.ids, system)
+    return _scored(name, hits, samples, wanted, missing)
+
+
+def hits_of(
+    run: Any,
+    gold: GoldFile,
+    *,
+    duplicates: Literal["error", "first"] = "error",
+    doc_id: DocumentId | None = None,
+) -> tuple[str, Hits]:
+    """The name of a run, and where its gold documents stand; `run` and the rest are those of `rank_part`.
+
+    A large file is read in bulk where polars is installed. InputError where no query of the run has gold.
+    """
     if isinstance(run, str | Path):
         run = RunFile(run)
     if isinstance(run, RunFile):
         with on_disk(run.path) as path:
             run = replace(run, path=path)
             if doc_id is None and (hits := run.hits(gold)) is not None:
-                name = shown_name(path)
-                return _scored(name, hits, Ids(*gold.in_columns.ids, system), wanted, missing)
+                return shown_name(path), _matched(shown_name(path), hits)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
     listed = run if isinstance(run, Run) else read_run(run)
     known = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
-    hits = _hits(listed, known, duplicates, doc_id)
-    samples = [(query, system, 0) for query in known]
-    return _scored(listed.name, hits, samples, wanted, missing)
+    return listed.name, _matched(listed.name, _hits(listed, known, duplicates, doc_id))
 
 
 def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: DocumentId | None) -> Hits:
     """Where the gold documents of a run stand."""
-    found: list[tuple[int, int, float]] = []
+    found: list[tuple[int, int, int]] = []
+    before = 0
     lengths = np.full(len(gold), -1)
     repeated = folded = 0
     for row, (query, grades) in enumerate(gold.items()):
+        first, before = before, before + len(grades)
         results = run.queries.get(query)
         if results is None:
             continue
@@ -185,18 +202,20 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
             chunks = len(docs)
             docs = list(dict.fromkeys(map(doc_id, docs)))
             folded += chunks - len(docs)
-        found += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
+        number = {doc: at for at, doc in enumerate(grades, first)}
+        found += [(row, rank, number[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
         lengths[row] = len(docs)
-    rows, ranks, values = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    rows, ranks, numbers = np.array(found, dtype=np.int64).reshape(-1, 3).T
     return Hits(
         queries=list(gold),
         sizes=np.fromiter(map(len, gold.values()), np.int64, len(gold)),
+        docs=[doc for known in gold.values() for doc in known],
         grades=np.array([grade for known in gold.values() for grade in known.values()], dtype=np.float64),
         lengths=lengths,
         ignored=[query for query in run.queries if query not in gold],
-        row=rows.astype(np.int64),
-        rank=ranks.astype(np.int64),
-        grade=values,
+        row=rows,
+        rank=ranks,
+        doc=numbers,
         notes=run.notes,
         repeated=repeated,
         folded=folded,
@@ -211,8 +230,6 @@ def _scored(
     missing: Literal["zero", "skip"],
 ) -> Part:
     """The scores of the queries of the gold, and what should be known of the run."""
-    if not (hits.lengths >= 0).any():
-        raise _apart(name, hits.ignored, hits.queries)
     lengths = np.maximum(hits.lengths, 0)
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
     counted, noted = (hits.lengths >= 0) | (missing == "zero"), dict[int, Noted]()
@@ -334,12 +351,14 @@ def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
     return mapped
 
 
-def _apart(name: str, queries: Sequence[str], gold: Sequence[str]) -> InputError:
-    """Why a run none of whose queries is in the gold cannot be ranked."""
-    if not queries:
-        return InputError("there are no results in this file", place=Place(name))
-    theirs, ours = (", ".join(map(repr, some[:3])) for some in (queries, gold))
-    return InputError(
+def _matched(name: str, hits: Hits) -> Hits:
+    """The hits of a run; InputError where none of its queries is in the gold."""
+    if (hits.lengths >= 0).any():
+        return hits
+    if not hits.ignored:
+        raise InputError("there are no results in this file", place=Place(name))
+    theirs, ours = (", ".join(map(repr, some[:3])) for some in (hits.ignored, hits.queries))
+    raise InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="both files must name the queries alike (--columns chooses the columns of a table)",
         place=Place(name),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from germane.errors import (
     GermaneError,
@@ -61,12 +63,14 @@ def run(
     resume: Path | None = None,
     retry_errors: bool = False,
     reask: bool = False,
+    whole: Path | None = None,
 ) -> Report:
     """Answer, judge and score everything that the paths name; the report stands in its folder.
 
     With `resume`, the run in that folder is continued: its options hold where no flag is given, its targets' answers
     and its judgements are used, and only what is missing is asked. What failed before is asked again only with
-    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`.
+    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`. What is one part of a `whole`
+    that an engine runs is continued with that.
 
     Raises:
         InputError: Something in the input is wrong; nothing was spent.
@@ -77,7 +81,7 @@ def run(
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
         plan = Plan(options, watch.warn, stored)
-        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask).go()
+        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
 
 
 def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
@@ -89,11 +93,15 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
     watch = watch or Watch()
     with options.confined():
         plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
-    budget = Budget(options.max_cost, options.max_calls)
-    for path, one in list(plans.items()):
+    if options.part and len(plans) > 1:
+        problem = "these paths are several evaluations, and --part cuts one"
+        raise InputError(problem, fix="run the eval files one by one")
+    budget, command = Budget(options.max_cost, options.max_calls), uuid4().hex
+    for number, (path, one) in enumerate(list(plans.items()), 1):
+        part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
-                report = _Run(one, watch, budget=budget).go()
+                report = _Run(one, watch, budget=budget, command=part).go()
             yield path, report
         except GermaneError:
             del plans[path]
@@ -134,6 +142,8 @@ def _forecast(
 ) -> Forecast:
     plan = Plan(options, watch.warn, stored, dry=True)
     options = plan.options
+    if plan.defaults is not None:
+        watch.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.replay import open_for_replay
     from germane.ledger.store import SQLiteLedger, is_there
@@ -181,18 +191,23 @@ class _Run:
         retry_errors: bool = False,
         reask: bool = False,
         budget: Budget | None = None,
+        command: Mapping[str, Json] | None = None,
+        whole: Path | None = None,
     ) -> None:
-        self.plan, self.watch, self.options = plan, watch, plan.options
+        self.plan, self.watch, self.options, self.whole = plan, watch, plan.options, whole
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
-        self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
+        self.command = command or self.stored.get("command")
+        limits = plan.share.of_limits(self.options) if plan.share else self.options
+        self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (reask or self.options.replay):
             check_same_judge(self.stored, plan.judge)
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
+        self.rows = array("q")
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
-        if self.options.baseline or self.options.fail_on_regression:
+        if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
             from germane.comparison.regression import find_baseline
 
             # read before anything is paid
@@ -201,13 +216,17 @@ class _Run:
 
     def go(self) -> Report:
         """Everything, then the report."""
+        if self.plan.defaults is not None:
+            self.watch.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         asks = any(one.stored for one in members_of(self.plan.judge)) if self.plan.judge else False
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks)
+        session = Session(
+            self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks, whole=self.whole
+        )
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -307,11 +326,13 @@ class _Run:
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
         self.counts[planned.source] += 1
+        if self.plan.share is not None:
+            self.rows.append(planned.row)
         return self.plan.job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
-        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
+        self.watch.stopping()
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
@@ -321,20 +342,29 @@ class _Run:
             from germane.ledger.replay import missing_in_words
 
             missing = missing_in_words(session.ledger, replay, self.missing, session.folder.items)
+        made = {
+            **session.manifest(manifest_of(plan.settings, judge, session.total)),
+            **self._input(),
+            **({"targets": self.models} if self.models else {}),
+            "places": plan.suite.places(),
+            "by": self.options.by,
+        }
+        over = self.budget.exceeded or missing
+        if plan.share is not None:
+            from germane.evaluation.parts.rows import part_entry
+
+            made["part"] = part_entry(session.folder, plan.share, self.rows, plan.suite.count, plan.gates)
         report = Report.build(
             session.folder,
-            {
-                **session.manifest(manifest_of(plan.settings, judge, session.total)),
-                **self._input(),
-                **({"targets": self.models} if self.models else {}),
-                "places": plan.suite.places(),
-                "by": self.options.by,
-            },
-            gates=plan.gates,
+            made,
+            gates=() if plan.share else plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             allow_stand_in=self.options.allow_stand_in,
-            over=self.budget.exceeded or missing,
+            over=over,
         )
+        if plan.share is not None:
+            why = over or "a part: gates are decided on the whole, by `germane merge`"
+            report.verdict = Verdict(3 if over else 0, (why,))
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes
 
@@ -372,12 +402,14 @@ class _Run:
         return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
 
     def _input(self) -> dict[str, Json]:
-        """What a manifest says of the input: warnings, how many cases each of several paths gave, how many were drawn.
+        """What a manifest says of the input: its warnings, which evaluation of a command it is, how many cases each path gave and how many were drawn.
 
         Where one of these is an eval file, they have means of their own.
         """
         suite, warnings = self.plan.suite, list(map(str, self.plan.notices))
         said: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        if self.command:
+            said["command"] = self.command
         if len(suite.paths) > 1 and suite.files:
             said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
         if self.stages is not None:

@@ -81,6 +81,13 @@ def answers_so_far(
     return folder.earlier(finished=not stored.get("replaces", False), keep=lambda one: errors or whole(one))
 
 
+def command_to_resume(folder: Path, options: Options, *flags: str) -> str:
+    """The command that continues the run in a folder; what is written down nowhere must be given again."""
+    url = ("--base-url", options.base_url) if options.base_url else ()
+    headers = [word for name, _ in options.headers for word in ("--header", f"{name}=...")]
+    return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
+
+
 class Session:
     """One session of a run.
 
@@ -90,6 +97,7 @@ class Session:
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
         asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
+        whole: The report that the folder is a part of, where that is what is continued.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -104,8 +112,10 @@ class Session:
         *,
         retry_errors: bool = False,
         asks: bool = True,
+        whole: Path | None = None,
     ) -> None:
         self.options, self.path, self.resumed = options, folder, bool(stored)
+        self._whole = whole
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
@@ -153,12 +163,12 @@ class Session:
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
-        url = ("--base-url", self.options.base_url) if self.options.base_url else ()
-        headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
-        return shlex.join(["germane", "run", "--resume", str(self.path), *flags, *url, *headers])
+        return command_to_resume(self._whole or self.path, self.options, *flags)
 
     def explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """The same error, with what was spent and the command that continues, `flags` given with it."""
+        if self._whole is not None and isinstance(failure, GermaneError):
+            return failure  # how the whole is continued is said by whoever runs its parts
         again, spent = f"continue with: {self.command(*flags)}", self.total
         if spent.calls or spent.requests:
             again += f"\nspent so far: {spent_in_words(spent.as_json())}"

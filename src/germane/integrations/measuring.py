@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
 from germane.errors import InputError
 from germane.evaluation.choice import pick_judge
@@ -18,12 +20,22 @@ from germane.types import Json, Judgement, Sample, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One score and what it rests on; `judgements` are those of all measures of the call."""
+    """One score and what it rests on: `source` is "gold", "human" or the judge; `judgements` are those of the whole call."""
 
     sample: Sample
     score: Score
     explanation: Explanation
+    source: str
     judgements: tuple[Judgement, ...]
+
+    @property
+    def problem(self) -> str:
+        """Why there is no value, with the status and what the value could be: "" where there is one."""
+        if self.score.value is not None:
+            return ""
+        bounds = self.score.bounds
+        could = f" (it is between {bounds[0]:g} and {bounds[1]:g})" if bounds else ""
+        return f"{self.score.status}: {self.score.why}{could}"
 
     @property
     def reason(self) -> str:
@@ -54,21 +66,55 @@ class Measured:
 
 
 def measure_case(
-    row: Mapping[str, Json], measures: Sequence[str], *, judge: Judge | str | None, against: str = "auto"
+    row: Mapping[str, Json],
+    measures: str | Sequence[str],
+    *,
+    judge: Judge | str | None,
+    against: str = "auto",
+    ledger: str | Path | None = None,
 ) -> tuple[Measured, ...]:
     """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
     (sample,) = samples_from([{name: value for name, value in row.items() if value is not None}])
-    report = evaluate([sample], measures, judge=judge_of(judge), against=against)
+    report = evaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())
+    judges = sorted({one.judge for one in judgements})
     return tuple(
         Measured(
             sample=sample,
             score=score,
             explanation=report.explain(sample.id, score.measure, system=sample.system, trial=sample.trial),
+            source=", ".join(judges) if (of := report[score.measure].basis.source) == "judge" else of,
             judgements=judgements,
         )
         for score in report.scores()
     )
+
+
+def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
+    """A row of what other tools keep apart: what went in, what came out, what was expected.
+
+    A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text is the query,
+    the response and the reference; a list that came out is the contexts, one that was expected the gold ids.
+    """
+    return {
+        **_fields(inputs, text="query"),
+        **_fields(output, text="response", sequence="contexts"),
+        **_fields(expected, text="reference", sequence="qrels"),
+    }
+
+
+def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, Json]:
+    if isinstance(value, str):
+        return {text: value}
+    if isinstance(value, Sequence) and sequence is None:
+        raise InputError(f"the {text} is a list", fix="give a text, or a mapping with the fields of a sample")
+    if isinstance(value, Sequence) and sequence is not None:
+        return {sequence: list(value)}
+    if hasattr(value, "model_dump"):  # a pydantic model
+        value = value.model_dump()
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {} if value is None else dict(value if isinstance(value, Mapping) else vars(value))
 
 
 def judge_of(model: Judge | str | None) -> Judge | str | None:

@@ -426,6 +426,22 @@ def repeat_rate(sample: Sample) -> Outcome:
 
 
 @measure(
+    formula="second and later searches whose query was asked before / second and later searches",
+    reference="germane",
+    nothing="one search only: skipped",
+    better="lower",
+)
+def repeated_calls(sample: Sample) -> Outcome:
+    """Share of an agent's later searches that ask what it has asked already, whatever the case and white space."""
+    queries = [" ".join((call.query or sample.query).casefold().split()) for call in sample.calls or ()]
+    if len(queries) < 2:
+        return skipped(ONE_SEARCH)
+    items = [Item(f"Call {n}: {query}", query not in queries[: n - 1]) for n, query in enumerate(queries, 1)]
+    repeated = sum(not item.held for item in items)
+    return ok(repeated / (len(queries) - 1), items=items, what="searches asked something new")
+
+
+@measure(
     needs=("contexts", "query"),
     formula="number of searches made after what had come back sufficed to answer",
     reference="germane",

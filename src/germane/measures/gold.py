@@ -147,6 +147,63 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     return _over_lists(sample, over, k, whole)
 
 
+_OF_SEARCHES: MeasureOptions = {
+    "needs": ("contexts", "qrels"),
+    "reference": "germane",
+    "params": {"rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1)},
+    "better": "lower",
+    "answerable": True,
+}
+
+
+@measure(
+    shared=_OF_SEARCHES,
+    formula="number of the first search that brought a relevant document, from 1",
+    nothing="no relevant document known, contexts without ids, or no search brought one: skipped",
+    range=(1.0, inf),
+)
+def found_at_call(sample: Sample, *, rel: int) -> Outcome:
+    """How many searches an agent made until the first relevant document came. Lower is better.
+
+    Of the samples for which one came; how many these are, SetR and Success say.
+    """
+    gold, lists = relevant(sample, rel), documents(sample, "calls")
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    found = [[name for name in gold if name in ids] for ids in lists]
+    items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(found, 1)]
+    first = next((n for n, names in enumerate(found, 1) if names), None)
+    if first is None:
+        return skipped("no search brought a relevant document")
+    return ok(float(first), items=items, what="searches brought a relevant document")
+
+
+@measure(
+    shared=_OF_SEARCHES,
+    formula="number of searches made after all relevant documents had come; 0 where they never had",
+    nothing="no relevant document known, or contexts without ids: skipped",
+    range=(0.0, inf),
+)
+def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
+    """How many searches an agent made although it had every relevant document. A count; lower is better.
+
+    By gold; calls_after_sufficiency asks a judge instead whether there was enough.
+    """
+    gold, lists = relevant(sample, rel), documents(sample, "calls")
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    lacking, enough = set(gold), len(lists)
+    for number, ids in enumerate(lists, 1):
+        lacking.difference_update(ids)
+        if not lacking:
+            enough = number
+            break
+    items = [
+        Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, len(lists) + 1)
+    ]
+    return ok(float(len(lists) - enough), items=items, what="searches needed")
+
+
 @measure(
     needs=("contexts", "forbidden"),
     formula="number of distinct forbidden documents in the top k",

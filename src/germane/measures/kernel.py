@@ -131,6 +131,12 @@ class RankedLabels:
         arrays = {name: getattr(self, name)[places] for name in ("gain", "level", "judged")}
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **arrays)
 
+    def reranked(self) -> RankedLabels:
+        """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
+        order = np.lexsort((-self.level, -self.gain, self.row))
+        arrays = {name: getattr(self, name)[order] for name in ("gain", "level", "judged")}
+        return replace(self, **arrays)
+
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Some of the rankings: those from `start` up to but not with `end`."""
         places, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
@@ -240,6 +246,16 @@ def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     """How many documents at or above `rel` are known for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
+
+
+def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
+    """For each row the marked entries among those that count (`of`) / all that count; nan where none does.
+
+    `row` is the row of each entry.
+    """
+    whole = np.bincount(row[of], minlength=rows)
+    part = np.bincount(row[of & marked], minlength=rows)
+    return np.asarray(np.divide(part, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
 
 
 Column: TypeAlias = frozenset[int]

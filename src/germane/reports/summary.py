@@ -95,22 +95,6 @@ class Basis:
         return found
 
 
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
-    found: dict[Measure, None] = {}
-    for measure in measures:
-        settings = measure.settings
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            continue
-        residual = settings.get("part") == "score"
-        if residual:
-            found[measure(part="residual")] = None
-        if residual or settings.get("holes") == "zero":
-            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
-            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(found)
-
-
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
@@ -404,7 +388,8 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
     """The slices that a sample is in.
 
     `by` is a field of the metadata or what stands before the colon in tags (`lang` for `lang:de`), each of whose values is
-    a slice, one tag, or "tags": each tag is a slice.
+    a slice, one tag, or "tags": each tag is a slice. "turn" and "calls", where no sample has a field or tag of that name,
+    are the turn of the conversation (1 + what its user said before) and the number of searches.
     """
     values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
     if isinstance(value := sample.metadata.get(by), str | int | float):
@@ -413,6 +398,10 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
         return [f"{by}={value}" for value in dict.fromkeys(values)]
     if by in sample.tags:
         return [by]
+    if by == "turn":
+        return [f"turn={1 + sum(message.role == 'user' for message in sample.history)}"]
+    if by == "calls":
+        return [f"calls={len(sample.calls or (1,))}"]
     return list(sample.tags) if by in {"tag", "tags"} else []
 
 

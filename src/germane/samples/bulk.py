@@ -50,23 +50,29 @@ class NotPlain(Exception):
 class Hits:
     """Where the gold documents of a run stand.
 
-    `queries` are those of the gold, `sizes` how many documents each has, `grades` those of all of them. `lengths` says how
+    `queries` are those of the gold, `sizes` how many documents each has, `docs` and `grades` all of them. `lengths` says how
     many results each query has, -1 where it is not in the run; `ignored` are the run's other queries, in the order of the
-    file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1. Hits are
-    sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that were dropped: a document named again, a further chunk.
+    file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1, `doc` is its
+    number among the documents. Hits are sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that were dropped: a document named again, a further chunk.
     """
 
     queries: Any
     sizes: Numbers
+    docs: Any
     grades: Floats
     lengths: Numbers
     ignored: list[str]
     row: Numbers
     rank: Numbers
-    grade: Floats
+    doc: Numbers
     notes: Sequence[str] = ()
     repeated: int = 0
     folded: int = 0
+
+    @property
+    def grade(self) -> Floats:
+        """The grade of each hit."""
+        return self.grades[self.doc]
 
 
 class Gold:
@@ -160,7 +166,7 @@ def read_hits(
     lengths = np.full(len(gold.queries), -1)
     ignored: list[str] = []
     hashes: list[Keys] = []
-    found: list[tuple[Numbers, Numbers, Floats]] = []
+    found: list[tuple[Numbers, Numbers, Numbers]] = []
     begin = 0
     notes: list[str] = []
     for frame in _frames(path, fmt, columns, RUN, block, notes):
@@ -177,17 +183,18 @@ def read_hits(
         raise NotPlain("there are no results")
     if _twice(np.sort(np.concatenate(hashes))):
         raise NotPlain("a query is in two pieces")
-    row, rank, grade = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    row, rank, doc = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort((row << 32) | rank)
     return Hits(
         queries=gold.queries,
         sizes=gold.sizes,
+        docs=gold.docs,
         grades=gold.grades,
         lengths=lengths,
         ignored=ignored,
         row=row[order],
         rank=rank[order],
-        grade=grade[order],
+        doc=doc[order],
         notes=notes,
     )
 
@@ -230,8 +237,8 @@ def _find(key: Keys, wanted: Keys) -> tuple[Numbers, Numbers]:
 
 def _hits(
     frame: Any, gold: Gold, starts: Numbers, hashed: Keys, rows: Numbers
-) -> tuple[Numbers, Numbers, Floats]:
-    """The hits of a block: row, rank and grade. `starts`, `hashed`, `rows`: where each query starts, its hash and row."""
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The hits of a block: row, rank and document. `starts`, `hashed`, `rows`: where each query starts, its hash and row."""
     docs, score = frame["doc"], frame["score"].to_numpy()
     if not np.isfinite(score).all():  # NaN, infinity, or a number of more digits than a number holds
         raise NotPlain("a score is not finite")
@@ -245,7 +252,7 @@ def _hits(
     falls[starts[1:-1] - 1] = True  # where a query starts
     if len(place) and not falls.all():
         rank = _ranked(score + 0.0, docs, starts, place, number)  # -0.0 + 0.0 is 0.0
-    return rows[number], rank, gold.grades[at]
+    return rows[number], rank, at
 
 
 def _ranked(score: Floats, docs: Any, starts: Numbers, place: Numbers, number: Numbers) -> Numbers:

@@ -147,7 +147,7 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """What maps the ids of a sample's contexts (of its calls too) to document ids; None changes nothing.
+    """What maps the ids of a sample's contexts (of its calls and stages too) to document ids; None changes nothing.
 
     The id becomes the part that the pattern's first group matches, or its whole match where it has no group; an
     id without a match stays as it is. Gold ids are document ids already.
@@ -160,9 +160,16 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
         fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
         raise InputError(f"doc-id: {pattern!r} is not a regular expression: {error}", fix=fix) from None
 
-    def mapped(context: Context) -> Context:
-        match = None if context.id is None else rule.search(context.id)
-        document = match and match[1 if rule.groups else 0]
-        return replace(context, id=document) if document else context
+    def document(chunk: str) -> str:
+        match = rule.search(chunk)
+        return (match and match[1 if rule.groups else 0]) or chunk
 
-    return lambda sample: sample.with_contexts(mapped)
+    def mapped(context: Context) -> Context:
+        known = None if context.id is None else document(context.id)
+        return context if known == context.id else replace(context, id=known)
+
+    def changed(sample: Sample) -> Sample:
+        stages = tuple(replace(stage, ids=tuple(map(document, stage.ids))) for stage in sample.stages)
+        return sample.with_contexts(mapped, stages=stages)
+
+    return changed

@@ -43,6 +43,10 @@ FIELDS = {
     "calls": Field(
         "the searches of an agent, one ranking each", example=[{"query": "...", "contexts": ["..."]}]
     ),
+    "stages": Field(
+        "what each step of the retrieval handed on, best first",
+        example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
+    ),
     "reference": Field(
         "the answer that is known to be right",
         ("ground_truth", "expected_output", "expected", "reference_answer"),
@@ -116,6 +120,8 @@ def _number(value: Json) -> Json:
 
 
 def _id(value: Json) -> str:
+    if type(value) is str and value:
+        return value
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str) and value):
         return str(whole)
@@ -196,8 +202,31 @@ def _plan(keys: tuple[Any, ...]) -> _Plan:
     return _plans[keys]
 
 
+_SIMPLE = frozenset({str, int, float, bool})
+_ready: set[tuple[Any, ...]] = set()
+"""The keys of passages that are written as our record has them, each followed by the types of their values."""
+
+
 def passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
+    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself.
+
+    One of a shape that was seen to need no change is returned as it is.
+    """
+    if type(value) is dict:
+        shape = (*value, *map(type, value.values()))
+        if shape not in _ready:
+            made = _passage(value)
+            if made == value and _SIMPLE.issuperset(shape[len(value) :]):
+                if len(_ready) >= _PLANS:
+                    _ready.clear()
+                _ready.add(shape)
+            return made
+        if value.get("text") != "":
+            return value
+    return _passage(value)
+
+
+def _passage(value: Json) -> Json:
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -252,6 +281,15 @@ def _call(value: Json) -> Json:
     except Wrong as wrong:
         raise wrong.under("contexts") from None
     return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
+
+
+def _stage(value: Json) -> Json:
+    if not isinstance(value, dict) or "ids" not in value:
+        return value
+    try:
+        return {**value, "ids": _ids(value["ids"])}
+    except Wrong as wrong:
+        raise wrong.under("ids") from None
 
 
 def _evidence(value: Json) -> Json:
@@ -310,6 +348,17 @@ def _conversation(value: Json) -> Json:
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
+_YES_NO = {"true": True, "false": False}
+
+
+def yes_no(value: Json) -> Json:
+    """Yes or no as tables have it: 1.0 in a column in which one is missing, a text in a column of texts; others as they are."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower(), value)
+    whole = _whole(value)
+    return bool(whole) if type(whole) is int and whole in {0, 1} else value
+
+
 READ: dict[str, Callable[[Json], Json]] = {
     "id": _id,
     "query": _question,
@@ -317,6 +366,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "contexts": passages,
     IDS: _ids,
     "calls": _each(_call),
+    "stages": _each(_stage),
     "qrels": _qrels,
     "gold": _each(_ids),
     "evidence": _each(_evidence),

@@ -36,6 +36,14 @@ _COUNTED = (
 )
 
 
+class ItemAnswer(NamedTuple):
+    """What was answered of an item of a kind, as JSON; None where that failed."""
+
+    item: str
+    kind: str
+    answer: bytes | None
+
+
 class JudgementTable:
     """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
 
@@ -71,6 +79,12 @@ class JudgementTable:
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys."""
         return (judgement for key, judgement in self._rows.items() if key in keys)
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """What was answered of each item, without what was merged into other judgements."""
+        for one in self:
+            if one.parent is None:
+                yield ItemAnswer(one.item, one.kind, None if one.error is not None else encode(one.answer))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -171,6 +185,21 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
         else:
             mine[field] = n
     return shown
+
+
+def asked_counts(shown: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
+    """The counts of which `asked_json` shows this; where it was no reference, what relevance was held against is not told."""
+    counts: AskedCounts = Counter()
+    against = {"with_reference": "reference", "without_reference": "other"}
+    for kind, fields in shown.items():
+        for field, found in fields.items():
+            if field in against:
+                counts[kind, "against", against[field]] += found
+            elif isinstance(found, Mapping):
+                counts.update({(kind, field, value): n for value, n in found.items()})
+            else:
+                counts[kind, field, ""] += found
+    return counts
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:

@@ -66,10 +66,26 @@ class _Until(TypedDict):
     gates: dict[str, _DecidedGate]
 
 
+class _PartEntry(TypedDict):
+    number: int
+    of: int
+    cases: int
+    gates: list[Any]
+    beside: list[tuple[str, str, list[tuple[float, int]]]]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
     rubric: str = ""
+
+
+class _Command(TypedDict):
+    """Which of the several evaluations of one command a report is; `number` from 1, `path` what it evaluates."""
+
+    id: str
+    number: int
+    path: str
 
 
 class _Manifest(TypedDict, total=False):
@@ -92,8 +108,10 @@ class _Manifest(TypedDict, total=False):
     places: dict[str, Any]
     targets: dict[str, dict[str, str]] | None
     eval_files: list[tuple[str, int]]
+    command: _Command
     sampled: _Sampled
     until: _Until
+    part: _PartEntry
     by: str | None
     max_unmeasured: float
     over: str | None

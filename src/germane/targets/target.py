@@ -87,9 +87,9 @@ _PLAIN = bool | int | float | str | Context | Call | Message
 
 
 def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
-    """The sample with the response, messages, contexts and calls of an answer; gold stays its own.
+    """The sample with the response, messages, contexts, calls and stages of an answer; gold stays its own.
 
-    Contexts that are handed over now replace those of the sample, which stay where there are none.
+    Contexts that are handed over now replace those of the sample, with its stages, which stay where there are none.
     """
     answered = answer if isinstance(answer, Sample) else _read(answer)
     listed = answered.contexts is not None or answered.calls is not None
@@ -100,6 +100,7 @@ def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
         messages=answered.messages,
         contexts=answered.contexts if listed else sample.contexts,
         calls=answered.calls if listed else sample.calls,
+        stages=answered.stages if listed or answered.stages else sample.stages,
         error=answered.error,
         metadata=FrozenDict({**sample.metadata, **answered.metadata, **took}),
     )

@@ -45,6 +45,13 @@ export function data(text, name = "span") {
   return el(name, { class: "hostile", dir: "auto" }, text ?? "");
 }
 
+/** A name that may break after an underscore and before an at sign, and nowhere else.
+ * @param {string} text */
+export function measureName(text) {
+  const parts = text.split(/(?<=_)|(?=@)/).flatMap((part, at) => (at ? [el("wbr"), plain(part)] : [plain(part)]));
+  return el("span", { class: "hostile", dir: "auto" }, ...parts);
+}
+
 /** @param {string} text */
 export function plain(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "");
@@ -53,6 +60,13 @@ export function plain(text) {
 /** @param {number | null | undefined} value */
 export function number(value) {
   return value === null || value === undefined ? "–" : value.toFixed(4);
+}
+
+/** A passage's own score, of whatever size, to four digits.
+ * @param {number} value */
+export function digits(value) {
+  const size = Math.abs(value);
+  return size && size < 0.001 ? value.toPrecision(4) : value.toFixed(4);
 }
 
 /** @param {number | null} value */

@@ -14,7 +14,7 @@ from germane.encoding import encode
 from germane.reports.plots.svg import dark_colours
 from germane.types import FrozenDict, Json
 
-__all__ = ["embedded", "pack", "page_html"]
+__all__ = ["embedded", "hash_of", "pack", "page_html", "script_text", "style_text"]
 
 _MAIN = "main.js"
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE)
@@ -33,12 +33,12 @@ def page_html(
         blocks: What it reads when it is looked at, in several groups of compressed blocks (see `pack`).
         charts: SVG elements by their kind.
     """
-    script, style = script_text(), _file("page.css") + dark_colours("main")
+    script, style = script_text(), style_text()
     policy = "; ".join(
         (
             "default-src 'none'",
-            f"script-src 'sha256-{_hash(script)}'",
-            f"style-src 'sha256-{_hash(style)}'",
+            f"script-src 'sha256-{hash_of(script)}'",
+            f"style-src 'sha256-{hash_of(style)}'",
             "base-uri 'none'",
             "form-action 'none'",
         )
@@ -98,5 +98,12 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+@cache
+def style_text() -> str:
+    """The page's styles."""
+    return _file("page.css") + dark_colours("main")
+
+
+def hash_of(text: str) -> str:
+    """The hash by which a content security policy knows a script or a style."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,83 @@
+"""`germane stages` and `diagnose`: where relevant documents were lost, and what would help, from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from germane.cli.values import pairs, print_document
+from germane.errors import InputError
+
+if TYPE_CHECKING:
+    from germane.diagnosis.stages import StagesReport
+    from germane.samples.bulk import Hits
+
+
+def stages(paths: Sequence[Path], **flags: Any) -> None:
+    """Show where relevant documents were lost: at which stage of the retrieval, and at which rank they stood before.
+
+    Of one report (or samples), whose samples carry `stages`; or of runs, a file for each stage in their order, with --qrels.
+    Without stages: which documents were never retrieved, which stand below the first k.
+    """
+    from germane.cli.printing import print_console
+    from germane.diagnosis.formats import render_stages, stages_document
+
+    chosen = SimpleNamespace(**flags)
+    found = _of_runs(paths, chosen) if chosen.qrels is not None else _of_samples(paths, chosen)
+    if chosen.json:
+        print_document(stages_document(found))
+    else:
+        print_console(render_stages(found, every=chosen.per_query))
+
+
+def diagnose(report: Path, *, measure: str | None, json: bool) -> None:
+    """Show what would help, from stored labels alone: perfect reranking, another k, no repeated passages, a floor on the scores.
+
+    Each is a paired difference with its interval; below it stand the queries that would gain most. No judge is asked.
+    """
+    from germane.cli.printing import print_console
+    from germane.diagnosis.formats import diagnosis_document, render_diagnosis
+    from germane.diagnosis.whatif import diagnose as diagnose_report
+    from germane.reports.report import find_report
+
+    found = diagnose_report(find_report(report), measure)
+    if json:
+        print_document(diagnosis_document(found))
+    else:
+        print_console(render_diagnosis(found))
+
+
+def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
+    """The stages in a report or a file of samples."""
+    from germane.diagnosis.stages import follow_samples
+    from germane.reports.report import find_report
+    from germane.samples.reading import read_samples
+
+    if len(paths) > 1:
+        raise InputError("several runs need gold", fix="give --qrels GOLD, or name one report")
+    for name in ("format", "qrels_format", "columns", "doc_id"):
+        if getattr(chosen, name):
+            raise InputError(f"--{name.replace('_', '-')} is for runs", fix="give --qrels GOLD with them")
+    path = paths[0]
+    samples = find_report(path).samples() if path.is_dir() else read_samples(path)
+    return follow_samples(samples, rel=chosen.rel, k=chosen.k)
+
+
+def _of_runs(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
+    """The stages in a run file each."""
+    from germane.cli.rank import system_names
+    from germane.diagnosis.stages import follow, of_hits
+    from germane.evaluation import rank as ranking
+
+    named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
+    mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
+    first = chosen.duplicates == "first"
+    gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first)
+    runs: dict[str, Hits] = {}
+    for path, stage in zip(paths, system_names(paths), strict=True):
+        run = ranking.RunFile(path, chosen.format, named)
+        name, hits = ranking.hits_of(run, gold, duplicates=chosen.duplicates, doc_id=mapping)
+        runs[stage or Path(name).stem] = hits
+    return [follow(of_hits(runs, rel=chosen.rel, k=chosen.k))]

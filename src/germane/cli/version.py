@@ -1,0 +1,80 @@
+"""`germane --version --verbose`: what a bug report needs to know of an installation. No secret is in it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from germane.errors import GermaneError
+from germane.evaluation.options import read_config
+from germane.judges.client.providers import PROVIDERS
+from germane.ledger.store import FORMAT, find_ledger
+from germane.tables.folder import OLDEST, SCHEMA_VERSION
+from germane.version import __version__
+
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:;.*extra == [\"']([\w-]+)[\"'])?")
+_PLAIN = ("GERMANE_JUDGE", "NO_COLOR", "CI")
+
+
+def details() -> str:
+    """The versions, formats and settings that this installation works with, a line each."""
+    rows = [
+        ("germane", f"{__version__}, in {Path(__file__).parents[1]}"),
+        ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
+        ("system", platform.platform()),
+        *_packages(),
+        (
+            "formats",
+            f"report {SCHEMA_VERSION} (reads {OLDEST} to {SCHEMA_VERSION}), ledger {FORMAT}, --json 1",
+        ),
+        ("settings", _settings()),
+        ("ledger", _ledger()),
+        *((name, os.environ[name]) for name in _PLAIN if os.environ.get(name)),
+        ("keys", ", ".join(_keys()) or "none set"),
+    ]
+    return "\n".join(f"{name:14} {value}" for name, value in rows)
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """What is installed of the packages that are always needed, and of those of each extra."""
+    needed = dict[str, list[str]]()
+    for line in requires("germane") or ():
+        if (found := _REQUIREMENT.match(line)) and found[2] != "all":
+            needed.setdefault(found[2] or "", []).append(found[1])
+    yield "packages", ", ".join(map(_installed, needed.pop("", [])))
+    for extra, names in sorted(needed.items()):
+        yield f"[{extra}]", ", ".join(map(_installed, names))
+
+
+def _installed(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"{name} is not installed"
+
+
+def _settings() -> str:
+    try:
+        config = read_config()
+    except GermaneError as error:
+        return f"cannot be read: {error}"
+    names = ", ".join(sorted(config.values))
+    return f"{config.folder}: {names or 'none'}" if config.folder else "no germane.toml, no [tool.germane]"
+
+
+def _ledger() -> str:
+    named = os.environ.get("GERMANE_LEDGER", "")
+    if "://" in named:
+        return f"{urlsplit(named).scheme}://... (GERMANE_LEDGER)"  # an address may hold a password
+    path = Path(named or find_ledger(Path.cwd()))
+    return f"{path} ({f'{path.stat().st_size:,} bytes' if path.is_file() else 'not there yet'})"
+
+
+def _keys() -> list[str]:
+    """The names of the providers' keys that the environment holds; never a value."""
+    return sorted({provider.key for provider in PROVIDERS.values() if os.environ.get(provider.key)})

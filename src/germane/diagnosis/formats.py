@@ -1,0 +1,292 @@
+"""How a diagnosis looks: in the terminal, as JSON, and as the data of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from germane.clean import clean, shorten
+from germane.diagnosis.schema import (
+    ChangeRow,
+    DepthRow,
+    DiagnosisDocument,
+    DiagnosisDocuments,
+    DocumentRow,
+    GainRow,
+    StageRow,
+    StagesDocument,
+    StagesDocuments,
+    SystemDiagnosis,
+    SystemStages,
+)
+from germane.diagnosis.stages import DepthLine, DocumentLine, StageLine, StagesReport
+from germane.diagnosis.whatif import ChangeLine, Diagnosis, QueryGain
+from germane.reports.ranking import TextTable
+from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
+from germane.statistics.intervals import Interval
+from germane.types import Json
+from germane.wholetable import HangingText
+
+_BAR = 24
+"""Signs of a bar of all relevant documents."""
+_SHOWN = 10
+"""Lost documents that are shown."""
+
+
+def stages_document(reports: Sequence[StagesReport]) -> StagesDocument | StagesDocuments:
+    """The document of `germane stages --json`."""
+    if len(reports) == 1:
+        return {"schema_version": 1, **_system(reports[0])}
+    return {"schema_version": 1, "systems": [{"system": one.system, **_system(one)} for one in reports]}
+
+
+def stages_page(reports: Sequence[StagesReport]) -> Json:
+    """What the page shows of the stages: no document by name."""
+    return [{**_system(one), "system": one.system, "documents": []} for one in reports]
+
+
+def _system(report: StagesReport) -> SystemStages:
+    return {
+        "queries": report.queries,
+        "known": report.known,
+        "ends": report.counts(),
+        "stages": list(map(_stage, report.stages)),
+        "documents": [_document(report, one) for one in report.documents()],
+        "notes": list(report.journeys.notes),
+    }
+
+
+def _stage(one: StageLine) -> StageRow:
+    change = one.change
+    return {
+        "name": one.name,
+        "recall": one.recall,
+        "interval": _ends(one.interval),
+        "interval_method": one.interval.method,
+        "level": one.interval.level,
+        "units": one.interval.n,
+        "in": one.found,
+        "lost": one.lost,
+        "saved": one.saved,
+        "difference": None if change is None else change.difference,
+        "difference_interval": None if change is None else _ends(change.interval),
+        "p": None if change is None else change.p,
+        "depth": one.depth,
+        "kept": None if one.kept is None else _depth(one.kept),
+        "depths": list(map(_depth, one.depths)),
+    }
+
+
+def _depth(one: DepthLine) -> DepthRow:
+    return {"depth": one.depth, "keeps": one.keeps, "interval": _ends(one.interval)}
+
+
+def _ends(interval: Interval) -> list[float] | None:
+    return None if interval.ends is None else list(interval.ends)
+
+
+def _document(report: StagesReport, one: DocumentLine) -> DocumentRow:
+    ranks = dict(zip(report.journeys.names, one.ranks, strict=True))
+    return {
+        "sample": one.sample,
+        "document": one.document,
+        "grade": one.grade,
+        "where": one.where,  # type: ignore[typeddict-item]
+        "entered": one.entered,
+        "lost": one.lost,
+        "ranks": ranks,
+    }
+
+
+def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
+    """The stages of each system for a rich console; `every`: with every relevant document."""
+    parts = (part for report in reports for part in _stages(report, every=every))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+
+
+def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
+    if report.system:
+        yield Text(f"\n{clean(report.system)}", style="bold")
+    yield Text(f"{report.known:,} relevant documents of {report.queries:,} queries")
+    heads = [
+        "stage",
+        "share of them",
+        "in",
+        "lost",
+        "saved",
+        "recall",
+        "interval",
+        "change",
+        "interval of the change",
+    ]
+    table = TextTable(heads, names=2)
+    for one in report.stages:
+        bar = "█" * round(_BAR * one.found / report.known)
+        change = one.change
+        table.add(
+            [
+                clean(one.name),
+                bar,
+                f"{one.found:,}",
+                f"{one.lost:,}" if one.lost else "-",
+                f"{one.saved:,}" if one.saved else "-",
+                in_digits(one.recall),
+                interval_in_words(one.interval.ends),
+                "" if change is None else in_digits(change.difference, "+"),
+                "" if change is None else interval_in_words(change.interval.ends, sign="+"),
+            ],
+            {5},
+        )
+    yield table.rich()
+    yield Text(f"  intervals: 95%, {LIKE_THESE}", style="dim")
+    for before, one in zip(report.stages, report.stages[1:], strict=False):
+        if words := _in_depth(before, one):
+            yield Text(f"  {words}")
+    yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.counts().items()))
+    shown = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
+    if shown:
+        yield Text("every relevant document" if every else "lost, the best first")
+        yield _documents(report, shown)
+    more = report.known - report.stages[-1].found - len(shown)
+    if more > 0 and not every:
+        yield Text(f"  and {more:,} more: -q prints every document, --json too", style="dim")
+    yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
+
+
+def _in_depth(before: StageLine, one: StageLine) -> str:
+    """What a stage keeps of what it got, and how deep its list would have to be."""
+    if one.kept is None or one.kept.keeps is None or not one.lost:
+        return ""
+    words = f"{clean(one.name)} keeps {_share(one.kept)} of what {clean(before.name)} had"
+    if one.depth >= before.depth:
+        return words
+    same = next((line for line in one.depths if line.depth == one.depth), None)
+    words += f", with {one.depth} of its {before.depth} places"
+    if same is not None and same.keeps is not None and abs(same.keeps - one.kept.keeps) >= 0.005:
+        words += f" (its first {one.depth} hold {same.keeps:.0%})"
+    if one.deeper is not None:
+        words += f"; depth {one.deeper.depth} instead of {one.depth} keeps {_share(one.deeper)}"
+    return words
+
+
+def _share(one: DepthLine) -> str:
+    ends = one.interval.ends
+    return f"{one.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
+
+
+def _documents(report: StagesReport, shown: Sequence[DocumentLine]) -> RenderableType:
+    table = TextTable(
+        ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)], names=3
+    )
+    for one in shown:
+        where = f"lost at {one.lost}" if one.where == "lost" else one.where
+        ranks = (str(rank) if rank else "-" for rank in one.ranks)
+        table.add([shorten(one.sample, 40), shorten(one.document, 60), clean(where), str(one.grade), *ranks])
+    return table.rich()
+
+
+# What would help
+
+
+def diagnosis_document(found: Sequence[Diagnosis]) -> DiagnosisDocument | DiagnosisDocuments:
+    """The document of `germane diagnose --json`."""
+    if len(found) == 1:
+        return {"schema_version": 1, **_diagnosis(found[0])}
+    return {"schema_version": 1, "systems": [{"system": one.system, **_diagnosis(one)} for one in found]}
+
+
+def _diagnosis(one: Diagnosis) -> SystemDiagnosis:
+    return {
+        "measure": one.measure,
+        "n": one.n,
+        "total": one.total,
+        "mean": one.mean,
+        "changes": list(map(_change, one.changes)),
+        "queries": list(map(_gain, one.queries)),
+        "notes": list(one.notes),
+    }
+
+
+def _change(one: ChangeLine) -> ChangeRow:
+    difference = one.difference
+    return {
+        "change": one.change,
+        "kind": one.kind,
+        "limit": one.limit,
+        "k": one.k,
+        "floor": one.floor,
+        "dropped": one.dropped,
+        "mean": difference.mean_b,
+        "difference": difference.difference,
+        "interval": _ends(difference.interval),
+        "interval_method": difference.interval.method,
+        "level": difference.interval.level,
+        "p": difference.p,
+        "p_holm": one.p_holm,
+        "wins": difference.wins,
+        "ties": difference.ties,
+        "losses": difference.losses,
+    }
+
+
+def _gain(one: QueryGain) -> GainRow:
+    change, gain = one.best
+    return {
+        "sample": one.sample,
+        "trial": one.trial,
+        "query": one.query,
+        "value": one.value,
+        "change": change,
+        "gain": gain,
+        "gains": dict(one.gains),
+    }
+
+
+def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:
+    """What would help each system, for a rich console."""
+    parts = (part for one in found for part in _helps(one))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+
+
+def _helps(one: Diagnosis) -> Iterator[RenderableType]:
+    if one.system:
+        yield Text(f"\n{clean(one.system)}", style="bold")
+    over = f"{one.n:,} samples" if one.n == one.total else f"{one.n:,} of {one.total:,} samples"
+    yield Text(f"{clean(one.measure)} is {one.mean:.4f} over {over}; what would change it")
+    heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
+    table = TextTable(heads, names=2)
+    for line in one.changes:
+        difference = line.difference
+        table.add(
+            [
+                line.change,
+                "at most" if line.limit else "",
+                in_digits(difference.mean_b),
+                in_digits(difference.difference, "+"),
+                interval_in_words(difference.interval.ends, sign="+"),
+                p_in_words(line.p_holm),
+                f"{difference.wins}/{difference.ties}/{difference.losses}",
+                "" if line.dropped is None else f"{line.dropped:.0%}",
+            ],
+            {3},
+        )
+    yield table.rich()
+    yield Text(f"  differences are paired; intervals: 95%, {LIKE_THESE}", style="dim")
+    yield Text("  at most: what a perfect step would bring, which nobody has", style="dim")
+    if any(line.kind == "floor" for line in one.changes):
+        yield Text("  the floor is chosen for each half of the queries on the other half", style="dim")
+    if one.queries:
+        yield Text("queries that would gain most")
+        gains = TextTable(["query", "asked", "by", "now", "gain"], names=3)
+        for query in one.queries[:_SHOWN]:
+            change, gain = query.best
+            name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
+            asked = shorten(query.query, 50)
+            gains.add([name, asked, change, in_digits(query.value), in_digits(gain, "+")])
+        yield gains.rich()
+        if len(one.queries) > _SHOWN:
+            yield Text(f"  and {len(one.queries) - _SHOWN:,} more: --json lists them", style="dim")
+    yield from (Text(f"note     {clean(note)}") for note in one.notes)

@@ -1,0 +1,164 @@
+"""The shapes of `germane stages --json` and `germane diagnose --json`, as types: what scripts rely on.
+
+`python -m germane.diagnosis.schema stages` (or `diagnosis`) prints the JSON Schema that is generated from here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from germane.reports.schema import Pair, schema_of
+
+
+class DepthRow(TypedDict):
+    """The share of what the stage before had that a list of `depth` holds: the mean over queries, with its interval."""
+
+    depth: int
+    keeps: float | None
+    interval: Pair | None
+
+
+StageRow = TypedDict(
+    "StageRow",
+    {
+        "name": str,
+        "recall": float | None,
+        "interval": Pair | None,
+        "interval_method": str,
+        "level": float,
+        "units": int,
+        "in": int,
+        "lost": int,
+        "saved": int,
+        "difference": float | None,
+        "difference_interval": Pair | None,
+        "p": float | None,
+        "depth": int,
+        "kept": DepthRow | None,
+        "depths": list[DepthRow],
+    },
+)
+"""One stage. `recall` is the mean over the queries, `difference` its paired difference from the stage before. `in` relevant
+documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first stage: never
+retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much of what the stage
+before had it kept, `depths` how much that stage's first places hold: as many as this one hands on, and more."""
+
+
+class DocumentRow(TypedDict):
+    """One relevant document: what became of it, the stage where it entered and the one that lost it, its rank in each."""
+
+    sample: str
+    document: str
+    grade: int
+    where: Literal["returned", "below k", "lost", "never retrieved", "in no list at all"]
+    entered: str | None
+    lost: str | None
+    ranks: dict[str, int | None]
+
+
+class SystemStages(TypedDict):
+    """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`."""
+
+    system: NotRequired[str]
+    queries: int
+    known: int
+    ends: dict[str, int]
+    stages: list[StageRow]
+    documents: list[DocumentRow]
+    notes: list[str]
+
+
+class StagesDocument(SystemStages):
+    """The document of `germane stages --json` of one system."""
+
+    schema_version: Literal[1]
+
+
+class StagesDocuments(TypedDict):
+    """The document of `germane stages --json` of several systems."""
+
+    schema_version: Literal[1]
+    systems: list[SystemStages]
+
+
+class ChangeRow(TypedDict):
+    """One change: the measure with it, and its paired difference from the measure as it is, over the same queries.
+
+    `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
+    retriever's scores, `dropped` the share of places that the change drops. `p_holm` is adjusted over the changes.
+    """
+
+    change: str
+    kind: Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
+    limit: bool
+    k: int | None
+    floor: float | None
+    dropped: float | None
+    mean: float | None
+    difference: float | None
+    interval: Pair | None
+    interval_method: str
+    level: float
+    p: float | None
+    p_holm: float | None
+    wins: int
+    ties: int
+    losses: int
+
+
+class GainRow(TypedDict):
+    """A query that would gain: its value now, the change that adds most, and what each adds."""
+
+    sample: str
+    trial: int
+    query: str
+    value: float
+    change: str
+    gain: float
+    gains: dict[str, float]
+
+
+class SystemDiagnosis(TypedDict):
+    """What would help one system by one measure, over the `n` samples of `total` of which it is known."""
+
+    system: NotRequired[str]
+    measure: str
+    n: int
+    total: int
+    mean: float
+    changes: list[ChangeRow]
+    queries: list[GainRow]
+    notes: list[str]
+
+
+class DiagnosisDocument(SystemDiagnosis):
+    """The document of `germane diagnose --json` of one system."""
+
+    schema_version: Literal[1]
+
+
+class DiagnosisDocuments(TypedDict):
+    """The document of `germane diagnose --json` of several systems."""
+
+    schema_version: Literal[1]
+    systems: list[SystemDiagnosis]
+
+
+def stages_schema() -> dict[str, object]:
+    """The JSON Schema of `germane stages --json`."""
+    return schema_of(StagesDocument | StagesDocuments)
+
+
+def diagnosis_schema() -> dict[str, object]:
+    """The JSON Schema of `germane diagnose --json`."""
+    return schema_of(DiagnosisDocument | DiagnosisDocuments)
+
+
+SCHEMAS = {"stages": stages_schema, "diagnosis": diagnosis_schema}
+
+if __name__ == "__main__":
+    print(json.dumps(SCHEMAS[sys.argv[1]](), indent=1, ensure_ascii=False))  # noqa: T201

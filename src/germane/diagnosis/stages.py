@@ -1,0 +1,480 @@
+"""Where relevant documents were lost: which step of the retrieval found each, which one dropped it, and at which rank.
+
+A step (a stage) hands a ranked list on: first-stage retrievers, fusion, a reranker. Of each stage only the ranks of the
+relevant documents matter, so that runs of millions of rows are a few columns: `Journeys`. What is lost at a stage stood in the
+list of the stage before and not in its own; at the first one, what it never retrieved.
+
+Samples without stages have two: what came back, and its first k. An agent's searches are one stage, each document at
+its best rank, what it handed back in the end another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from germane.errors import InputError
+from germane.measures.kernel import Bools, Floats, Ints, share_of
+from germane.measures.labels import rankings
+from germane.samples.bulk import Hits
+from germane.statistics.comparison import PairedDifference, paired_difference
+from germane.statistics.intervals import Interval, mean_interval
+from germane.types import Context, Sample
+
+FIRST = 10
+"""How many first places are looked at where samples have no stages and no k is given."""
+RETURNED, BELOW, LOST, NEVER, NOWHERE = "returned", "below k", "lost", "never retrieved", "in no list at all"
+"""What became of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
+_DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
+_CONTEXTS, _CALLS = "contexts", "calls"
+
+Ranks: TypeAlias = Mapping[str, int]
+"""Document -> its rank, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Journeys:
+    """The ranks of relevant documents in the list of each stage, as columns.
+
+    Attributes:
+        names: The stages, in order.
+        ranks: Rank of each document in each stage, from 1; 0 = it is not there. Shape (stages, documents).
+        lengths: How many documents each stage handed on for each query, shape (stages, queries).
+        query: The number of the query of each document, ascending.
+        queries, documents: Their ids.
+        grades: The grade of each document.
+        clusters: What cases belong together in statistics, of each query; None = each is a case of its own.
+        cut: Whether the last stage is the first k of the one before.
+        nowhere: Whether no list of any query holds the document; None = not known.
+        notes: What was left out, and how often.
+    """
+
+    names: Sequence[str]
+    ranks: Ints
+    lengths: Ints
+    query: Ints
+    queries: Sequence[str]
+    documents: Sequence[str]
+    grades: Floats
+    clusters: Sequence[str] | None = None
+    cut: bool = False
+    nowhere: Bools | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DepthLine:
+    """How much of what the stage before had, its first `depth` places hold: mean share over the queries, with its interval."""
+
+    depth: int
+    keeps: float | None
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLine:
+    """One stage: what it handed on of the relevant documents, what it lost and saved.
+
+    `recall` is the mean over the queries of the share of their relevant documents that its list holds, `change` its paired
+    difference from the stage before. `found` relevant documents are in its lists; `lost` stood in the list of the stage before (of
+    the first stage: are known) and not in its own; `saved` the other way round. `depth` is the most documents that it handed
+    on for a query; `kept` says how much it kept of what the stage before had, `depths` how much as many and more of that
+    stage's first places hold.
+    """
+
+    name: str
+    recall: float | None
+    interval: Interval
+    change: PairedDifference | None
+    found: int
+    lost: int
+    saved: int
+    depth: int
+    kept: DepthLine | None = None
+    depths: tuple[DepthLine, ...] = ()
+
+    @property
+    def deeper(self) -> DepthLine | None:
+        """The least depth that would at least halve what is lost; None where none of those that are known does."""
+        kept = self.kept.keeps if self.kept is not None else None
+        if kept is None or not self.lost:
+            return None
+        deeper = (one for one in self.depths if one.depth > self.depth)
+        return next((one for one in deeper if one.keeps is not None and one.keeps >= (1 + kept) / 2), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLine:
+    """What became of one relevant document: where it entered, where it was lost for good, and its rank in each stage."""
+
+    sample: str
+    document: str
+    grade: int
+    where: str
+    entered: str | None
+    lost: str | None
+    ranks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagesReport:
+    """The stages of one system over all its queries."""
+
+    system: str
+    known: int
+    queries: int
+    stages: tuple[StageLine, ...]
+    journeys: Journeys = field(repr=False)
+
+    def documents(self, *, lost: bool = False) -> Iterator[DocumentLine]:
+        """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
+        found = self.journeys
+        order = np.arange(len(found.query))
+        if lost:
+            missing = np.flatnonzero(found.ranks[-1] == 0)
+            last = _last(found.ranks[:, missing])
+            before = np.where(last >= 0, found.ranks[last, missing], np.iinfo(np.int64).max)
+            order = missing[np.lexsort((before, -found.grades[missing]))]
+        for at in order.tolist():
+            yield self._document(at)
+
+    def _document(self, at: int) -> DocumentLine:
+        found = self.journeys
+        ranks = [rank or None for rank in found.ranks[:, at].tolist()]
+        there = [number for number, rank in enumerate(ranks) if rank]
+        lost = None
+        if ranks[-1] is not None:
+            where = RETURNED
+        elif there:
+            lost = there[-1] + 1
+            where = BELOW if found.cut and lost == len(ranks) - 1 else LOST
+        else:
+            lost = 0
+            where = NOWHERE if found.nowhere is not None and found.nowhere[at] else NEVER
+        return DocumentLine(
+            sample=found.queries[int(found.query[at])],
+            document=found.documents[at],
+            grade=int(found.grades[at]),
+            where=where,
+            entered=found.names[there[0]] if there else None,
+            lost=None if lost is None else found.names[lost],
+            ranks=tuple(ranks),
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many relevant documents came to each end."""
+        found, last = self.journeys, _last(self.journeys.ranks)
+        there, never = found.ranks[-1] > 0, last < 0
+        cut = ~there & (last == len(found.names) - 2) & found.cut & ~never
+        nowhere = never & (found.nowhere if found.nowhere is not None else np.zeros(len(never), np.bool_))
+        counts = (there, cut, ~there & ~never & ~cut, never & ~nowhere, nowhere)
+        words = (RETURNED, BELOW, LOST, NEVER, NOWHERE)
+        return {word: int(marks.sum()) for word, marks in zip(words, counts, strict=True) if marks.any()}
+
+
+def _last(ranks: Ints) -> Ints:
+    """The last stage that has each document; -1 = none."""
+    stages = np.arange(len(ranks))[:, None]
+    return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
+
+
+def follow(journeys: Journeys, system: str = "") -> StagesReport:
+    """What each stage found, lost and saved of the relevant documents, with intervals over the queries.
+
+    Recall of a query = relevant documents in the list / relevant documents known, at the whole depth of the list.
+    Intervals are those of means (`mean_interval`); rephrasings of one case and its trials are one unit.
+    """
+    rows, row = len(journeys.queries), journeys.query
+    known, clusters = np.ones(len(row), np.bool_), journeys.clusters
+    lines: list[StageLine] = []
+    before = known
+    recall_before: Floats | None = None
+    for number, name in enumerate(journeys.names):
+        there: Bools = journeys.ranks[number] > 0
+        recall = share_of(there, known, row, rows)
+        interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
+        change = None
+        if recall_before is not None:
+            change = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
+        depth = int(journeys.lengths[number].max(initial=0))
+        kept, depths = _depths(journeys, number, depth) if number else (None, ())
+        lines.append(
+            StageLine(
+                name=name,
+                recall=interval.mean,
+                interval=interval,
+                change=change,
+                found=int(there.sum()),
+                lost=int((before & ~there).sum()),
+                saved=int((there & ~before).sum()) if number else 0,
+                depth=depth,
+                kept=kept,
+                depths=depths,
+            )
+        )
+        before, recall_before = there, recall
+    return StagesReport(
+        system=system,
+        known=len(row),
+        queries=len(set(clusters or journeys.queries)),
+        stages=tuple(lines),
+        journeys=journeys,
+    )
+
+
+def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tuple[DepthLine, ...]]:
+    """What a stage kept of what the one before had, and what the first places of that one hold: as many, and more."""
+    before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
+    most = int(journeys.lengths[number - 1].max(initial=0))
+    deeper = [one for one in _DEPTHS if depth < one < most] if depth < most else []
+
+    def line(at: int, marked: Bools) -> DepthLine:
+        shares = share_of(marked, before > 0, journeys.query, len(journeys.queries))
+        counted = ~np.isnan(shares)
+        clusters = None if journeys.clusters is None else np.asarray(journeys.clusters)[counted]
+        interval = mean_interval(shares[counted], clusters=clusters, value_range=(0.0, 1.0))
+        return DepthLine(at, interval.mean, interval)
+
+    depths = (
+        [line(one, before <= one) for one in dict.fromkeys([depth, *deeper, most])]
+        if deeper or depth < most
+        else []
+    )
+    return line(depth, now), tuple(depths)
+
+
+# Runs
+
+
+def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
+    """The journeys in the runs of the stages, by their names, all held against the same gold.
+
+    A query without results in a run has an empty list there. Queries without relevant documents are left out.
+
+    Args:
+        stages: Where the gold documents stand in the run of each stage, in their order.
+        rel: The lowest grade that counts as relevant.
+        k: Add the first k of the last run as one more stage; None = its whole lists.
+
+    Raises:
+        InputError: The gold has no relevant document.
+    """
+    runs = list(stages.values())
+    first = runs[0]
+    relevant = np.flatnonzero(first.grades >= rel)
+    if not len(relevant):
+        raise InputError(
+            f"no document in the gold has a grade of {rel} or more", fix="give --rel 1, or other gold"
+        )
+    numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
+    counted, query = np.unique(numbers, return_inverse=True)
+    place = np.full(len(first.grades), -1)
+    place[relevant] = np.arange(len(relevant))
+    ranks = np.zeros((len(runs), len(relevant)), np.int64)
+    for number, hits in enumerate(runs):
+        at = place[hits.doc]
+        ranks[number, at[at >= 0]] = hits.rank[at >= 0]
+    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, counted]
+    left = len(first.sizes) - len(counted)
+    notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
+    for name, hits in stages.items():
+        for marks, what in (
+            (hits.lengths[counted] < 0, "no results, an empty list"),
+            (np.ones(len(hits.ignored), np.bool_), "no gold, ignored"),
+        ):
+            if number := int(marks.sum()):
+                notes.append(f"{name}: {number} {'query has' if number == 1 else 'queries have'} {what}")
+    return _with_cut(
+        Journeys(
+            names=list(stages),
+            ranks=ranks,
+            lengths=lengths,
+            query=query.astype(np.int64),
+            queries=_taken(first.queries, counted),
+            documents=_taken(first.docs, relevant),
+            grades=first.grades[relevant],
+            notes=notes,
+        ),
+        k,
+    )
+
+
+def _taken(names: Any, at: Ints) -> list[str]:
+    """Some of the ids in a list or a Series of polars."""
+    found: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
+    return found
+
+
+def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
+    """The journeys with the first k of the last stage as one more; None = as they are."""
+    if k is None:
+        return journeys
+    last = journeys.ranks[-1]
+    return replace(
+        journeys,
+        names=[*journeys.names, f"first {k}"],
+        ranks=np.vstack([journeys.ranks, np.where(last <= k, last, 0)]),
+        lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
+        cut=True,
+    )
+
+
+# Samples
+
+
+def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[StagesReport]:
+    """What each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
+    return [follow(found, system) for system, found in journeys_of(samples, rel=rel, k=k).items()]
+
+
+def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
+    """The journeys of each system's relevant documents, in samples with gold (`qrels`).
+
+    A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
+    other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
+
+    Args:
+        samples: The samples, of one or more systems.
+        rel: The lowest grade that counts as relevant.
+        k: The first places that count; None = all, and 10 where samples have no stages.
+
+    Raises:
+        InputError: No sample has what is needed.
+    """
+    systems: dict[str, _Samples] = {}
+    listed: set[str] = set()
+    for sample in samples:
+        systems.setdefault(sample.system, _Samples(rel)).add(sample, listed)
+    if not any(one.samples for one in systems.values()):
+        whys = {why: None for one in systems.values() for why in one.left}
+        raise InputError(
+            f"no relevant document can be followed: {'; '.join(whys) or 'there are no samples'}",
+            fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
+        )
+    return {name: one.journeys(k, listed) for name, one in systems.items() if one.samples}
+
+
+class _Samples:
+    """The samples of one system that can be followed, and why others cannot."""
+
+    def __init__(self, rel: int) -> None:
+        self.rel = rel
+        self.samples: list[tuple[Sample, list[tuple[str, Ranks]]]] = []
+        self.left: dict[str, int] = {}
+
+    def add(self, sample: Sample, listed: set[str]) -> None:
+        """Add a sample, and what its lists hold to all that is listed anywhere."""
+        lists = _lists_of(sample)
+        for _, ranks in lists:
+            listed.update(ranks)
+        why = ""
+        if not sample.qrels:
+            why = "no qrels"
+        elif sample.answerable is False:
+            why = "unanswerable"
+        elif max(sample.qrels.values()) < self.rel:
+            why = "no relevant document is known"
+        elif not lists:
+            why = "the contexts have no document ids" if sample.contexts else "contexts are not known"
+        if why:
+            self.left[why] = self.left.get(why, 0) + 1
+        else:
+            self.samples.append((sample, lists))
+
+    def journeys(self, k: int | None, listed: set[str]) -> Journeys:
+        """The ranks of all relevant documents."""
+        notes = [
+            f"{count} {'sample' if count == 1 else 'samples'} left out: {why}"
+            for why, count in self.left.items()
+        ]
+        staged = any(sample.stages for sample, _ in self.samples)
+        if staged and all(_same_end(lists) for _, lists in self.samples):
+            self.samples = [
+                (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
+                for sample, lists in self.samples
+            ]
+        names: list[str] = []
+        for _, lists in self.samples:
+            _merge(names, [name for name, _ in lists])
+        partly = sum(len(lists) < len(names) for _, lists in self.samples)
+        if partly:
+            notes.append(
+                f"{partly} of {len(self.samples)} samples lack a stage that others have: it counts as handing on what it got"
+            )
+        columns: list[list[int]] = []
+        lengths: list[list[int]] = []
+        query: list[int] = []
+        documents: list[str] = []
+        grades: list[int] = []
+        for number, (sample, lists) in enumerate(self.samples):
+            known = dict(lists)
+            filled: list[Ranks] = []
+            for name in names:
+                filled.append(known.get(name, filled[-1] if filled else {}))
+            lengths.append([len(ranks) for ranks in filled])
+            for document, grade in (sample.qrels or {}).items():
+                if grade >= self.rel:
+                    columns.append([ranks.get(document, 0) for ranks in filled])
+                    query.append(number)
+                    documents.append(document)
+                    grades.append(grade)
+        found = Journeys(
+            names=names,
+            ranks=np.array(columns, np.int64).T.copy(),
+            lengths=np.array(lengths, np.int64).T.copy(),
+            query=np.array(query, np.int64),
+            queries=[sample.id for sample, _ in self.samples],
+            documents=documents,
+            grades=np.array(grades, np.float64),
+            clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in self.samples],
+            nowhere=np.array([document not in listed for document in documents], np.bool_),
+            notes=notes,
+        )
+        return _with_cut(found, k if k is not None or staged else FIRST)
+
+
+def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
+    """The ranked lists of a sample's stages; none where it has no ids."""
+    found = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
+    if not sample.stages and sample.calls:
+        searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
+        best: dict[str, int] = {}
+        for ranks in searches:
+            for document, rank in ranks.items():
+                best[document] = min(rank, best.get(document, rank))
+        found = [(_CALLS, best)] if searches else []
+    if sample.contexts is not None and _CONTEXTS not in dict(found):
+        ranks = _ids(sample.contexts)
+        found += [] if ranks is None else [(_CONTEXTS, ranks)]
+    return found
+
+
+def _ids(contexts: Sequence[Context]) -> Ranks | None:
+    """The ranks of the documents of a list; None where no context has an id."""
+    if contexts and not any(context.id for context in contexts):
+        return None
+    return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
+
+
+def _ranks(ids: Iterable[str]) -> Ranks:
+    """Of a document that stands there twice, the best place counts, and the others close up."""
+    return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
+
+
+def _same_end(lists: Sequence[tuple[str, Ranks]]) -> bool:
+    """Whether the contexts are what the last stage handed on."""
+    return len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
+
+
+def _merge(names: list[str], others: Sequence[str]) -> None:
+    """Add the names of a sample's stages that are not known yet, each behind the one before it."""
+    at = 0
+    for name in others:
+        if name in names:
+            at = names.index(name) + 1
+        else:
+            names.insert(at, name)
+            at += 1

@@ -1,0 +1,183 @@
+"""Who runs the parts of an evaluation: an Executor of `concurrent.futures` over processes, Dask or Ray.
+
+What is run is one function on plain options: no judge and no key is handed over, and each worker reads its own environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ParamSpec, Self, TypeVar
+from urllib.parse import parse_qsl
+
+from germane.encoding import decode
+from germane.errors import InputError, MissingPart, install_extra
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_FIX = "write processes:8, dask, dask:tcp://HOST:8786, ray, or ray:HOST:6379?num_gpus=1"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where parts are run: `kind` is processes, dask or ray.
+
+    `workers` is how many processes there are (None = one for each of the machine's cores), `address` that of a cluster
+    ("" = one is started here), `resources` what Ray reserves for each part: {"num_gpus": 1}.
+    """
+
+    kind: str
+    workers: int | None = None
+    address: str = ""
+    resources: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`processes:8`, `dask[:ADDRESS]` or `ray[:ADDRESS][?num_gpus=1]`; InputError where it is none."""
+        kind, _, rest = text.strip().partition(":")
+        kind, mark, options = kind.partition("?") if "?" in kind else (kind, "", "")
+        rest, _, more = (rest, "", options) if mark else rest.partition("?")
+        workers = int(rest) if rest.isascii() and rest.isdigit() else None
+        resources = (
+            tuple((name, decode(value)) for name, value in parse_qsl(more)) if _numbers(more) else None
+        )
+        plain = kind == "processes" and (not rest or (workers or 0) > 0) and not more
+        if resources is None or not (plain or kind == "ray" or (kind == "dask" and not more)):
+            raise InputError(f"--engine {text!r} is no engine", fix=_FIX)
+        return cls(kind, workers if plain else None, "" if plain else rest, resources)
+
+    @contextmanager
+    def executor(self) -> Iterator[tuple[Executor, int]]:
+        """The executor, and how many parts it runs at a time; what was started for it ends with it.
+
+        Raises:
+            MissingPart: The extra of the engine is not installed.
+            InputError: There is no cluster at its address.
+        """
+        with _EXECUTORS[self.kind](self) as found:
+            yield found
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its workers may be on other machines."""
+        return bool(self.address)
+
+
+def _numbers(options: str) -> bool:
+    """Whether every value of NAME=VALUE&... is a number, and none is missing."""
+    pairs = parse_qsl(options)
+    found = [value.replace(".", "", 1).isdigit() for _, value in pairs]
+    return all(found) and len(pairs) == (options.count("&") + 1 if options else 0)
+
+
+@contextmanager
+def _processes(engine: Engine) -> Iterator[tuple[Executor, int]]:
+    import multiprocessing
+
+    count = engine.workers or os.cpu_count() or 1
+    # spawned, not forked: a copy of a process with threads may wait for a lock that nobody holds any more
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, context, begin_worker) as pool:
+        yield pool, count
+
+
+def begin_worker() -> None:
+    """Let this process end as soon as the one that started it is gone: what it goes on to ask nobody would read.
+
+    Nothing is lost by it: an answer is in the ledger before it is used. Ctrl-C comes from the one that started it, once,
+    and not from the terminal too.
+    """
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is None:
+        return
+    if os.name == "posix":
+        os.setpgid(0, 0)
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="germane-parent", daemon=True).start()
+
+
+def _library(name: str, engine: str) -> Any:
+    """The library of an engine; MissingPart where its extra is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingPart(f"--engine {engine} needs {name}", fix=install_extra(engine)) from None
+
+
+@contextmanager
+def _dask(engine: Engine) -> Iterator[tuple[Executor, int]]:
+    distributed = _library("distributed", "dask")
+    cluster = None
+    try:
+        if not engine.address:
+            cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
+        client = distributed.Client(engine.address or cluster, timeout=30)
+    except (OSError, ValueError) as error:
+        if cluster is not None:
+            cluster.close()
+        raise InputError(f"there is no Dask at {engine.address!r}: {error}", fix=_FIX) from None
+    try:
+        count = sum(client.nthreads().values())
+        if not count:
+            raise InputError(
+                f"the Dask at {engine.address} has no worker", fix="start one: dask worker ADDRESS"
+            )
+        # retries: a part whose worker is gone is another worker's, which continues it
+        yield client.get_executor(retries=0, pure=False), count
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()
+
+
+class RayExecutor(Executor):
+    """An Executor that runs each call as a task of Ray, which reserves the same resources for each."""
+
+    def __init__(self, **resources: Any) -> None:
+        self._resources = resources
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run it somewhere; a task whose worker is gone is not run again by Ray."""
+        task = _library("ray", "ray").remote(fn).options(max_retries=0, **self._resources)
+        found: Future[T] = task.remote(*args, **kwargs).future()
+        return found
+
+
+@contextmanager
+def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
+    ray = _library("ray", "ray")
+    mine = not ray.is_initialized()
+    if mine:
+        try:
+            ray.init(address=engine.address or "local", include_dashboard=False if not engine.address else None,
+                     log_to_driver=False, logging_level=logging.ERROR)  # fmt: skip
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InputError(f"there is no Ray at {engine.address!r}: {error}", fix=_FIX) from None
+    try:
+        resources = {"num_cpus": 1, **dict(engine.resources)}
+        there = ray.cluster_resources()
+        names = {"num_cpus": "CPU", "num_gpus": "GPU"}
+        fit = [there.get(names.get(name, name), 0) / amount for name, amount in resources.items() if amount]
+        if int(min(fit, default=1)) < 1:
+            shown = ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
+            raise InputError(f"this Ray cannot reserve {shown}", fix="ask for less, or start more nodes")
+        yield RayExecutor(**resources), int(min(fit, default=1))
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+_EXECUTORS = {"processes": _processes, "dask": _dask, "ray": _ray}

@@ -1,0 +1,206 @@
+"""One report of several parts: what each part says of itself, and what they add up to."""
+
+from __future__ import annotations
+
+import shutil
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+from germane.clean import some_of
+from germane.encoding import canonical, now
+from germane.errors import InputError
+from germane.evaluation.parts.rows import merge_rows, read_rows
+from germane.reports.data import ReportData
+from germane.reports.gates import Gate
+from germane.reports.report import Report, panel_notes
+from germane.tables.folder import ReportFolder
+from germane.tables.judgements import asked_counts
+from germane.tables.part import Beside
+from germane.types import Json
+from germane.version import __version__
+
+_OWN = {"part", "engine", "folder", "ledger", "outputs", "rpm", "tpm", "jobs", "timeout", "price", "max_cost", "max_calls",
+        "base_url", "baseline"}  # fmt: skip
+"""Options in which parts of one evaluation may differ."""
+
+
+def merge_parts(
+    folders: Sequence[Path],
+    target: Path,
+    *,
+    force: bool = False,
+    locked: ReportFolder | None = None,
+    outputs: Sequence[str] = (),
+) -> tuple[Report, ReportData | None]:
+    """The report of all parts of an evaluation, in a folder of its own, and the baseline that they were to be held against.
+
+    Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
+
+    Args:
+        folders: The report folder of each part, in any order.
+        target: Where the report is written.
+        force: Whether the report of another evaluation is replaced there.
+        locked: The target, where it is locked already.
+        outputs: The files that are written of the report whenever it is continued.
+
+    Raises:
+        InputError: A part is missing, unfinished, of another evaluation, or there twice.
+    """
+    parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
+    rows = [read_rows(part.path) for part in parts]
+    _check(parts, rows)
+    manifests = [part.manifest for part in parts]
+    options = manifests[0]["options"]
+    before = None
+    if options.get("baseline") or options.get("fail_on_regression"):
+        from germane.comparison.regression import find_baseline
+
+        before = find_baseline(options.get("baseline"))
+    folder = locked or ReportFolder(target).lock()
+    try:
+        if not (force or locked):
+            folder.refuse_other()
+        merge_rows(parts, rows, folder.start())
+        _add_counts(folder, manifests)
+        limit = next(
+            (str(m["verdict"]["reasons"][0]) for m in manifests if m["verdict"]["exit_code"] == 3), ""
+        )
+        made = _manifest(manifests)
+        made["options"] |= {"folder": str(target), "outputs": list(outputs)}
+        report = Report.build(
+            folder,
+            made,
+            gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
+            max_unmeasured=options["max_unmeasured"],
+            allow_stand_in=options["allow_stand_in"],
+            over=limit,
+        )
+        if before is not None:
+            from germane.comparison.regression import settle_changes
+
+            settle_changes(report, before, every=options["fail_on_regression"])
+        for name in ("receipts.jsonl", "answers.jsonl"):  # what `--resume` reads
+            _join([part.path / name for part in parts], folder.path / name)
+        report.finish()
+        return report, before
+    finally:
+        if locked is None:
+            folder.close()
+
+
+def _opened(path: Path) -> ReportFolder:
+    part = ReportFolder.open(path)
+    if not part.manifest.get("part"):
+        fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
+        raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
+    return part
+
+
+def _entry(part: ReportFolder) -> dict[str, Any]:
+    found: dict[str, Any] = part.manifest["part"]
+    return found
+
+
+def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
+    """InputError where these are not all the parts of one evaluation, each once."""
+    if not parts:
+        raise InputError("there are no parts", fix="name the folders of all parts")
+    first = parts[0]
+    for one, other in pairwise(parts):
+        if _entry(one)["number"] == _entry(other)["number"]:
+            raise InputError(f"{one.path} and {other.path} are the same part", fix="name each part once")
+    for part in parts[1:]:
+        if different := _differing(first.manifest, part.manifest):
+            problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
+            raise InputError(problem, fix="run all parts with the same inputs and options")
+    of = _entry(first)["of"]
+    if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
+        names = [f"{number}/{of}" for number in missing]
+        problem = f"{'parts are' if len(names) > 1 else 'a part is'} missing: {some_of(names, 5)}"
+        raise InputError(problem, fix=f"run the same with --part {names[0]}, or name its folder")
+    if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
+        raise InputError("the parts were not cut from the same cases: some are in two of them, or in none",
+                         fix="run all parts anew, of inputs that do not change meanwhile")  # fmt: skip
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """In what two parts differ that belong to one evaluation."""
+    found = [name for name in ("of", "cases", "gates") if one["part"][name] != other["part"][name]]
+    options = {**one["options"], **other["options"]}.keys() - _OWN
+    found += sorted(name for name in options if one["options"].get(name) != other["options"].get(name))
+    identity = [canonical((m.get("judge") or {}).get("identity")) for m in (one, other)]
+    return [*found, *["the judge"] * (identity[0] != identity[1])]
+
+
+def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) -> None:
+    """Add what the parts' manifests count of their rows."""
+    for manifest in manifests:
+        derived = panel_notes(asked_counts(manifest["asked"]))
+        folder.notes.update({note: n for note, n in manifest["notes"].items() if note not in derived})
+        folder.prompts.update(manifest["prompts"])
+        for measure, kinds in manifest["reads"].items():
+            folder.reads.setdefault(measure, set()).update(kinds)
+        for measure, counts in manifest["references"].items():
+            folder.references.setdefault(measure, Counter()).update(counts)
+        _add_beside(folder.beside, manifest["part"]["beside"])
+
+
+def _add_beside(beside: Beside, kept: Iterable[tuple[str, str, Sequence[tuple[float, int]]]]) -> None:
+    for system, name, values in kept:
+        column = beside.setdefault((system, name), array("d"))
+        for value, times in values:
+            column.extend(array("d", [value]) * times)
+
+
+def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+    """The manifest of the whole: what all parts say alike, and what theirs add up to."""
+    first = manifests[0]
+    kept = ("created", "cwd", "settings", "places", "by", "sampled")
+    made: dict[str, Json] = {name: first[name] for name in kept if name in first}
+    if warnings := list(dict.fromkeys(chain.from_iterable(m.get("warnings", ()) for m in manifests))):
+        made["warnings"] = warnings
+    if "eval_files" in first:
+        counts = zip(*(m["eval_files"] for m in manifests), strict=True)
+        made["eval_files"] = [[same[0][0], sum(count for _, count in same)] for same in counts]
+    if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
+        made["targets"] = targets
+    options = {**first["options"], "part": None, "engine": None}
+    judge = _judge([m["judge"] for m in manifests])
+    return {
+        "germane": __version__,
+        **made,
+        "merged": now(),
+        "judge": judge,
+        "options": options,
+        "parts": len(manifests),
+    }
+
+
+def _judge(entries: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+    """Who judged, and what that cost in all parts."""
+    costs = [entry["cost_usd"] for entry in entries]
+    counts = {
+        name: sum(entry[name] for entry in entries)
+        for name in ("calls", "cached", "shared", "requests", "errors")
+    }
+    return {
+        **entries[0],
+        **counts,
+        "tokens": {name: sum(entry["tokens"][name] for entry in entries) for name in ("input", "output")},
+        "estimated": any(entry["estimated"] for entry in entries),
+        "cost_usd": None if None in costs else sum(costs),
+    }
+
+
+def _join(files: Sequence[Path], target: Path) -> None:
+    """The lines of these files in one, as far as they are there."""
+    there = [file for file in files if file.exists()]
+    target.unlink(missing_ok=True)
+    for file in there:
+        with file.open("rb") as lines, target.open("ab") as joined:
+            shutil.copyfileobj(lines, joined)
+            joined.write(b"\n")

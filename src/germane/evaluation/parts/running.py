@@ -1,0 +1,250 @@
+"""An evaluation whose parts are run at the same time, by processes, Dask or Ray, and merged into one report."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, as_completed
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from germane.encoding import now
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
+from germane.evaluation.choice import open_ledger
+from germane.evaluation.options import Options, Watch
+from germane.evaluation.parts.engines import Engine
+from germane.evaluation.parts.merging import merge_parts
+from germane.evaluation.parts.share import Share
+from germane.evaluation.plan import Plan, separate
+from germane.evaluation.run import run
+from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
+from germane.judges.judge import members_of
+from germane.reports.data import ReportData
+from germane.reports.report import Report
+from germane.tables.folder import ReportFolder, read_manifest
+from germane.types import Json
+
+_PARTS = "parts"
+_ATTEMPTS = 5
+"""How often a part is begun or continued whose worker ends before the part does."""
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What every worker is told: where the whole is, and how it was asked for. No key is in it.
+
+    Attributes:
+        flags: The options that were given to the whole, as trusted as they are there.
+        whole: Its report folder, in which a folder stands ready for each part; this is what is continued later.
+        cwd: The working directory, from which paths and settings are found.
+        host: The machine on which it was begun.
+        retry_errors, reask: As for `run`.
+    """
+
+    flags: Options
+    whole: Path
+    cwd: str
+    host: str
+    retry_errors: bool = False
+    reask: bool = False
+
+
+def run_part(inputs: Inputs, number: int, of: int) -> None:
+    """Run one part, or continue it; one that is finished stays as it is. Raises as `run` does."""
+    folder = inputs.whole / _PARTS / Share(number, of).folder
+    here, cwd = socket.gethostname(), Path(inputs.cwd)
+    if not (folder / "manifest.json").exists() or not cwd.is_dir():
+        missing = cwd if folder.exists() else folder
+        problem = f"the worker on {here} does not see {missing}"
+        raise InputError(problem, fix="use folders that all machines share, at the same paths")
+    if Path.cwd() != cwd:
+        os.chdir(cwd)
+    ledger = (read_manifest(folder)["options"].get("ledger") or "") if here != inputs.host else ""
+    if ledger and "://" not in ledger:
+        problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {here} cannot share"
+        raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
+    while ReportFolder(folder).locked_elsewhere():  # a worker of an earlier start is still at it
+        time.sleep(_LOOK_SECONDS)
+    done = read_manifest(folder).get("status") == "complete"
+    if not done or inputs.retry_errors or inputs.reask:
+        run(
+            inputs.flags,
+            resume=folder,
+            retry_errors=inputs.retry_errors,
+            reask=inputs.reask,
+            whole=inputs.whole,
+        )
+
+
+def run_in_parts(
+    options: Options,
+    watch: Watch,
+    *,
+    resume: Path | None = None,
+    retry_errors: bool = False,
+    reask: bool = False,
+) -> tuple[Report, ReportData | None]:
+    """Run an evaluation in as many parts as its engine has workers; the report, and the baseline that it is held against.
+
+    A part whose worker is killed is continued by another one. With `resume`, finished parts are kept and the others
+    continued. Raises as `run` does, and InputError where the engine cannot be used.
+    """
+    stored = read_stored(resume) if resume is not None else {}
+    with options.confined(stored):
+        if resume is None and len(separate(options)) > 1:
+            problem = "these paths are several evaluations, and an engine runs one"
+            raise InputError(problem, fix="run the eval files one by one")
+        plan = Plan(options, watch.warn, stored)
+        engine = Engine.parse(plan.options.engine or "")
+        _check(plan, engine)
+        whole = resume or new_folder(plan.options, plan.suite.paths)
+        target = ReportFolder(whole).lock()
+        try:
+            if not (stored or options.force):
+                target.refuse_other()
+            inputs = Inputs(
+                flags=replace(options, folder="", outputs=(), engine=None, ledger=None, force=True),
+                whole=whole.absolute(),
+                cwd=str(Path.cwd()),
+                host=socket.gethostname(),
+                retry_errors=retry_errors,
+                reask=reask,
+            )
+            parts = _all_parts(engine, _Whole(plan, stored, target), inputs, watch)
+            report, before = merge_parts(parts, whole, locked=target, outputs=plan.options.outputs)
+        finally:
+            target.close()
+    shutil.rmtree(whole / _PARTS)
+    if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
+        watch.failed(command_to_resume(whole, plan.options, "--retry-errors"))
+    return report, before
+
+
+def _check(plan: Plan, engine: Engine) -> None:
+    """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
+    options = plan.options
+    if options.part:
+        raise InputError("--part and --engine do not go together", fix="leave one of them out")
+    if options.baseline or options.fail_on_regression:
+        from germane.comparison.regression import find_baseline
+
+        find_baseline(options.baseline)
+    if "-" in options.paths:
+        raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
+    if options.headers and engine.kind != "processes":
+        problem = "--header does not travel to other machines: it may be a key"
+        raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
+    if (
+        plan.judge is not None
+        and any(one.stored for one in members_of(plan.judge))
+        and not plan.suite.asks_targets
+    ):
+        plan.check(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What is run in parts: its plan, the manifest that it continues, and its folder."""
+
+    plan: Plan
+    stored: Mapping[str, Json]
+    target: ReportFolder
+
+    def begin(self, workers: int) -> list[Share]:
+        """Make ready a folder for each part; those of an earlier start stay. How many there are is decided once."""
+        options, folder = self.plan.options, self.target.path.absolute()
+        place = None
+        if self.plan.judge is not None and any(one.stored for one in members_of(self.plan.judge)):
+            place = ledger_of(options, folder, self.stored) if not options.no_cache else None
+        if place is not None and not options.replay:
+            ledger = open_ledger(place)  # it is there when the parts look for it
+            assert ledger is not None
+            place = ledger.place
+            ledger.close()
+        of = int(self.stored.get("parts") or workers)
+        cwd = self.stored.get("cwd") or str(Path.cwd())
+        made = {"created": self.stored.get("created") or now(), "cwd": cwd}
+        whole = replace(options, folder=str(self.target.path), ledger=place)
+        shares = [Share(number, of) for number in range(1, of + 1)]
+        if not self.stored:
+            shutil.rmtree(folder / _PARTS, ignore_errors=True)
+        for share in shares:
+            part = folder / _PARTS / share.folder
+            if not (part / "manifest.json").exists():
+                part.mkdir(parents=True, exist_ok=True)
+                own = replace(whole, folder=str(part), part=str(share), engine=None, outputs=(), headers=())
+                ReportFolder(part).write_manifest({**made, "options": own.as_json()}, "running")
+        self.target.write_manifest({**made, "options": whole.as_json(), "parts": of}, "running")
+        return shares
+
+
+def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> list[Path]:
+    """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
+    path, left = whole.target.path, list[Share]()
+    again = f"continue with: {command_to_resume(path, whole.plan.options)}"
+    lost: BaseException | None = None
+    for attempt in range(_ATTEMPTS):
+        with engine.executor() as (executor, workers):
+            shares = whole.begin(workers)
+            left = left if attempt else list(shares)
+            watch.parts(len(shares) - len(left), len(shares))
+            futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
+            failures = list[GermaneError]()
+            with _passed_on(futures):
+                for future in as_completed(futures):
+                    error = Interrupted("interrupted") if future.cancelled() else future.exception()
+                    if error is None:
+                        left.remove(futures[future])
+                        watch.parts(len(shares) - len(left), len(shares))
+                    elif isinstance(error, GermaneError):
+                        failures.append(error)
+                    else:
+                        lost = error
+        if failures:
+            found = max(failures, key=_weight)
+            raise found if isinstance(found, InputError) else type(found)(f"{found}; {again}")
+        if not left:
+            return [path / _PARTS / share.folder for share in shares]
+        watch.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
+    raise JudgeError(
+        f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
+        f"what was answered is kept; {again}"
+    )
+
+
+def _weight(error: GermaneError) -> int:
+    """Which of several parts' errors is told: one in the input before one of a judge, that before an interruption."""
+    order = (LimitReached, Interrupted, JudgeError, GermaneError, InputError)
+    return max(number for number, kind in enumerate(order) if isinstance(error, kind))
+
+
+@contextmanager
+def _passed_on(futures: Iterable[Future[None]]) -> Iterator[None]:
+    """Within, a signal to stop goes to each worker process of ours, which finishes what is in flight.
+
+    Of a cluster, parts that have not begun are taken back, and those that have begun go on to their end.
+    """
+
+    def take(number: int, _frame: object) -> None:
+        for future in futures:
+            future.cancel()
+        for child in multiprocessing.active_children():
+            with suppress(ProcessLookupError):
+                os.kill(child.pid or 0, number)
+
+    before = {}
+    with suppress(ValueError):  # not the main thread
+        for name in ("SIGINT", "SIGTERM"):
+            before[name] = signal.signal(getattr(signal, name), take)
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

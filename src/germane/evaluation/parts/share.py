@@ -1,0 +1,71 @@
+"""Which cases one of several parts has, and its share of what the whole may spend."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from typing import Self
+
+from germane.errors import InputError
+from germane.evaluation.options import Options
+
+_SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of `of` parts; `number` counts from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`3/16` as the third of sixteen; InputError where it is none."""
+        found = _SHARE.fullmatch(text.strip())
+        number, of = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 1 <= number <= of:
+            raise InputError(
+                f"--part {text!r} is no part", fix="write --part 3/16: the third of 16, from 1/16 to 16/16"
+            )
+        return cls(number, of)
+
+    def has(self, query: str) -> bool:
+        """Whether the cases with this query are in the part.
+
+        By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
+        """
+        found = hashlib.blake2b(query.encode(errors="surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(found, "big") % self.of == self.number - 1
+
+    def of_limits(self, options: Options) -> Options:
+        """The options with this part's share of the limits, which are meant for all parts together.
+
+        Each gets 1/N of the requests and tokens per minute and of the dollars; calls and requests in flight are
+        whole numbers, of which the first parts get one more, and at least one request is in flight.
+        """
+
+        def portion(limit: float | None) -> float | None:
+            return None if limit is None else limit / self.of
+
+        def whole(limit: int | None) -> int | None:
+            return None if limit is None else limit // self.of + (self.number <= limit % self.of)
+
+        jobs = whole(options.jobs)
+        return replace(
+            options,
+            rpm=portion(options.rpm),
+            tpm=portion(options.tpm),
+            max_cost=portion(options.max_cost),
+            max_calls=whole(options.max_calls),
+            jobs=None if jobs is None else max(1, jobs),
+        )
+
+    @property
+    def folder(self) -> str:
+        """The name of the part's folder: one without a slash."""
+        return f"{self.number}-of-{self.of}"
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"

@@ -1,0 +1,107 @@
+"""germane's measures as a scorer of MLflow: `mlflow.genai.evaluate(data=..., scorers=[scorer("context_recall RR")])`.
+
+`inputs`, `outputs` and `expectations` are the fields of a sample: a text is the query, the response, the reference; a mapping
+names its fields as a data file does (`question`, `retrieved_contexts`, `expected_response`, ...). Where the outputs hold no
+contexts, those of the trace's retriever spans are taken, one search per span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow.genai
+from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanType
+
+from germane.integrations.measuring import Measured, measure_case, row_of
+from germane.judges.judge import Judge
+from germane.samples.fields import SPELLINGS
+from germane.types import Json
+
+__all__ = ["scorer"]
+
+
+def scorer(
+    measures: str,
+    *,
+    judge: Judge | str | None = None,
+    ledger: str | Path | None = None,
+    name: str = "germane",
+) -> Any:
+    """A scorer that gives one Feedback per measure, under its canonical name.
+
+    A score that could not be measured has no value and an error that says why; it is in no mean. The source is the judge,
+    the metadata hold status and bounds, the rationale what was found and what is missing.
+
+    Args:
+        measures: Their names, separated by spaces: "context_recall nDCG@10".
+        judge: A judge or its name; without one GERMANE_JUDGE or the config names it, and measures of gold need none.
+        ledger: Where answers are kept, so that a second evaluation pays for none of them.
+        name: What MLflow calls the scorer.
+    """
+
+    def score(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> Any:
+        row = row_of(_single(inputs), outputs, _expected(expectations))
+        if trace is not None and not any(SPELLINGS.get(key) in {"contexts", "calls"} for key in row):
+            row |= _retrieved(trace)
+        return [_feedback(one) for one in measure_case(row, measures, judge=judge, ledger=ledger)]
+
+    return mlflow.genai.scorer(name=name)(score)
+
+
+def _single(fields: Any) -> Any:
+    """A mapping of one text under a name of the user's own is that text."""
+    if isinstance(fields, dict) and len(fields) == 1:
+        ((name, value),) = fields.items()
+        return value if name not in SPELLINGS and isinstance(value, str) else fields
+    return fields
+
+
+def _expected(fields: Any) -> Any:
+    """MLflow's own names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
+    if not isinstance(fields, dict):
+        return fields
+    row = {name: value for name, value in fields.items() if not name.startswith("expected_")}
+    if response := fields.get("expected_response"):
+        row["reference"] = response
+    if documents := fields.get("expected_retrieved_context"):
+        row["qrels"] = {document["doc_uri"]: 1 for document in documents}
+    return row
+
+
+def _retrieved(trace: Any) -> dict[str, Json]:
+    """What the outermost retriever spans of a trace brought."""
+    spans = trace.search_spans(span_type=SpanType.RETRIEVER)
+    inside = {span.span_id for span in spans}
+    calls = [
+        {"query": query if isinstance(query, str) else None, "contexts": list(_passages(span.outputs))}
+        for span in spans
+        if span.parent_id not in inside
+        for query in [
+            next(iter((span.inputs or {}).values()), None) if isinstance(span.inputs, dict) else None
+        ]
+    ]
+    return {"calls": calls} if len(calls) > 1 else {"contexts": calls[0]["contexts"]} if calls else {}
+
+
+def _passages(documents: Any) -> Iterator[dict[str, Json]]:
+    for document in documents or ():
+        about = document.get("metadata") or {}
+        yield {
+            "text": document.get("page_content", ""),
+            "id": document.get("id") or about.get("doc_uri") or about.get("chunk_id"),
+        }
+
+
+def _feedback(one: Measured) -> Feedback:
+    kind = "CODE" if one.source == "gold" else "LLM_JUDGE"
+    bounds = {"bounds": f"{one.score.bounds[0]:g} to {one.score.bounds[1]:g}"} if one.score.bounds else {}
+    return Feedback(
+        name=one.score.measure,
+        value=one.score.value,
+        error=AssessmentError(one.score.status.upper(), one.problem) if one.problem else None,
+        rationale=one.reason,
+        source=AssessmentSource(source_type=kind, source_id=one.source),
+        metadata={"status": one.score.status, **bounds},
+    )

@@ -1,0 +1,51 @@
+"""germane's measures as an evaluator of pydantic-evals: `Dataset(cases=..., evaluators=[Germane("context_recall RR")])`.
+
+What went in, came out and was expected are the fields of a sample: a text is the query, the response, the reference; a list
+that came out is the contexts, one that was expected the gold ids; a mapping or a model names its fields as a data file does.
+A case's metadata, where it is a mapping, adds fields (`qrels`, `reference`, `tags`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
+
+from germane.integrations.measuring import Measured, measure_case, row_of
+from germane.judges.judge import Judge
+
+__all__ = ["Germane"]
+
+
+@dataclass
+class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed where types are checked
+    """Measures of germane for every case, each under its canonical name.
+
+    A score that could not be measured is a label, the status with its reason, and never a number: it is in no average.
+    The reason names the judge.
+
+    Attributes:
+        measures: Their names, separated by spaces: "context_recall nDCG@10".
+        judge: A judge or its name; without one GERMANE_JUDGE or the config names it, and measures of gold need none.
+        ledger: Where answers are kept, so that a second evaluation pays for none of them.
+    """
+
+    measures: str
+    judge: Judge | str | None = None
+    ledger: str | Path | None = None
+
+    def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
+        """The scores of one case. InputError where a field cannot be read."""
+        row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
+        row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
+        found = measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
+        return {one.score.measure: _shown(one) for one in found}
+
+
+def _shown(one: Measured) -> EvaluationReason:
+    if one.score.value is None:
+        return EvaluationReason(one.score.status, f"{one.problem} [{one.source}]")
+    return EvaluationReason(one.score.value, f"{one.reason} [{one.source}]")

@@ -1,0 +1,38 @@
+import { interval } from "./charts.js";
+import { report } from "./data.js";
+import { between, data, el, num, number, signed, table } from "./dom.js";
+
+/** What each stage of the retrieval handed on of the relevant documents, as a funnel; nothing where no gold is known. */
+export function stages() {
+  if (!report.stages?.length) return null;
+  return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((/** @type {any} */ one) => [
+    one.system && el("h3", null, data(one.system)),
+    funnel(one),
+    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} queries: ${Object.entries(one.ends).map(([where, times]) => `${times} ${where}`).join(", ")}. germane stages names each of them.`),
+    ...one.notes.map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))),
+  ]));
+}
+
+/** A line per stage: its share of the relevant documents as a bar, what it lost and saved.
+ * @param {any} one */
+function funnel(one) {
+  const heads = ["stage", "relevant documents", ...["lost", "saved"].map((name) => el("th", { scope: "col", class: "num" }, name)), "recall, 95% interval", el("th", { scope: "col", class: "num" }, "change"), "keeps of the stage before"];
+  const rows = one.stages.map((/** @type {any} */ stage) => [
+    el("th", { scope: "row" }, data(stage.name)),
+    el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
+    num(stage.lost || "–", stage.lost ? "bad" : "quiet"),
+    num(stage.saved || "–", stage.saved ? "good" : "quiet"),
+    el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${between(stage.interval)}`)),
+    el("td", { class: "num", title: stage.difference_interval ? between(stage.difference_interval) : "" }, stage.difference === null ? "" : signed(stage.difference)),
+    el("td", { class: "small" }, kept(stage)),
+  ]);
+  return table("Stages of the retrieval", heads, rows, "measures");
+}
+
+/** @param {any} stage */
+function kept(stage) {
+  if (!stage.kept || stage.kept.keeps === null || !stage.lost) return "";
+  const share = (/** @type {number} */ value) => `${(100 * value).toFixed(0)}%`;
+  const deeper = stage.depths.find((/** @type {any} */ one) => one.depth > stage.depth && one.keeps >= (1 + stage.kept.keeps) / 2);
+  return share(stage.kept.keeps) + (deeper ? `; depth ${deeper.depth} instead of ${stage.depth}: ${share(deeper.keeps)}` : "");
+}

@@ -1,0 +1,166 @@
+"""What `germane run` does where nobody names a path or a measure, and `germane report` after several evaluations."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.reports.report import Report
+from tests.command import invoke
+
+CONTEXTS = [{"id": "d1", "text": "the moon pulls the sea"}, {"id": "d2", "text": "coffee is roasted"}]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GERMANE_JUDGE", raising=False)
+
+
+def write(path: str, **more: Any) -> str:
+    """Two samples with these fields as well."""
+    rows = [{"id": name, "query": "why are there tides", "contexts": CONTEXTS} | more for name in "ab"]
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def labelled() -> list[dict[str, Any]]:
+    return [{**one, "relevant": one["id"] == "d1"} for one in CONTEXTS]
+
+
+GOLD, JUDGED = ["nDCG@10", "R@10", "RR"], ["context_precision", "context_relevancy(unit=context)"]
+
+
+def measured(*words: str) -> list[str]:
+    """The measures of a run without -m."""
+    ran = invoke("run", *words, "--json")
+    assert ran.code == 0, ran.err
+    assert "choose others with -m" in ran.err
+    return list(ran.json["measures"])
+
+
+def test_data_with_gold_get_the_measures_of_gold() -> None:
+    """nDCG@10, R@10 and RR, and the message says that gold is why."""
+    assert measured(write("x.jsonl", qrels={"d1": 1})) == GOLD
+    assert "from gold labels" in invoke("run", "x.jsonl", "--json").err
+
+
+def test_people_s_labels_in_the_data_get_the_measures_of_relevance() -> None:
+    """They are read by `--judge labels`, which is not named; a key in the environment does not matter."""
+    write("x.jsonl", contexts=labelled())
+    ran = invoke("run", "x.jsonl", "--json")
+    assert list(ran.json["measures"]) == JUDGED
+    assert ran.json["measures"]["context_precision"]["mean"] == 1.0
+    assert ran.json["judge"]["source"] == "labels"
+
+
+@pytest.mark.parametrize("named", ["flag", "config"])
+def test_a_judge_that_is_named_gets_its_measures_too(named: str) -> None:
+    """By a flag or in the config; with references context_recall is one of them."""
+    write("x.jsonl", qrels={"d1": 1}, reference="the moon pulls the sea")
+    Path("germane.toml").write_text('judge = "lexical"\n' if named == "config" else "")
+    words = ["--judge", "lexical"] if named == "flag" else []
+    assert measured("x.jsonl", *words) == [*GOLD, *JUDGED, "context_recall"]
+    assert measured(write("y.jsonl"), *words) == JUDGED
+
+
+def test_a_judge_that_the_environment_alone_names_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defaults never become paid calls: gold is measured, labels are read, and without either it is an error."""
+    monkeypatch.setenv("GERMANE_JUDGE", "openai:gpt-4o-mini@http://127.0.0.1:9/v1")
+    assert measured(write("x.jsonl", qrels={"d1": 1}, reference="the moon")) == GOLD
+    assert measured(write("x.jsonl", contexts=labelled())) == JUDGED
+    ran = invoke("run", write("x.jsonl", reference="the moon"))
+    assert ran.code == 2
+    assert "only where it is named: --judge" in ran.err
+    assert not Path("x.jsonl").with_name(".germane").exists()
+
+
+def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
+    """Neither gold nor labels nor a judge; or nothing that was retrieved."""
+    ran = invoke("run", write("x.jsonl"))
+    assert ran.code == 2
+    assert "neither gold nor people's labels" in ran.err
+    assert "-m" in ran.err
+    Path("y.jsonl").write_text('{"query": "why"}\n')
+    assert "no contexts" in invoke("run", "y.jsonl").err
+
+
+def test_stdin_gets_the_measures_that_it_allows() -> None:
+    """It can be read once, and is looked at before it is evaluated."""
+    text = Path(write("x.jsonl", qrels={"d1": 1})).read_text()
+    assert list(invoke("run", "-", "--json", stdin=text).json["measures"]) == GOLD
+
+
+def test_a_run_that_is_continued_measures_the_same() -> None:
+    """The judge that was chosen is not taken for one that was named."""
+    write("x.jsonl", contexts=labelled(), reference="the moon")
+    first = invoke("run", "x.jsonl", "-o", "out", "--json").json
+    assert list(invoke("run", "--resume", "out", "--json").json["measures"]) == list(first["measures"])
+
+
+def test_without_paths_run_takes_the_folder_evals() -> None:
+    """Data in it count as well; where there is none the message says so."""
+    ran = invoke("run")
+    assert ran.code == 2
+    assert "no folder evals/" in ran.err
+    write("evals/x.jsonl", qrels={"d1": 1})
+    assert measured() == GOLD
+
+
+EVAL = """\
+judge: {judge}
+measures: ["context_precision"]
+data: [../x.jsonl]
+"""
+
+
+@pytest.fixture
+def several() -> None:
+    """One command, two eval files with judges of their own."""
+    write("x.jsonl", contexts=labelled())
+    Path("evals").mkdir()
+    for name, judge in (("second", "lexical"), ("first", "labels")):
+        Path(f"evals/{name}.yaml").write_text(EVAL.format(judge=judge))
+    assert invoke("run", "-q").code == 0
+
+
+@pytest.mark.usefixtures("several")
+def test_a_report_after_several_evaluations_is_all_of_them() -> None:
+    """In the order of their paths, with a line for each at the end; a report that is named is one."""
+    ran = invoke("report")
+    assert "2 evaluations" in ran.out
+    assert list(invoke("report", "--json").json["reports"]) == ["evals/first.yaml", "evals/second.yaml"]
+    one = next(Path("germane-reports").glob("first-*"))
+    assert "evaluations" not in invoke("report", one).out
+
+
+@pytest.mark.usefixtures("several")
+def test_a_page_of_several_evaluations_has_an_index() -> None:
+    """One file: the index links to both, whose pages are in it."""
+    assert invoke("report", "-o", "all.html").code == 0
+    assert [path.name for path in Path().glob("*.html")] == ["all.html"]
+    page = Path("all.html").read_text()
+    assert re.findall(r'<a href="\?(\d)">([^<]+)</a>', page) == [
+        ("1", "evals/first.yaml"),
+        ("2", "evals/second.yaml"),
+    ]
+    assert page.count('<script type="text/plain" id="page-') == 2
+
+
+@pytest.mark.usefixtures("several")
+def test_the_latest_report_is_that_of_the_latest_time() -> None:
+    """Another evaluation later is alone, whatever its folder is called; a folder of reports is looked into."""
+    write("a.jsonl", qrels={"d1": 1})
+    assert invoke("run", "a.jsonl", "-o", "germane-reports/aaa").code == 0
+    manifest = Path("germane-reports/aaa/manifest.json")
+    manifest.write_text(manifest.read_text().replace('"created": "20', '"created": "21'))
+    ran = invoke("report")
+    assert "germane-reports/aaa" in ran.err
+    assert "evaluations" not in ran.out
+    assert Report.open("germane-reports/aaa").measures == tuple(GOLD)
+    assert "germane-reports/aaa" in invoke("report", "germane-reports").err

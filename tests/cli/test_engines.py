@@ -1,0 +1,212 @@
+"""Parts that an engine runs at once: killed workers and drivers lose nothing, and nothing is paid twice."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from germane.errors import InputError
+from germane.evaluation.parts.engines import Engine
+from germane.ledger.store import SQLiteLedger
+from tests.server import ModelServer
+from tests.server.asked import Asked
+
+from .conftest import Cli, write_jsonl
+
+CONTEXTS, JOBS = 5, 4
+KEY = {"OPENAI_API_KEY": "test"}
+
+
+def missing(name: str) -> str:
+    """Why tests of an engine cannot run here; "" where they can. CI installs its library, and fails where it is missing."""
+    return "" if importlib.util.find_spec(name) else f"{name} is not installed: see CONTRIBUTING.md"
+
+
+ENGINES = [
+    "processes:2",
+    pytest.param(
+        "dask", marks=pytest.mark.skipif(bool(missing("distributed")), reason=missing("distributed"))
+    ),
+    pytest.param("ray", marks=pytest.mark.skipif(bool(missing("ray")), reason=missing("ray"))),
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Samples of which some ask the same questions."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"what is thing {n % 20}",
+            "contexts": [{"text": f"thing {n % 20} is in passage {k}"} for k in range(CONTEXTS)],
+            "qrels": {f"d{n}": 1},
+        }
+        for n in range(24)
+    ]
+    return write_jsonl(tmp_path / "data.jsonl", *rows)
+
+
+QUESTIONS = 20 * CONTEXTS
+
+
+def words(server: ModelServer, name: str, *more: str) -> list[str]:
+    asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
+    return ["run", "data.jsonl", *asked, "-o", name, "--ledger", f"{name}.sqlite", "-j", str(JOBS), *more]
+
+
+@contextlib.contextmanager
+def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "germane", *words],
+        cwd=folder,
+        env={**os.environ, **KEY},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(server: ModelServer, count: int) -> None:
+    deadline = time.monotonic() + 100
+    while server.count < count:
+        assert time.monotonic() < deadline, "the run does not get on"
+        time.sleep(0.01)
+
+
+class Asks:
+    """Counts how often each question was asked."""
+
+    def __init__(self) -> None:
+        self.times = Counter[int]()
+
+    def __call__(self, request: Asked) -> None:
+        self.times[crc32(request.raw)] += 1
+
+    @property
+    def extra(self) -> int:
+        return sum(self.times.values()) - len(self.times)
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes that do a driver's parts."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == driver and b"spawn_main" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+def committed(path: Path) -> int:
+    with SQLiteLedger(path) as ledger:
+        return len(ledger)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_gives_the_same_bytes(inside: Cli, data: Path, tmp_path: Path, engine: str) -> None:
+    """Equal questions are paid once, and scores are those of one process; the workers read their own key."""
+    with ModelServer() as server:
+        assert inside(*words(server, "whole"), env=KEY).code == 0
+        assert server.count == QUESTIONS
+        ran = inside(*words(server, "parts", "--engine", engine, "-o", "r.md"), env=KEY)
+        assert ran.code == 0, ran.err
+        assert server.count == 2 * QUESTIONS
+    for name in ("scores", "samples", "items"):
+        both = [(tmp_path / folder / f"{name}.jsonl").read_bytes() for folder in ("whole", "parts")]
+        assert both[0] == both[1]
+    assert (tmp_path / "r.md").exists()
+    assert not (tmp_path / "parts" / "parts").exists()
+
+
+def test_a_killed_worker_costs_what_was_in_flight(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """One of two workers is killed half way: its part is taken up again, nothing is lost, little is asked twice."""
+    asks = Asks()
+    with ModelServer(asks, latency=0.05) as server:
+        with started(words(server, "killed", "--engine", "processes:2"), tmp_path) as driver:
+            wait_for(server, QUESTIONS // 2)
+            os.kill(workers_of(driver.pid)[0], signal.SIGKILL)
+            _, err = driver.communicate(timeout=120)
+        assert driver.returncode == 0, err
+        assert b"a worker ended before its part did" in err
+        assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
+        assert asks.extra <= JOBS
+        assert inside(*words(server, "calm", "--ledger", "killed.sqlite"), env=KEY).code == 0
+        assert len(asks.times) + asks.extra == server.count
+    both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
+    assert both[0] == both[1]
+
+
+def test_a_killed_driver_is_continued(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """The driver is killed: its workers end too, and `--resume` asks only what was in flight once more."""
+    asks = Asks()
+    with ModelServer(asks, latency=0.05) as server:
+        with started(words(server, "killed", "--engine", "processes:2"), tmp_path) as driver:
+            wait_for(server, QUESTIONS // 2)
+            driver.send_signal(signal.SIGKILL)
+            driver.wait()
+        ran = inside("run", "--resume", "killed", "--base-url", server.url, "--json", env=KEY)
+        assert ran.code == 0, ran.err
+        assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
+        assert asks.extra <= 2 * JOBS
+        assert QUESTIONS <= ran.json["judge"]["calls"] <= server.count
+        assert inside(*words(server, "calm", "--ledger", "killed.sqlite"), env=KEY).code == 0
+        assert len(asks.times) + asks.extra == server.count
+    both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
+    assert both[0] == both[1]
+
+
+def test_ctrl_c_stops_all_workers(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """SIGINT: exit 130, what was in flight is kept, and the printed command continues the whole."""
+    with ModelServer(latency=0.1) as server:
+        with started(words(server, "stopped", "--engine", "processes:2"), tmp_path) as driver:
+            wait_for(server, 20)
+            driver.send_signal(signal.SIGINT)
+            _, err = driver.communicate(timeout=60)
+        assert driver.returncode == 130, err
+        assert b"germane run --resume stopped" in err
+        assert committed(tmp_path / "stopped.sqlite") == server.count
+        ran = inside("run", "--resume", "stopped", "--base-url", server.url, "--json", env=KEY)
+        assert ran.code == 0, ran.err
+        assert server.count == QUESTIONS
+
+
+def test_what_an_engine_refuses(inside: Cli, data: Path) -> None:
+    """What cannot be run by several workers is said before anything is asked."""
+    base = ("run", "data.jsonl", "-m", "nDCG@10")
+    for more, problem in (
+        (("--engine", "spark"), "is no engine"),
+        (("--engine", "processes:0"), "is no engine"),
+        (("--engine", "processes:2", "--part", "1/2"), "do not go together"),
+    ):
+        ran = inside(*base, *more)
+        assert ran.code == 2
+        assert problem in ran.err
+    assert "from stdin" in inside("run", "-", "-m", "RR", "--engine", "processes:2", stdin="{}").err
+
+
+def test_engines_by_name() -> None:
+    """An engine is a kind, an address or a number of processes, and what Ray reserves for each part."""
+    assert Engine.parse("processes:8") == Engine("processes", 8)
+    assert Engine.parse("dask") == Engine("dask")
+    assert Engine.parse("dask:tcp://h:8786") == Engine("dask", None, "tcp://h:8786")
+    assert Engine.parse("ray:h:6379?num_gpus=0.5") == Engine("ray", None, "h:6379", (("num_gpus", 0.5),))
+    assert Engine.parse("ray?num_gpus=1") == Engine("ray", None, "", (("num_gpus", 1),))
+    for text in ("dask?num_gpus=1", "ray?num_gpus=many", "processes:-1", ""):
+        with pytest.raises(InputError):
+            Engine.parse(text)

@@ -1,0 +1,38 @@
+"""germane's measures as an evaluator of pydantic-evals: run where both are installed (scripts/beside_neighbours.sh does)."""
+
+from pydantic_evals import Case, Dataset
+
+from germane.integrations.pydantic_evals import Germane
+from germane.testing import FakeJudge
+
+TEXTS = {"a": "The tide is high at noon.", "b": "Bread needs yeast."}
+
+
+def retrieve(query):
+    return [{"id": name, "text": text} for name, text in TEXTS.items()]
+
+
+def failing(question):
+    if question.passage == TEXTS["a"]:
+        raise ConnectionError("the judge is away")
+    return {"grade": 3}
+
+
+cases = [
+    Case(name="tide", inputs="When is high tide?", expected_output=["a"], metadata={"tags": ["sea"]}),
+    Case(name="bread", inputs="What does bread need?", expected_output=["b"]),
+]
+report = Dataset(name="gold", cases=cases, evaluators=[Germane("RR R@1")]).evaluate_sync(
+    retrieve, progress=False
+)
+scores = {case.name: {name: one.value for name, one in case.scores.items()} for case in report.cases}
+assert scores == {"tide": {"RR": 1.0, "R@1": 1.0}, "bread": {"RR": 0.5, "R@1": 0.0}}, scores
+assert report.averages().scores["RR"] == 0.75
+
+judged = Germane("context_precision RR", judge=FakeJudge(failing))
+report = Dataset(name="broken", cases=cases, evaluators=[judged]).evaluate_sync(retrieve, progress=False)
+for case in report.cases:
+    assert "context_precision" not in case.scores, case.scores
+    assert case.labels["context_precision"].value == "incomplete", case.labels
+    assert "between" in case.labels["context_precision"].reason, case.labels
+assert report.averages().scores == {"RR": 0.75}, report.averages()
