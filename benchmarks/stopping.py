@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.evaluation.answers import PlannedCase
-from germane.evaluation.until import Goals, Stages
+from germane.evaluation.parts.stages import Goals, Stages
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate
 from germane.reports.summary import MeasureSummary, summarise

@@ -29,6 +29,7 @@ from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, m
 from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import Evaluation
 from germane.evaluation.options import Options, Watch
+from germane.evaluation.parts.stages import Goals, Stages
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import (
     Session,
@@ -38,7 +39,6 @@ from germane.evaluation.session import (
     new_folder,
     read_stored,
 )
-from germane.evaluation.until import Goals, Stages
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts

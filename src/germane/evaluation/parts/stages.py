@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from germane.errors import InputError
 from germane.evaluation.answers import PlannedCase
 from germane.measures.scoring import Grader
-from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.summary import canonical_name, interval_of_cases, limits_of, range_of
 from germane.statistics.intervals import Units
@@ -28,6 +28,9 @@ from germane.statistics.sequences import decided, sequence_ends
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.reports.data import ReportData
 
 PILOT = 100
 """Cases of the first stage."""
