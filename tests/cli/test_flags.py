@@ -25,7 +25,7 @@ def test_every_flag_is_used(verb: str) -> None:
     }
     given = {flag.parameter for flag in flags_of(verb)}
     if verb == "run":
-        taken |= {field.name for field in fields(Options)} - {"folder", "outputs"} | {"output"}
+        taken |= {field.name for field in fields(Options)} - {"folder", "outputs", "store"} | {"output"}
     elif verb in {"rank", "stages"}:
         taken |= set(re.findall(r"chosen\.(\w+)", inspect.getsource(inspect.getmodule(function))))  # type: ignore[arg-type]
     assert given == taken

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.evaluation.parts.remote import unpacked, url_of
 
 
 def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool) -> int:
@@ -16,6 +15,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     """
     from germane.cli.printing import Outputs, check_writable, finish
     from germane.evaluation.parts.merging import merge_parts
+    from germane.evaluation.parts.remote import unpacked, url_of
 
     outputs = Outputs.of(output)
     files, target = outputs.files, outputs.folder or outputs.made

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
     from germane.samples.evalfile import Case, EvalFile
 
+
+Only: TypeAlias = Callable[[str], bool]
+"""Whether a query is wanted."""
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -110,19 +113,19 @@ class Suite:
     def cases(self) -> Iterator[PlannedCase]:
         """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
         share, row = self.share, -1
-        for row, planned in enumerate(self.all_cases()):
+        for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
             if share is None:
                 yield planned
             elif share.has(planned.sample.query):
                 yield replace(planned, row=row)
         self.count = row + 1
 
-    def all_cases(self) -> Iterator[PlannedCase]:
+    def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
         """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
-        InputError where `--filter` leaves none.
+        Of data whose query `only` does not want, nothing but what names each sample is read. InputError where `--filter` leaves none.
         """
-        chosen: Iterable[PlannedCase] = self.matching()
+        chosen: Iterable[PlannedCase] = self.matching(only)
         if (drawn := self.draw()) is not None:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
@@ -139,12 +142,12 @@ class Suite:
             self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
         return self._drawn
 
-    def matching(self) -> Iterator[PlannedCase]:
+    def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
         for path in self.paths:
-            for planned in self._of(path):
+            for planned in self._of(path, only):
                 sample = planned.sample
                 if self.options.wanted is not None and not _matches(sample, self.options.wanted):
                     continue
@@ -162,7 +165,7 @@ class Suite:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
         return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
-    def _of(self, path: Path) -> Iterator[PlannedCase]:
+    def _of(self, path: Path, only: Only | None) -> Iterator[PlannedCase]:
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -171,9 +174,11 @@ class Suite:
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
             yield from self._planned([case.sample], graders, file, path, case)
         for data in file.data if file else (path,):
-            yield from self._data(data, file, path)
+            yield from self._data(data, file, path, only)
 
-    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
+    def _data(
+        self, data: Path, file: EvalFile | None, path: Path, only: Only | None
+    ) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
             fix = "write measures: [...] in the file, or -m"
@@ -181,7 +186,9 @@ class Suite:
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
-            samples = read_samples(data, columns=columns, warn=self.warn)
+            samples = read_samples(
+                data, columns=columns, warn=self.warn, only=None if str(data) == "-" else only
+            )
         if str(data) == "-":  # it is read several times: to be checked, and to be judged
             if not self.stdin:
                 self.stdin.extend(samples)

@@ -172,7 +172,9 @@ def _forecast(
             else:
                 forecaster.wait(job)
         found = forecaster.found
-    if not found.waiting:  # a sample that waits may have what the others lack
+    if (
+        not found.waiting and plan.share is None
+    ):  # a sample that waits, or of another part, may have what these lack
         feasibility.check()
     until = bool(options.until or options.until_decided)
     return replace(found, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
@@ -305,7 +307,13 @@ class _Run:
         """The cases that are judged now, answered by their targets."""
         asked = list(self._of_stage(cases))
         self.watch.answering(0, len(asked))
-        asking = answered(asked, session.path, self.watch.answering, resumed=resumed)
+        asking = answered(
+            asked,
+            session.path,
+            self.watch.answering,
+            resumed=resumed,
+            parts=self.plan.share.of if self.plan.share else 1,
+        )
         return [self._job(planned, session.folder.notes) for planned in await _interruptibly(asking)]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:

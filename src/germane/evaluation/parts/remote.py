@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import re
 import shutil
-import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,6 +52,8 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
 
 def scratch() -> Path:
     """A folder for copies, which goes with this process."""
+    import tempfile
+
     made = Path(tempfile.mkdtemp(prefix="germane-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
@@ -93,6 +93,8 @@ def put(local: Path, url: str) -> None:
 
 def pack(folder: Path, url: str) -> None:
     """Put a part's folder at a URL as one object, which is there whole or not at all."""
+    import zipfile  # not at the top, as below: most runs name no URL
+
     packed = scratch() / "part.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for file in sorted(folder.iterdir()):
@@ -119,6 +121,8 @@ def remove(url: str) -> None:
 
 def unpacked(url: str) -> list[Path]:
     """The folders of the parts at a URL: of one that was packed, or of all in a folder."""
+    import zipfile
+
     with _store(url) as (files, path):
         packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
         if not packed:
