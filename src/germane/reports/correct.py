@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from math import fsum, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -114,8 +114,7 @@ class JudgedSamples:
         """The labels of this choice, and what was asked about each sample."""
         if (choice, depth) not in self._tables:
             labels = PlaceLabels(choice, self._settings)
-            for sample in self._samples:
-                labels.add(sample, depth)
+            labels.add(self._samples, repeat(depth))
             asked = [labels.questions(number) for number in range(len(self._samples))]
             for number, passages in enumerate(asked):
                 if passages:
@@ -491,8 +490,7 @@ class Corrections:
         people = PlaceLabels(human.choice, replace(self._settings, labels=book))
         whole = [n for n in range(len(rows.samples)) if n not in missing and n not in doubts]
         for number in whole:
-            for sample in rows.samples[number]:
-                people.add(sample, human.depth)
+            people.add(rows.samples[number], repeat(human.depth))
         values = np.full(len(rows.samples), nan)
         values[[*doubts - missing]] = measure.definition.range[int(unsure)]
         trials = iter(sample_means(human, people).tolist() if whole else ())

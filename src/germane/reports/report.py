@@ -120,13 +120,18 @@ class Report(ReportData):
         with _well_formed(tables.path / "manifest.json"):
             return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
-    def save(self, folder: str | Path, *, force: bool = False) -> Report:
-        """Write the report folder; returns the report that stands on it.
+    def save(self, path: str | Path, *, force: bool = False) -> Report:
+        """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
 
-        InputError where the report of another evaluation stands there, unless `force` replaces it, or where another
-        process writes there.
+        Returns the report: of a folder the one that stands on it. InputError where the report of another evaluation stands
+        in the folder, unless `force` replaces it, or where another process writes there.
         """
-        path = Path(folder)
+        path = Path(path)
+        from germane.reports.formats import FORMATS, write
+
+        if path.suffix.lower() in FORMATS and not path.is_dir():
+            write(self, path)
+            return self
         target = ReportFolder(path).lock()
         try:
             mine = self.folder is not None and path.resolve() == self.folder.resolve()

@@ -138,6 +138,12 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
+        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
+        self._unsure: dict[str, int] = {}
+        self.add(labels)
+
+    def add(self, labels: Iterable[Label]) -> None:
+        """Add all labels of items that are not here yet."""
         newest: dict[str, dict[str | None, tuple[str, Label]]] = {}
         for label in labels:
             people = newest.setdefault(label.item, {})
@@ -145,8 +151,6 @@ class LabelBook:
             if known is None or known[0] <= (label.at or ""):
                 people.pop(label.who, None)
                 people[label.who] = (label.at or "", label)
-        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
-        self._unsure: dict[str, int] = {}
         for item, people in newest.items():
             if given := [one for one in people.values() if one[1].answer is not None]:
                 self._labels[item] = _agreed(given)
