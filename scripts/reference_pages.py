@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.planning import PowerDocument
 from germane.comparison.schema import ComparisonDocument
-from germane.diagnosis.schema import StagesDocument, StagesDocuments
+from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
 from germane.flags import SETTINGS, flags_of
 from germane.graders.composite import Aggregator
 from germane.graders.field_accuracy import FieldRule
@@ -54,6 +54,7 @@ DOCUMENTS: dict[str, Any] = {
     "explain": ExplainDocument,
     "audit": AuditDocument,
     "stages": StagesDocument | StagesDocuments,
+    "diagnosis": DiagnosisDocument | DiagnosisDocuments,
 }
 """The documents of --json whose schemas are published."""
 MADE = "<!-- made by scripts/reference_pages.py of the models: change them, then run it -->\n"

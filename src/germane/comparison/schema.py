@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType
 
 from germane.reports.schema import DecidedBy, Line, OrderLine, Pair, schema_of
 
 Outcome = Literal["pass", "fail", "undecided"]
 
 
-class PartsLine(Line, kw_only=True):
+class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+")):
     """What a difference is made of, by cause; the parts sum to the difference, over the `n` queries of which both scores are known.
 
     A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there
     where both reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval".
-    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the
-    share of the verdicts (judge, labels) in what moved, 0 to 1.
+    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the share
+    of the verdicts (judge, labels) in what moved, 0 to 1.
     """
 
     corpus: float | UnsetType = UNSET
     retrieval: float
     judge: float
     labels: float
-    corpus_retrieval: float | UnsetType = field(default=UNSET, name="corpus+retrieval")
-    retrieval_judge: float | UnsetType = field(default=UNSET, name="retrieval+judge")
-    retrieval_labels: float | UnsetType = field(default=UNSET, name="retrieval+labels")
-    judge_labels: float | UnsetType = field(default=UNSET, name="judge+labels")
-    corpus_retrieval_judge: float | UnsetType = field(default=UNSET, name="corpus+retrieval+judge")
-    corpus_retrieval_labels: float | UnsetType = field(default=UNSET, name="corpus+retrieval+labels")
-    retrieval_judge_labels: float | UnsetType = field(default=UNSET, name="retrieval+judge+labels")
-    everything: float | UnsetType = field(default=UNSET, name="corpus+retrieval+judge+labels")
+    corpus_and_retrieval: float | UnsetType = UNSET
+    retrieval_and_judge: float | UnsetType = UNSET
+    retrieval_and_labels: float | UnsetType = UNSET
+    judge_and_labels: float | UnsetType = UNSET
+    corpus_and_retrieval_and_judge: float | UnsetType = UNSET
+    corpus_and_retrieval_and_labels: float | UnsetType = UNSET
+    retrieval_and_judge_and_labels: float | UnsetType = UNSET
+    corpus_and_retrieval_and_judge_and_labels: float | UnsetType = UNSET
     intervals: dict[str, Pair]
     n: int
     share: float | None
