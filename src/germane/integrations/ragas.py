@@ -258,7 +258,7 @@ _DEFAULT = (context_precision, context_recall)
 
 
 def evaluate(
-    dataset: Any, metrics: Sequence[Metric] | None = None, llm: Any = None, **settings: Any
+    dataset: Any, metrics: Sequence[Any] | None = None, llm: Any = None, **settings: Any
 ) -> EvaluationResult:
     """Score every row of a data set, and wait for it: see `aevaluate`."""
     return run_coroutine(aevaluate(dataset, metrics, llm, **settings))
@@ -273,7 +273,7 @@ _OF_RAGAS = {
 
 async def aevaluate(
     dataset: Any,
-    metrics: Sequence[Metric] | None = None,
+    metrics: Sequence[Any] | None = None,
     llm: Any = None,
     *,
     column_map: Mapping[str, str] | None = None,
