@@ -18,6 +18,8 @@ VERBS = {
     "init": "init:init",
     "run": "run:run",
     "merge": "merge:merge",
+    "questions": "batchfile:questions",
+    "answers": "batchfile:answers",
     "rank": "rank:rank",
     "score": "score:score",
     "compare": "compare:compare",

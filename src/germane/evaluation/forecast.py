@@ -83,6 +83,8 @@ class Forecast:
     max_calls: int | None = None
     took: list[float] = field(default_factory=list)
     until: bool = False
+    certain: list[_Asked] = field(default_factory=list)
+    """The new questions that follow from no answer which is not known yet, each with its judge."""
 
     @property
     def seconds(self) -> float | None:
@@ -253,6 +255,8 @@ class Forecaster:
             line.new += asked.calls
             line.estimated += asked.calls * asked.estimated
             line.asked.append((asked.judge, asked.question))
+            if not asked.estimated and asked.judge.stored:
+                self.found.certain.append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self.found.failed += asked.calls
         elif asked.key in self._receipts:

@@ -75,7 +75,7 @@ Fraction: TypeAlias = tuple[Floats, Floats]
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
     """What a measure divides, and by what; None where its formula ends in no division."""
-    found = _FORMULAS[measure.name](table, measure.settings, measure.cutoff)
+    found = _FORMULAS[measure.name](table, measure.settings, measure.k)
     if not isinstance(found, tuple):
         return None
     if measure.settings.get("dcg") != "exp-log2":
