@@ -25,7 +25,7 @@ from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
 from germane.tables.folder import read_manifest
-from germane.types import Json
+from germane.types import FrozenDict, Json
 from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def finish(
     *,
     as_json: bool,
     quiet: bool = False,
-    baseline: ReportData | None = None,
-    comparison: Mapping[str, Json] | None = None,
+    baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
     queries: tuple[int, int] | None = PAGE_QUERIES,
 ) -> int:
@@ -60,14 +59,22 @@ def finish(
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
+    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
-    one = reports.get("")
+    one, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
+    changes: dict[str, Json] = {}
+    if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
+        from germane.comparison.compare import comparison_of
+
+        changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
     if one is not None:
-        write(one, outputs, baseline=baseline, comparison=comparison, text=text, queries=queries)
+        write(
+            one, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
+        )
     else:
-        _write_several(reports, outputs, text=text, queries=queries)
+        _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
     for name, report in reports.items():
-        _tell_github(report, name)
+        _tell_github(report, name, changes.get(name))
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if one is None else documents[""])
@@ -128,11 +135,18 @@ _PAGES = {".html", ".md"}
 
 
 def _write_several(
-    reports: Mapping[str, Report], outputs: Sequence[Path], *, text: bool, queries: tuple[int, int] | None
+    reports: Mapping[str, Report],
+    outputs: Sequence[Path],
+    baselines: Mapping[str, ReportData],
+    changes: Mapping[str, Json],
+    *,
+    text: bool,
+    queries: tuple[int, int] | None,
 ) -> None:
-    def page(report: ReportData) -> dict[str, Any]:
-        excerpt = _excerpt(report, queries)
-        return {"excerpt": excerpt, **_of_page(report, excerpt, text=text)}
+    def page(name: str) -> dict[str, Any]:
+        excerpt = _excerpt(reports[name], queries)
+        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
+        return {**_of_page(reports[name], excerpt, text=text), **more}
 
     for path in outputs:
         if formats.write_several(reports, path, page):
@@ -163,11 +177,11 @@ def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, A
     return page
 
 
-def _tell_github(report: Report, name: str = "") -> None:
+def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:
     """In a workflow of GitHub: the report on the step's summary page, errors at the lines of failed cases."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.headed(name, report) if name else formats.FORMATS[".md"](report))
+            page.writelines(formats.headed(name, report, comparison=comparison))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
@@ -234,6 +248,10 @@ _FIRST, _HEARTBEAT = 1.0, 15.0
 """Seconds to the first line on stderr that tells how far a run has come, and between two, where no terminal shows it."""
 
 
+_SLOW = 0.1
+"""Seconds per call from which they are shown: of a fast judge nobody asks."""
+
+
 class Progress(Watch):
     """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
 
@@ -243,7 +261,7 @@ class Progress(Watch):
     def __init__(self, *, quiet: bool = False) -> None:
         self.wants_forecast = not quiet
         self.so_far: ReportData | None = None
-        self.before: ReportData | None = None
+        self.baselines: list[ReportData] = []
         self._quiet = quiet
         self._next = time.monotonic() + _FIRST
         self._shown = ("starting", 0, 0, "")
@@ -252,6 +270,7 @@ class Progress(Watch):
         self._log = _Warnings(self)
         self._hints: list[str] = []
         self._expected: Expected | None = None
+        self._stopping = False
         self._began: dict[str, float] = {}
 
     def __enter__(self) -> Self:
@@ -286,7 +305,7 @@ class Progress(Watch):
             self._say_line()
 
     def _say_line(self) -> None:
-        if (now := time.monotonic()) >= self._next:
+        if (now := time.monotonic()) >= self._next and not self._stopping:
             self._next = now + _HEARTBEAT
             what, *_ = self._shown
             say(f"{what}: {self._how_far()}" if self._began else what)
@@ -308,9 +327,18 @@ class Progress(Watch):
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
+    def stopping(self) -> None:
+        """What is waited for, in the place of the bar: the message that stays is the last one."""
+        text = "interrupted: what is in flight is finished and kept; Ctrl-C once more gives it up"
+        if self._bar is None:
+            say(text)
+        else:
+            self._bar.update(self._bar.task_ids[0], description=text, more="")
+        self._stopping = True
+
     def held_against(self, baseline: ReportData) -> None:
-        """The report of --baseline, for the page."""
-        self.before = baseline
+        """The report of --baseline, of each evaluation one."""
+        self.baselines.append(baseline)
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""
@@ -352,6 +380,8 @@ class Progress(Watch):
             say(hint)
 
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
+        if self._stopping:
+            return
         self._shown = (what, done, total, more)
         self._began.setdefault(what, time.monotonic())
         if self._bar is not None:
@@ -366,8 +396,10 @@ class Progress(Watch):
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:
-            seconds = time.monotonic() - self._began[what]
-            words.append(f"{_clock(seconds / done * (total - done))} left")
+            each = (time.monotonic() - self._began[what]) / done
+            words.append(f"{_clock(each * (total - done))} left")
+            if what == "judging" and each >= _SLOW:
+                words.append(f"{each:.1f} s per call")
         return ", ".join([*words, *([more] if more else [])])
 
 

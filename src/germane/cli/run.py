@@ -64,19 +64,12 @@ def run(
         elif json and watch.so_far is not None:
             print_document(json_document(watch.so_far))
         raise
-    before, changes = watch.before, None
-    if (report := reports.get("")) is not None:
-        # of a run that is continued, those of its start
-        stored = report.manifest["options"]
+    if "" in reports:  # of a run that is continued, those of its start
+        stored = reports[""].manifest["options"]
         files = [Path(name) for name in stored["outputs"]]
         queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
-        if files and before is not None:
-            from germane.comparison.compare import comparison_of
-
-            changes = comparison_of(before, report)
-    code = finish(
-        reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes, queries=queries
-    )
+    baselines = dict(zip(reports, watch.baselines, strict=False))
+    code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     watch.last_words()
     return code
 
@@ -107,7 +100,8 @@ def _evaluated(
     if chosen.engine or stored.get("engine"):
         from germane.evaluation.parts.running import run_in_parts
 
-        report, watch.before = run_in_parts(chosen, watch, **again)
+        report, before = run_in_parts(chosen, watch, **again)
+        watch.baselines = [] if before is None else [before]
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)

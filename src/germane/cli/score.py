@@ -58,7 +58,8 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    return finish({"": report}, files, as_json=json, queries=queries)
+    baselines = {"": before} if before is not None else {}
+    return finish({"": report}, files, as_json=json, baselines=baselines, queries=queries)
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -17,7 +18,17 @@ from urllib.parse import quote
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
+from germane.clean import (
+    Markup,
+    cell,
+    clean,
+    html_lines,
+    html_table,
+    markdown_table,
+    markdown_text,
+    shorten,
+    some_of,
+)
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
@@ -28,11 +39,18 @@ from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, p_in_words
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+    range_of,
+)
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json, Score
-from germane.wholetable import HangingText, WholeTable, plain_text
+from germane.wholetable import CutRows, HangingText, plain_text
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
@@ -60,11 +78,54 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 
 def render_html(report: ReportData) -> str:
-    """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
+    """The report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
+
+    No script, no colour of its own, so that it is light or dark as its page.
+    """
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
-    below = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(table.header, table.rows, below)
+    rows = [[*row, bar(one)] for row, (_, one) in zip(table.rows, lines, strict=True)]
+    remarks = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
+    parts = [html_table([*table.header, ""], rows, remarks)]
+    if lowest := _lowest(report, _WORST):
+        worst = (
+            (in_digits(score.value), strip, score.sample, shorten(query, 80))
+            for strip, score, query in strips(report, lowest)
+        )
+        first = report.summaries[0]
+        heads = (first.measure, "ranks", f"worst of {first.system}" if first.system else "worst", "query")
+        parts.append(html_table(heads, worst, [_SIGNS]))
+    return "".join([*parts, html_lines(report.verdict.lines())])
+
+
+_SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
+_BAR, _BAR_HEIGHT = 120, 14
+"""Pixels of the bar that shows a mean."""
+
+
+def bar(summary: MeasureSummary) -> Markup:
+    """A mean and its interval on the range of its measure, as an SVG element; nothing where there is no mean or no end."""
+    low, high = range_of(summary.type)
+    if summary.mean is None or not isfinite(high - low):
+        return Markup()
+
+    def at(value: float) -> float:
+        return round(2 + (_BAR - 4) * (value - low) / (high - low), 1)
+
+    middle = _BAR_HEIGHT / 2
+    shapes = [f'<path d="M2 {middle:g}H{_BAR - 2}" stroke="currentColor" stroke-opacity=".3"/>']
+    if summary.interval is not None:
+        ends = "H".join(f"{at(min(max(end, low), high)):g}" for end in summary.interval)
+        start, _, end = ends.partition("H")
+        shapes.append(
+            f'<path d="M{start} {middle:g}H{end}" stroke="currentColor" stroke-opacity=".5" stroke-width="6"/>'
+        )
+    shapes.append(f'<circle cx="{at(summary.mean):g}" cy="{middle:g}" r="3" fill="currentColor"/>')
+    title = f"{summary.in_words()}, interval {summary.interval_in_words()}"
+    return Markup(
+        f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
+        f' aria-label="{title}">{"".join(shapes)}</svg>'
+    )
 
 
 def _table(
@@ -100,25 +161,19 @@ def render(report: ReportData) -> RenderableType:
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
-    for file in report.files:
-        yield Text(f"\n{clean(file.name)}", style="bold")
-        yield _table(report, _lines([file])).rich(_STYLES)
-    if not report.files:
-        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
-    if any(one.interval for one in report.summaries):
-        yield Text(f"  {_INTERVALS}", style="dim")
-    yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
-    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from _whys(report)
+    """What to look into first, what the means rest on, and last, where a terminal stops: means, gates and verdict."""
     slices, problem = slices_shown(report)
     if problem:
-        yield Text(f"  no slices: {clean(problem)}", style="yellow")
+        yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
         yield _table(report, _lines(slices), "slice").rich(_STYLES)
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
+    yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
+    yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
+    yield from _whys(report)
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield Text(f"note     {judge['stand_in']}", style="yellow")
@@ -127,6 +182,13 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
     if report.folder is not None:
         yield Text(f"report   {report.folder}")
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield _table(report, _lines([file])).rich(_STYLES)
+    if not report.files:
+        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
+    if any(one.interval for one in report.summaries):
+        yield Text(f"  {_INTERVALS}", style="dim")
     yield _verdict(report)
 
 
@@ -155,7 +217,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
     for (why, count), concerned in list(measures.items())[:most]:
         names = list(dict.fromkeys(concerned))
         named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
-        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
+        yield Text(f"note     {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
 
 
 def remarks_of(report: ReportData) -> list[str]:
@@ -216,15 +278,15 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     if not lowest:
         return
     first = report.summaries[0]
-    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for justify in ("right", "right", "left", "left"):
-        table.add_column(justify=justify)
-    for strip, score, query in strips(report, lowest):
-        name = Text(shorten(score.sample, 80), style="cyan")
-        table.add_row(f"  {score.value:.4f}", Text(strip), name, Text(shorten(query, 60)))
+    rows = [
+        (Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query)))
+        for strip, score, query in strips(report, lowest)
+    ]
     of_system = f" of {clean(first.system)}" if first.system else ""
-    yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
-    yield table
+    yield Text(f"worst by {first.measure}{of_system}   {_SIGNS}")
+    yield CutRows(rows, "rrl")
+    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
@@ -351,24 +413,6 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def left_out(report: ReportData, kind: str) -> str:
-    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
-    names = _LEFT_OUT.get(kind, "")
-    count = len(report.tables.scores)
-    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
-        return ""
-    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
-
-
-_LEFT_OUT = {
-    ".csv": "hits, misses, reasoning and relevance_checks",
-    ".md": "what each grader found in the worst cases",
-    ".json": "the results of each case (hits, misses, reasoning, details)",
-    ".jsonl": "verdict, hits, misses, reasoning and details",
-    ".xml": "what each grader found in each case",
-}
-
-
 def _agentv(report: ReportData) -> Iterator[str]:
     """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
 
@@ -399,6 +443,24 @@ def _agentv(report: ReportData) -> Iterator[str]:
             ],
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names = _LEFT_OUT.get(kind, "")
+    count = len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
@@ -694,11 +756,11 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 def write_several(
     reports: Mapping[str, ReportData],
     path: Path,
-    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+    page: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> bool:
     """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes by its name (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
@@ -708,11 +770,14 @@ def write_several(
     elif kind == ".html":
         from germane.reports.page.several import several_html
 
-        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
+        parts = several_html([(name, one, html(one, **page(name))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
-        parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
+        parts = chain.from_iterable(
+            headed(name, one, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
+            for name, one in reports.items()
+        )
     else:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -721,10 +786,13 @@ def write_several(
     return True
 
 
-def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
-    """One of several reports as Markdown or text, under its name."""
-    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
-    yield from FORMATS[kind](report)
+def headed(
+    name: str, report: ReportData, kind: str = ".md", *, comparison: Mapping[str, Json] | None = None
+) -> Iterator[str]:
+    """A report as Markdown or text, one of several under its name."""
+    if name:
+        yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield from markdown(report, comparison) if kind == ".md" else FORMATS[kind](report)
 
 
 def _pictures(

@@ -34,6 +34,7 @@ from germane.tables.stored import (
     labels_in,
     lines_of,
     numbered_rows,
+    records_in,
     row_in,
     rows_of,
 )
@@ -415,7 +416,7 @@ class ReportFolder:
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
-        return ItemTable().read(rows_of(self._path("items")))
+        return ItemTable(records_in(self._path("items"), ItemRow))
 
     @property
     def judgements(self) -> StoredJudgements:

@@ -52,6 +52,14 @@ def result_item(sample: SampleKey, grader: str) -> str:
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
+class ItemAnswer(NamedTuple):
+    """What was answered of an item of a kind, as JSON; None where that failed."""
+
+    item: str
+    kind: str
+    answer: bytes | None
+
+
 class JudgementTable:
     """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
 
@@ -87,6 +95,12 @@ class JudgementTable:
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys."""
         return (judgement for key, judgement in self._rows.items() if key in keys)
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """What was answered of each item, without what was merged into other judgements."""
+        for one in self:
+            if one.parent is None:
+                yield ItemAnswer(one.item, one.kind, None if one.error is not None else encode(one.answer))
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -97,11 +97,18 @@ function noise(source) {
     }
   });
   const parts = (report.comparison?.comparisons ?? []).filter((/** @type {any} */ one) => one.parts);
-  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
+  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), el("td", { class: "small" }, joined(one.parts)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
     el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
-    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts", "share of verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name))], rows),
+    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name)), "not told apart", el("th", { scope: "col", class: "num" }, "share of verdicts")], rows),
     rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Verdicts: what other labels of the same passages change, which is noise of the judge."));
+}
+
+/** The parts of several causes that stored answers cannot tell apart.
+ * @param {any} parts */
+function joined(parts) {
+  const found = Object.entries(parts).filter(([cause, part]) => cause.includes("+") && part);
+  return found.length ? found.map(([cause, part]) => `${cause.replaceAll("+", " + ")} ${signed(/** @type {number} */ (part))}`).join(", ") : "–";
 }
 
 /** The two ranked lists of a query, joined by lines, with what is new, dropped and moved, and verdicts that changed.

@@ -74,12 +74,13 @@ export function signed(value) {
   return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
 }
 
-/** An interval rounded outwards, as in every other format.
+/** An interval rounded outwards, or one number where it has no width, as in every other format.
  * @param {[number, number]} ends
  * @param {number} digits */
 export function between([low, high], digits = 4) {
   const unit = 10 ** digits;
   const shown = (/** @type {number} */ value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`;
+  if (high - low <= 1e-12) return shown(low);
   return `${shown(Math.floor(low * unit + 1e-6) / unit)} to ${shown(Math.ceil(high * unit - 1e-6) / unit)}`;
 }
 
