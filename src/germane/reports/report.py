@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -123,14 +124,17 @@ class Report(ReportData):
     def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
 
-        Returns the report: of a folder the one that stands on it. InputError where the report of another evaluation stands
-        in the folder, unless `force` replaces it, or where another process writes there.
+        Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
+        that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
+        or where another process writes there.
         """
         path = Path(path)
-        from germane.reports.formats import FORMATS, write
+        from germane.reports.formats import FORMATS, left_out, write
 
         if path.suffix.lower() in FORMATS and not path.is_dir():
             write(self, path)
+            if missing := left_out(self, path.suffix.lower()):
+                warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
         target = ReportFolder(path).lock()
         try:

@@ -151,7 +151,8 @@ def test_what_a_format_leaves_out_of_a_large_report_is_named(
         "without hits, misses, reasoning and relevance_checks: "
         "they are written for up to 200 scores, and this report has 300"
     )
-    write(report, tmp_path / "r.csv")
+    with pytest.warns(UserWarning, match="without hits, misses"):
+        report.save(tmp_path / "r.csv")
     head, *lines = (tmp_path / "r.csv").read_text("utf-8").splitlines()
     assert "verdict" in head
     assert "hits" not in head
