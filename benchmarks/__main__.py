@@ -20,6 +20,7 @@ NAMES = (
     "rank",
     "shapes",
     "stages",
+    "moving",
 )
 
 

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
-from math import fsum, nan
+from itertools import groupby, pairwise, product
+from math import fsum, nan, prod
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
 from germane.measures.kernel import Floats
@@ -311,7 +312,9 @@ class Block:
                 found.append(self._ask(number, grader.by.grade(job.case), [measure]))
                 continue
             refused = _lacking(known, sample)
-            if refused is None and known.family == "judged":
+            if refused is None and sample.unsure and reads_gold_alone(measure):
+                found.append(between(measure, sample, self.settings))
+            elif refused is None and known.family == "judged":
                 found.append(self._ask(number, program_of(measure, sample, self.settings), [measure]))
             elif refused is not None:
                 found.append(refused)
@@ -463,6 +466,55 @@ class Block:
             for grader, one in zip(job.graders, found, strict=True)
             if grader.by is not None
         }
+
+
+MOST_ASSIGNED = 4096
+"""Combinations of what unsure gold may be, up to which a score's bounds are exact; beyond, they are the measure's range."""
+
+
+def reads_gold_alone(measure: Measure) -> bool:
+    """Whether a measure reads graded gold ids and asks nobody."""
+    known = measure.definition
+    return measure.labels == "gold" if known.family == "ranked" else "qrels" in known.needs and not known.asks
+
+
+def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
+    """What a measure over gold can be where some of the gold is unsure: its one value, or its least and its greatest.
+
+    Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
+    grade, one that did not come back, or none at all.
+    """
+    qrels, choices = dict(sample.qrels or {}), []
+    free = [place.context.id for place in sample.places() if place.context.id is not None]
+    for name, grade in (sample.unsure or {}).items():
+        places = dict.fromkeys(one for one in free if one not in qrels) if name.startswith("*") else ()
+        choices.append([{}, {name: grade}, *({one: grade} for one in places)])
+    why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
+    if prod(map(len, choices)) > MOST_ASSIGNED:
+        return incomplete(why, measure.definition.range)
+    graders, jobs = graders_of((measure,)), []
+    for chosen in product(*choices):
+        grades = dict(qrels)
+        for one in chosen:
+            grades |= {name: max(grade, grades.get(name, grade)) for name, grade in one.items()}
+        jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
+    block = Block(jobs, settings)
+    outcomes = [one[str(measure)] for one in block.outcomes(list(map(_unasked, block.programs)))]
+    values = [one.value for one in outcomes if one.value is not None]
+    if not values:
+        return outcomes[0]
+    low, high = min(values), max(values)
+    return ok(low) if low == high else incomplete(why, (low, high))
+
+
+def _unasked(program: Program[Outcome]) -> Outcome:
+    """The result of a program that asks nobody."""
+    try:
+        next(program)
+    except StopIteration as end:
+        found: Outcome = end.value
+        return found
+    raise AssertionError("a measure of gold alone asks nobody")
 
 
 def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
