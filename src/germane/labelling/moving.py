@@ -315,7 +315,13 @@ class _Carried:
     def _of_text(self, document: str) -> tuple[list[str], list[str]]:
         """The documents that hold an old passage, and those that hold a part of it."""
         text = self._before.get(document)
-        return ([], []) if text is None else _split(self._found[text], WHOLE)
+        if text is None:
+            return [], []
+        places = self._found[text]
+        exact = [at.document for at in places if at.exact]
+        if exact:  # the same words with other signs may be another passage
+            return exact, [at.document for at in places if not at.exact]
+        return _split(places, WHOLE)
 
 
 def _split(places: Iterable[FoundPlace], least: float) -> tuple[list[str], list[str]]:
