@@ -38,7 +38,7 @@ from germane.reports.summary import (
 from germane.statistics.comparison import DifferenceParts
 from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
-from germane.wholetable import plain_text
+from germane.wholetable import HangingText, plain_text
 
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
@@ -143,7 +143,7 @@ class Comparison:
 
 def render_comparison(found: Comparison) -> RenderableType:
     """The comparison for a rich console."""
-    return Group(*_parts(found))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(found)))
 
 
 def _parts(found: Comparison) -> Iterator[RenderableType]:

@@ -156,7 +156,7 @@ class _Lists:
             if refused := applicable(measure, sample, settings):
                 self.left[refused.why or "not measured"] = None
             else:
-                labels.add(sample, None)
+                labels.add([sample])
         for row in range(len(labels.samples)):
             if labels.asks(row):
                 labels.take(row, result_of(_asks(labels.questions(row)), look_up))

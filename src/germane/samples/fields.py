@@ -85,7 +85,7 @@ FIELDS = {
 """The fields of a sample, as every reader knows them."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", ("doc_id", "document_id")),
+    "id": Field("the id of its document", ("doc_id", "document_id", "context_id")),
     "score": Field("the retriever's own score"),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
     "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
@@ -128,6 +128,8 @@ def _number(value: Json) -> Json:
 
 
 def _id(value: Json) -> str:
+    if type(value) is str and value:
+        return value
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str) and value):
         return str(whole)
@@ -217,8 +219,31 @@ def _plan(keys: tuple[Any, ...]) -> _Plan:
     return _plans[keys]
 
 
+_SIMPLE = frozenset({str, int, float, bool})
+_ready: set[tuple[Any, ...]] = set()
+"""The keys of passages that are written as our record has them, each followed by the types of their values."""
+
+
 def passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
+    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself.
+
+    One of a shape that was seen to need no change is returned as it is.
+    """
+    if type(value) is dict:
+        shape = (*value, *map(type, value.values()))
+        if shape not in _ready:
+            made = _passage(value)
+            if made == value and _SIMPLE.issuperset(shape[len(value) :]):
+                if len(_ready) >= _PLANS:
+                    _ready.clear()
+                _ready.add(shape)
+            return made
+        if value.get("text") != "":
+            return value
+    return _passage(value)
+
+
+def _passage(value: Json) -> Json:
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -338,6 +363,17 @@ def _message(value: Json) -> Json:
 def _conversation(value: Json) -> Json:
     """A bare string is one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
+
+
+_YES_NO = {"true": True, "false": False}
+
+
+def yes_no(value: Json) -> Json:
+    """Yes or no as tables have it: 1.0 in a column in which one is missing, a text in a column of texts; others as they are."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower(), value)
+    whole = _whole(value)
+    return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
 READ: dict[str, Callable[[Json], Json]] = {

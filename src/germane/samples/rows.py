@@ -141,6 +141,10 @@ class RowReader:
         """The fault with the row's own names in its path, and with an example of that field."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
+            if wrong.problem.endswith("has no query") and row:
+                fields = ", ".join(map(repr, list(row)[:10]))
+                wrong.problem += f"; its fields are {fields}"
+                wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
             return wrong
         names = {name: key for key, name, _ in self._plan(tuple(row)).fields}
         first = names.get(str(wrong.path[0]), wrong.path[0])
@@ -186,7 +190,7 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
     if not isinstance(ids, list) or not (contexts is None or isinstance(contexts, list)):
         return ids if isinstance(contexts, list | None) else contexts  # which the record then refuses
     if contexts is None:
-        return [{"id": document} for document in ids]
+        return tuple([Context(id=document) for document in ids])
     if len(contexts) != len(ids):
         counts = f"{len(ids)} ids for {len(contexts)} contexts"
         raise Wrong(f"gives {counts}", "write one id for each context, in the same order", IDS)
