@@ -193,7 +193,7 @@ FLAGS = (
     Flag("--detect", "power", MEASURES, "The difference to detect.", float, value="DIFFERENCE", default=0.02),
     Flag("--correlation", "power", MEASURES, "Of one system alone: how its scores go with those of the next.", float, value="R", default=0.5),
     Flag("-k", "overlap", MEASURES, "How many first places are compared.", int, value="K", default=10, least=1),
-    Flag("-k", "stages", MEASURES, "The first places that count; without it all, or 10 where samples have no stages.", int, value="K", least=1),
+    Flag("-k", "stages", MEASURES, "The first places that count; without it all, or 10 where samples have no stages and longer lists.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "The lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
     Flag("-p", "overlap", MEASURES, "The persistence of rank-biased overlap.", float, value="P", default=0.9),
     Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
