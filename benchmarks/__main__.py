@@ -23,6 +23,7 @@ NAMES = (
     "shapes",
     "scale",
     "stages",
+    "moving",
 )
 
 

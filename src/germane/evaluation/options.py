@@ -127,6 +127,7 @@ class Options(JudgeOptions):
     measures: tuple[str, ...] = ()
     judge: str | None = None
     labels: str | None = None
+    corpus: str | None = None
     against: str | None = None
     scale: str | None = None
     rubric: str | None = None
@@ -200,7 +201,7 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    for name in ("targets_file", "baseline", "replay"):
+    for name in ("targets_file", "baseline", "replay", "corpus"):
         if stored.get(name):
             placed[name] = found(stored[name])
     return placed

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from germane.clean import some_of
 from germane.errors import (
     GermaneError,
     InputError,
@@ -52,6 +53,7 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast
+    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
@@ -207,6 +209,13 @@ class _Run:
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
+        self.corpus: Corpus | None = None
+        self.entry: dict[str, Json] = {}
+        if self.options.corpus is not None:
+            from germane.labelling.corpus import Corpus
+
+            self.corpus = Corpus(Path(self.options.corpus))
+            self.entry = self.corpus.identity  # what is wrong with it is said before anything is paid
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
@@ -358,6 +367,7 @@ class _Run:
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),
             **({"targets": self.models} if self.models else {}),
+            **({"corpus": self.entry} if self.entry else {}),
             "places": plan.suite.places(),
             "by": self.options.by,
         }
@@ -374,6 +384,7 @@ class _Run:
             allow_stand_in=self.options.allow_stand_in,
             over=over,
         )
+        self._warn_of_gold(report)
         if plan.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))
@@ -387,6 +398,20 @@ class _Run:
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.watch.failed(session.command("--retry-errors"))
         return report
+
+    def _warn_of_gold(self, report: Report) -> None:
+        """Say where gold ids are of another corpus: none of them scores, whatever comes back."""
+        nothing = any(one.basis.source == "gold" and one.mean == 0 for one in report.summaries)
+        if self.corpus is None and not nothing:
+            return
+        from germane.labelling.moving import unknown_gold
+
+        absent, known = unknown_gold(report.samples(), self.corpus)
+        if absent:
+            where = "no list" if self.corpus is None else "no list and not in the corpus"
+            note = f"of {known} gold ids occur in {where}: {some_of(absent, 3)}"
+            report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
+            self.watch.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""

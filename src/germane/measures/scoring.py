@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, pairwise
-from math import fsum, inf, nan
+from itertools import groupby, pairwise, product
+from math import fsum, inf, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints
@@ -224,8 +225,6 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     if known.cutoff != "none":
         params["k"] = measure.k
     if measure.budget is not None:
-        if not has_texts(sample):
-            return safely(str(measure), lambda: skipped(NO_TEXT))
         sample = within_budget(sample, measure.budget)
         params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
     if known.settings:
@@ -256,14 +255,32 @@ class Eligibility:
         fields = known.needs, known.answerable or ranked
         if fields not in self._of_fields:
             self._of_fields[fields] = self._lacking(*fields)
+        if measure.budget is not None:
+            return {
+                **self._without_texts,
+                **self._of_labels_read(measure, ranked=ranked),
+                **self._of_fields[fields],
+            }
+        return (
+            {**self._of_labels_read(measure, ranked=ranked), **self._of_fields[fields]}
+            if ranked
+            else self._of_fields[fields]
+        )
+
+    @cached_property
+    def _without_texts(self) -> dict[int, Outcome]:
+        """The samples of whose contexts tokens cannot be counted."""
+        return {n: skipped(NO_TEXT) for n, one in enumerate(self._samples) if not has_texts(one)}
+
+    def _of_labels_read(self, measure: Measure, *, ranked: bool) -> Mapping[int, Outcome]:
+        """Why samples do not have the labels that a ranked measure reads; found once for all that read the same."""
         if not ranked:
-            return self._of_fields[fields]
+            return {}
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
         read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
-        textless = dict.fromkeys(self._textless, skipped(NO_TEXT)) if measure.budget is not None else {}
-        return {**self._of_labels[read], **textless, **self._of_fields[fields]}
+        return self._of_labels[read]
 
     def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
         """Why samples do not have what measures need."""
@@ -306,11 +323,6 @@ class Eligibility:
             if why is not None:
                 found[number] = skipped(why)
         return found
-
-    @cached_property
-    def _textless(self) -> list[int]:
-        """The samples of which a context has no text."""
-        return [number for number, one in enumerate(self._samples) if not has_texts(one)]
 
     @cached_property
     def _best_grades(self) -> list[float | None]:
@@ -396,10 +408,7 @@ class Block:
             measure = column.grader.measure
             if column.grader.by is not None:
                 continue
-            refused, end = self._eligible.refusals(measure), run.start + len(run.jobs)
-            for number in range(run.start, end) if refused else ():
-                if number in refused:
-                    column.put(number - run.start, refused[number])
+            self._put_known(run, column)
             if column.ranked:
                 rows = range(len(run.jobs))
                 column.read = [row for row in rows if row not in column.noted] if column.noted else rows
@@ -413,6 +422,19 @@ class Block:
                 self._ask_for(run, row, column)
             for choice, columns in reads.items():
                 self._ask_labels(run, row, self._choices[choice], columns)
+
+    def _put_known(self, run: _Run, column: _Column) -> None:
+        """Set the scores of jobs that cannot be computed, and of those whose gold is unsure: they are known at once."""
+        measure = column.grader.measure
+        refused, gold = self._eligible.refusals(measure), reads_gold_alone(measure)
+        for row, job in enumerate(run.jobs) if refused or gold else ():
+            lacking = refused.get(run.start + row)
+            if gold and job.sample.unsure and (lacking is None or lacking.why == NOTHING_RELEVANT):
+                outcome = between(measure, job.sample, self.settings)
+                column.put(row, outcome)
+                column.noted[row] = outcome
+            elif lacking is not None:
+                column.put(row, lacking)
 
     def _read(self, run: _Run, choice: LabelChoice, columns: Sequence[_Column]) -> None:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
@@ -546,6 +568,55 @@ class Block:
             for column in run.columns
             if column.grader.by is not None
         }
+
+
+MOST_ASSIGNED = 4096
+"""Combinations of what unsure gold may be, up to which a score's bounds are exact; beyond, they are the measure's range."""
+
+
+def reads_gold_alone(measure: Measure) -> bool:
+    """Whether a measure reads graded gold ids and asks nobody."""
+    known = measure.definition
+    return measure.labels == "gold" if known.family == "ranked" else "qrels" in known.needs and not known.asks
+
+
+def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
+    """What a measure over gold can be where some of the gold is unsure: its one value, or its least and its greatest.
+
+    Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
+    grade, one that did not come back, or none at all.
+    """
+    qrels, choices = dict(sample.qrels or {}), []
+    free = [place.context.id for place in sample.places() if place.context.id is not None]
+    for name, grade in (sample.unsure or {}).items():
+        places = dict.fromkeys(one for one in free if one not in qrels) if name.startswith("*") else ()
+        choices.append([{}, {name: grade}, *({one: grade} for one in places)])
+    why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
+    if prod(map(len, choices)) > MOST_ASSIGNED:
+        return incomplete(why, measure.definition.range)
+    graders, jobs = graders_of((measure,)), []
+    for chosen in product(*choices):
+        grades = dict(qrels)
+        for one in chosen:
+            grades |= {name: max(grade, grades.get(name, grade)) for name, grade in one.items()}
+        jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
+    block = Block(jobs, settings)
+    outcomes = [one[str(measure)] for one in block.outcomes(list(map(_unasked, block.programs)))]
+    values = [one.value for one in outcomes if one.value is not None]
+    if not values:
+        return outcomes[0]
+    low, high = min(values), max(values)
+    return ok(low) if low == high else incomplete(why, (low, high))
+
+
+def _unasked(program: Program[Outcome]) -> Outcome:
+    """The result of a program that asks nobody."""
+    try:
+        next(program)
+    except StopIteration as end:
+        found: Outcome = end.value
+        return found
+    raise AssertionError("a measure of gold alone asks nobody")
 
 
 def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:

@@ -70,6 +70,10 @@ FIELDS = {
         "stale versions of documents, each with its current one; a list: stale ids alone",
         example={"d7-v1": "d7-v2"},
     ),
+    "unsure": Field(
+        "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
+        example={"d8": 1},
+    ),
     "history": Field("what was said before", example=[{"role": "user", "content": "..."}]),
     "messages": Field("what the system said, with its tool calls", ("output_messages",)),
     "error": Field("why the system gave no usable answer"),
@@ -410,6 +414,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "evidence": _each(_evidence),
     "forbidden": _ids,
     "superseded": _superseded,
+    "unsure": _qrels,
     "history": _conversation,
     "messages": _conversation,
     "grade_scale": _wholes,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
+from germane.samples.collections.memory import rows_of_collection
 from germane.samples.fields import FIELDS, IDS, SPELLINGS, yes_no
 from germane.samples.files import (
     JsonFault,
@@ -293,7 +294,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 
 
 def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
-    """One JSON document: an array of samples, numbered from 1, or an object that holds one."""
+    """One JSON document: an array of samples, numbered from 1, an object that holds one, or a collection of another shape."""
     text = read_text(path)
     if not text.strip():
         return
@@ -303,6 +304,10 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
+    if (found := rows_of_collection(document)) is not None:
+        for number, (index, row) in enumerate(found, 1):
+            yield number, row, functools.partial(_document_place, path, text, (index,))
+        return
     holder: tuple[Step, ...] = ()
     if isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
