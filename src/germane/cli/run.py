@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document, queries_of_page, say
+from germane.cli.values import options_of, print_document, queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def run(
         "outputs": [path for path in files if path not in outputs.urls],
         "store": outputs.store,
     }
-    chosen = _options({**flags, **given, "resume": resume})
+    chosen = options_of({**flags, **given, "resume": resume})
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -77,20 +76,6 @@ def run(
     outputs.put(reports)
     watch.last_words()
     return code
-
-
-_USUAL_PATH = "evals"
-
-
-def _usual_path() -> str:
-    """The folder that is evaluated where no path is named."""
-    if not Path(_USUAL_PATH).is_dir():
-        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
-        raise InputError(
-            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
-        )
-    say(f"evaluating {_USUAL_PATH}/")
-    return _USUAL_PATH
 
 
 def _evaluated(
@@ -135,38 +120,3 @@ def _print_forecast(
         print_document(shown.get("") or {"schema_version": 1, "reports": shown})
         return
     print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
-
-
-def _options(flags: Mapping[str, Any]) -> Options:
-    """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
-    from germane.cli.values import headers, pairs, parameters, prices
-    from germane.evaluation.options import Options
-
-    for name in ("ledger", "no_cache", "resume"):
-        if flags["replay"] is not None and flags[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
-    for name in ("ledger", "replay"):
-        if flags[name] and "://" in str(flags[name]):
-            from germane.ledger.store import password_apart
-
-            flags = {**flags, name: password_apart(str(flags[name]))}
-    read = {
-        **flags,
-        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
-        "judge": " ".join(flags["judge"]) or None,
-        "price": prices(flags["price"]),
-        "headers": headers(flags["headers"]),
-        "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
-        "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
-        "columns": pairs(flags["columns"], "--columns", "query=Query"),
-        "ledger": flags["ledger"] or None,
-    }
-    names = {field.name for field in fields(Options)} & read.keys()
-    return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return str(value) if isinstance(value, Path) else value

@@ -53,8 +53,8 @@ class GradesCases(Protocol):
     def asks(self) -> bool:
         """Whether it needs a judge."""
 
-    def grade(self, case: Any) -> Program[Any]:
-        """The program that grades a case of an eval file; its result has an `outcome` and is shown `as_json`."""
+    def grade_sample(self, sample: Sample, case: Any) -> Program[Any]:
+        """The program that grades a sample, in its case of an eval file if it has one; its result has an `outcome` and is shown `as_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +185,6 @@ class Job:
     graders: tuple[Grader, ...]
     case: Any = None
     labels: tuple[Label, ...] = ()
-
-    def as_case(self) -> Any:
-        """The case that it stands in, or one of its own: for graders that read one."""
-        if self.case is None:
-            from germane.samples.evalfile import Case
-
-            self.case = Case(sample=self.sample)
-        return self.case
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
@@ -391,17 +383,17 @@ class Block:
         self._choices: dict[LabelChoice, _Chosen] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
-        self._runs: list[_Run] = []
+        self._runs: list[_SameGraders] = []
         for job in jobs:
             self._note_empty(job.sample)
         start = 0
         for _, some in groupby(jobs, key=lambda job: id(job.graders)):
-            run = _Run(start, list(some), beside=beside)
+            run = _SameGraders(start, list(some), beside=beside)
             self._start(run)
             self._runs.append(run)
             start += len(run.jobs)
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: _SameGraders) -> None:
         """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
         reads: dict[LabelChoice, list[_Column]] = {}
         for column in run.every:
@@ -423,7 +415,7 @@ class Block:
             for choice, columns in reads.items():
                 self._ask_labels(run, row, self._choices[choice], columns)
 
-    def _put_known(self, run: _Run, column: _Column) -> None:
+    def _put_known(self, run: _SameGraders, column: _Column) -> None:
         """Set the scores of jobs that cannot be computed, and of those whose gold is unsure: they are known at once."""
         measure = column.grader.measure
         refused, gold = self._eligible.refusals(measure), reads_gold_alone(measure)
@@ -436,7 +428,7 @@ class Block:
             elif lacking is not None:
                 column.put(row, lacking)
 
-    def _read(self, run: _Run, choice: LabelChoice, columns: Sequence[_Column]) -> None:
+    def _read(self, run: _SameGraders, choice: LabelChoice, columns: Sequence[_Column]) -> None:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
             self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
@@ -451,18 +443,18 @@ class Block:
         chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
         chosen.add([run.start + row for row in depths])
 
-    def _ask_for(self, run: _Run, row: int, column: _Column) -> None:
+    def _ask_for(self, run: _SameGraders, row: int, column: _Column) -> None:
         """Ask for the score of one job by a grader that reads no labels."""
         job, grader = run.jobs[row], column.grader
         if grader.by is not None:
             column.programs[row] = self._ask(
-                run.start + row, grader.by.grade(job.as_case()), [grader.measure]
+                run.start + row, grader.by.grade_sample(job.sample, job.case), [grader.measure]
             )
         elif row not in column.noted:
             program = program_of(grader.measure, job.sample, self.settings)
             column.programs[row] = self._ask(run.start + row, program, [grader.measure])
 
-    def _ask_labels(self, run: _Run, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
+    def _ask_labels(self, run: _SameGraders, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
         """Ask for the verdicts of one job, where a judge is asked about any of its contexts."""
         sample = chosen.samples[run.start + row]
         if sample >= 0 and chosen.labels.asks(sample):
@@ -664,7 +656,7 @@ def _deepest(columns: Iterable[_Column]) -> int | None:
     return None if None in depths else max(filter(None, depths))
 
 
-class _Run:
+class _SameGraders:
     """Jobs of a block that follow one another and have the same graders.
 
     Attributes:
