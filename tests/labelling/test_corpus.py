@@ -263,6 +263,15 @@ def test_run_warns_of_gold_from_another_corpus(folder: Path) -> None:
     assert compared["corpus+retrieval"] == -1.0
 
 
+def test_evaluate_names_the_corpus_too(folder: Path) -> None:
+    """The same identity, in memory and in the folder; one that is not there is an error before anybody is asked."""
+    report = evaluate("samples.jsonl", "R@3", corpus="old.jsonl")
+    assert report.manifest["corpus"] == Corpus(folder / "old.jsonl").identity
+    assert Report.open(report.save("kept").folder or "").manifest["corpus"] == report.manifest["corpus"]
+    with pytest.raises(InputError, match="no such corpus"):
+        evaluate("samples.jsonl", "R@3", corpus="none.jsonl")
+
+
 def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
     """What is written is read again, and its measures are bounds."""
     checked = invoke("labels", "check", "samples.jsonl", "--corpus", "new.jsonl")

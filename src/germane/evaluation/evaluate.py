@@ -60,6 +60,7 @@ async def aevaluate(
     against: str = "auto",
     scale: str = "graded",
     rubric: str = "trec",
+    corpus: Path | str | None = None,
     ledger: Ledger | Path | str | None = None,
     replay: Path | str | None = None,
     gates: Iterable[str] = (),
@@ -88,6 +89,7 @@ async def aevaluate(
         against: What relevance is judged against: auto, query, reference, response, criterion.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
+        corpus: The documents that were searched, a file with a row each or a folder: its identity is kept with the report.
         replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
             makes the verdict undecided (exit code 3).
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
@@ -136,6 +138,11 @@ async def aevaluate(
         )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
+    searched: dict[str, Json] | None = None
+    if corpus is not None:
+        from germane.labelling.corpus import Corpus
+
+        searched = Corpus(Path(corpus)).identity
     try:
         return await report_on(
             jobs,
@@ -148,6 +155,7 @@ async def aevaluate(
             max_unmeasured=max_unmeasured,
             folder=folder,
             allow_stand_in=allow_stand_in,
+            corpus=searched,
             target=target,
             line=line,
         )
@@ -177,6 +185,7 @@ async def report_on(
     max_unmeasured: float = 0.05,
     folder: Path | str | None = None,
     allow_stand_in: bool = False,
+    corpus: Mapping[str, Json] | None = None,
     target: Any = None,
     line: NotebookLine | None = None,
 ) -> Report:
@@ -187,7 +196,8 @@ async def report_on(
                 _log.warning(
                     "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", one.name
                 )
-    declared = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
+    declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
+    declared |= {} if corpus is None else {"corpus": corpus}
     if folder is None:
         notes = Counter[str]()
         if target is not None:
