@@ -11,7 +11,7 @@ The only place where a formula of ranks stands, each a vectorised function from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import inf
@@ -473,3 +473,19 @@ context_relevance = _ranked(
     when={"unit": "context"},
     aliases=("context_relevance", "contextual_relevance"),
 )  # fmt: skip
+
+
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
+    found: dict[Measure, None] = {}
+    for measure in measures:
+        settings = measure.settings
+        if measure.definition.family != "ranked" or measure.labels != "gold":
+            continue
+        residual = settings.get("part") == "score"
+        if residual:
+            found[measure(part="residual")] = None
+        if residual or settings.get("holes") == "zero":
+            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
+            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
+    return list(found)

@@ -98,22 +98,6 @@ def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
     return tuple(Grader(measure=measure) for measure in measures)
 
 
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
-    found: dict[Measure, None] = {}
-    for measure in measures:
-        settings = measure.settings
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            continue
-        residual = settings.get("part") == "score"
-        if residual:
-            found[measure(part="residual")] = None
-        if residual or settings.get("holes") == "zero":
-            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
-            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(found)
-
-
 def _never(*_: object, **__: object) -> None:
     raise AssertionError("a grader of an eval file is not a measure")
 
@@ -667,7 +651,7 @@ class _SameGraders:
 
     def __init__(self, start: int, jobs: Sequence[Job], *, beside: bool) -> None:
         self.start, self.jobs, graders = start, jobs, jobs[0].graders
-        more = belonging_to(grader.measure for grader in graders) if beside else ()
+        more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
         self.every = [_Column(grader, len(jobs)) for grader in (*graders, *graders_of(tuple(more)))]
         self.columns = self.every[: len(graders)]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
 from germane.measures.measure import TOKENIZER, Measure
-from germane.measures.scoring import belonging_to
+from germane.measures.ranked import belonging_to
 from germane.reports.summary import Basis, Source, known_measure
 from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
