@@ -42,6 +42,7 @@ _COLUMNS = (
     "item",
     "kind",
 )
+_ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
 UNNAMED = "unnamed"
 """Who gave a label that names nobody, where others name somebody."""
@@ -192,7 +193,7 @@ def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
 
 def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
     """The answer and its scale."""
-    name = next((name for name in ("answer", "grade", "relevant") if row.get(name) not in (None, "")), "")
+    name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
         return None, scale or "graded"
@@ -223,7 +224,9 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
         rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
         _, names = next(rows, (1, []))
         for number, cells in rows:
-            yield number, {name: value for name, value in zip(names, cells, strict=False) if name and value}
+            row = {name: value for name, value in zip(names, cells, strict=False) if name and value}
+            if not ("doubt" in row and row.keys().isdisjoint(_ANSWERS)):  # of a queue, not answered yet
+                yield number, row
     elif path.suffix.lower() == ".jsonl":
         for number, line in read_lines(path):
             if not line.strip():
