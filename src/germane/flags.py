@@ -178,6 +178,7 @@ FLAGS = (
     Flag("--queue", "label", JUDGE, "random or targeted.", default="random"),
     Flag("--kind", "label", JUDGE, "relevance of passages, support of claims by them, or their sufficiency.", default="relevance"),
     Flag("--guideline", "label", JUDGE, "What labellers were told: shown by ?, kept as a hash.", Path, value="FILE"),
+    Flag("--gold", "audit", JUDGE, "Where judges and gold disagree most; -o suspects.csv is a queue for people.", bool),
     Flag("--all", "audit", JUDGE, "Count labels that were not drawn at random, too.", bool, name="every"),
     # what is computed
     Flag("-m --measure --metric", "run,questions,rank,score,compare,power", MEASURES, "Measures, separated by spaces; repeatable.", name="measures", many=True,
@@ -227,7 +228,7 @@ FLAGS = (
     Flag("-o --output", "report,plot,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
          also={"report": ".html .json .jsonl .csv .md .txt .xml .svg.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
-         also={"audit": "Markdown.", "ledger export": "Without it, stdout."}),
+         also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True),
     Flag("--force", "run,merge,init", OUTPUT, "Overwrite", bool,
          also={"run": "the report of another evaluation in the folder of -o.", "merge": "the report of another evaluation in the folder of -o.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import getpass
 import hashlib
+import io
 import os
 import shlex
 import shutil
@@ -307,11 +309,13 @@ def _presses() -> Iterator[str]:
         yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))
 
 
-def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool) -> None:
+def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool, gold: bool) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings.
 
-    Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one.
+    Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
+    --gold: where these judges and the gold of the first report disagree most, as a queue for people.
     """
+    from germane.clean import cell
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
@@ -320,7 +324,16 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     if output is not None and any(is_own(output, folder) for folder in folders):
         raise InputError(f"{output} is the report's own", fix="write to another file")
     reports = list(map(Report.open, folders))
-    if len(reports) == 1:
+    if gold:
+        from germane.labelling.gold import audit_gold, gold_lines, queue_rows
+
+        found = audit_gold(reports)
+        lines = gold_lines(found)
+        if output is not None and output.suffix.lower() == ".csv":
+            table = io.StringIO()
+            csv.writer(table, lineterminator="\n").writerows(map(cell, row) for row in queue_rows(found))
+            lines = iter(table.getvalue().splitlines())
+    elif len(reports) == 1:
         found = audit_judge(reports[0], every=every)
         lines = audit_lines(found)
     else:

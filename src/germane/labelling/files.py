@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
@@ -42,6 +42,7 @@ _COLUMNS = (
     "item",
     "kind",
 )
+_ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
 UNNAMED = "unnamed"
 """Who gave a label that names nobody, where others name somebody."""
@@ -122,7 +123,7 @@ class LabelFile:
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
         for one in found:
             if self._alone.unsure(one.item) or len(self._alone.votes(one.item)) > 1:
-                self._several.setdefault(one.item, []).append(replace(one, who=one.who or UNNAMED))
+                self._several.setdefault(one.item, []).append(structs.replace(one, who=one.who or UNNAMED))
         others = [one.scale for one in self._alone if one.scale not in {"graded", "binary"}]
         self._scale = scale_ends(others[0]) if others else None
 
@@ -136,7 +137,7 @@ class LabelFile:
             for name in names:
                 if name in self._several:
                     mine = [
-                        replace(one, item=item, sample=sample.id, system=sample.system)
+                        structs.replace(one, item=item, sample=sample.id, system=sample.system)
                         for one in self._several[name]
                     ]
                     several.setdefault(item, mine)
@@ -192,7 +193,7 @@ def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
 
 def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
     """The answer and its scale."""
-    name = next((name for name in ("answer", "grade", "relevant") if row.get(name) not in (None, "")), "")
+    name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
         return None, scale or "graded"
@@ -223,7 +224,9 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
         rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
         _, names = next(rows, (1, []))
         for number, cells in rows:
-            yield number, {name: value for name, value in zip(names, cells, strict=False) if name and value}
+            row = {name: value for name, value in zip(names, cells, strict=False) if name and value}
+            if not ("doubt" in row and row.keys().isdisjoint(_ANSWERS)):  # of a queue, not answered yet
+                yield number, row
     elif path.suffix.lower() == ".jsonl":
         for number, line in read_lines(path):
             if not line.strip():

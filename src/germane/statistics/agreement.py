@@ -16,6 +16,10 @@ from germane.statistics.intervals import Interval, cluster_codes, mean_interval
 Floats = NDArray[np.float64]
 
 
+_NEWTON = 50
+"""Steps of a fit at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Confusion:
     """Pairs of grades: `table[i, j]` is the weight of pairs with people's grade grades[i] and the judge's grades[j]."""
@@ -301,3 +305,38 @@ def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:
     if not (np.isfinite(found).all() and np.isfinite(truth).all()):
         raise InputError("some grades are missing", fix="leave out items without both grades")
     return found, truth
+
+
+def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
+    """The probability that each yes or no is wrong, as judges' grades and the other labels of its query have it.
+
+    Logistic regression of the label on the grades and the query, with a ridge penalty of 1 on every weight (Hoerl and
+    Kennard 1970): each grade of each judge has a weight, so that a judge is as sure as its grades have been right, and each query
+    has one, since a label that is rare in its query is more in doubt. With f the fitted probability of a yes, a yes is
+    in doubt by 1 - f, a no by f.
+
+    Args:
+        labels: 1 or 0, shape (n,); nan where there is none: it counts as a no, and nothing is fitted to it.
+        judged: Grades, shape (judges, n); nan where a judge has none.
+        queries: Query of each, shape (n,).
+    """
+    y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
+    columns = [one == grade for one in grades for grade in np.unique(one[~np.isnan(one)])]
+    x = np.column_stack([np.ones(len(y)), *columns]).astype(float)
+    _, query = np.unique(np.asarray(queries), return_inverse=True)
+    known = ~np.isnan(y)
+    weights, own = np.zeros(x.shape[1]), np.zeros(int(query.max(initial=-1)) + 1)
+    for _ in range(_NEWTON):
+        f = 1 / (1 + np.exp(-(x @ weights + own[query])))
+        spread, off = np.where(known, f * (1 - f), 0.0), np.where(known, y - f, 0.0)
+        slope, slopes = x.T @ off - weights, np.bincount(query, off, len(own)) - own
+        scale = 1 + np.bincount(query, spread, len(own))
+        # Newton's step; each query has one weight of its own, so its part of the matrix is eliminated first.
+        cross = np.stack([np.bincount(query, spread * column, len(own)) for column in x.T])
+        matrix = x.T @ (spread[:, None] * x) + np.eye(x.shape[1]) - (cross / scale) @ cross.T
+        step = np.linalg.solve(matrix, slope - (cross / scale) @ slopes)
+        weights, own = weights + step, own + (slopes - cross.T @ step) / scale
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    f = 1 / (1 + np.exp(-(x @ weights + own[query])))
+    return np.asarray(np.where(y == 1, 1 - f, f), float)
