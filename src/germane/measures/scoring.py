@@ -28,7 +28,7 @@ from germane.measures.labels import (
     rankings,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
-from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
+from germane.measures.outcome import NO_IDS, Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
@@ -218,14 +218,29 @@ def _lacking(known: Definition, sample: Sample) -> Outcome | None:
     return None
 
 
+def _without_ids(sample: Sample) -> bool:
+    """Whether something came back and nothing of it has an id."""
+    came = [context.id for _, contexts in rankings(sample) for context in contexts[:1]]
+    if not came or any(came):  # the first of each list tells, nearly always
+        return False
+    return not any(context.id for _, contexts in rankings(sample) for context in contexts)
+
+
+def _without_gold(measure: Measure, sample: Sample) -> str | None:
+    """Why gold says nothing of a sample's contexts, if it does not."""
+    if sample.qrels is None:
+        return NO_QRELS
+    least = measure.settings.get("rel") or 1
+    if max(sample.qrels.values(), default=least - 1) < least:
+        return NOTHING_RELEVANT
+    return NO_IDS if _without_ids(sample) else None
+
+
 def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
     """Why a sample does not have the labels that a ranked measure reads, if it has not."""
     source = measure.labels
     if source == "gold":
-        if sample.qrels is None:
-            return NO_QRELS
-        least = measure.settings.get("rel") or 1
-        return None if max(sample.qrels.values(), default=least - 1) >= least else NOTHING_RELEVANT
+        return _without_gold(measure, sample)
     if source in {"human", "best"}:
         people = PlaceLabels(LabelChoice("human", "need", final=False), settings)
         people.add(sample, None)
