@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec.structs import force_setattr, replace
 from germane.errors import Wrong
 
 __all__ = [
+    "FROZEN",
     "MAX_DEPTH",
     "NOTHING",
     "Call",
@@ -78,19 +80,20 @@ class FrozenDict(dict[str, Any]):
 
 NOTHING = FrozenDict()
 """The metadata of what has none."""
-_FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+"""The types of values that `freeze` leaves as they are."""
 _NAMES = frozenset({str})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     """The same JSON value with mappings and lists frozen; raises Wrong on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
-    if kind in _FROZEN:
+    if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
         raise Wrong(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
-        if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+        if FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
             return FrozenDict(value)
         return FrozenDict([(str(key), freeze(one, levels - 1)) for key, one in value.items()])
     if isinstance(value, list | tuple):
@@ -141,7 +144,7 @@ class Context(Record, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        if self.score is not None:
+        if self.score is not None and not math.isfinite(self.score):
             _check_finite("score", self.score)
         if not self.text and self.id is None:
             _set(self, text=" ")
@@ -265,35 +268,47 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.id, self.system, self.trial
 
     def __post_init__(self) -> None:
-        for name in _LISTS:
-            if (value := getattr(self, name)) is not None and type(value) is not tuple:
-                _set(self, **{name: tuple(value)})
+        if not _TUPLES.issuperset(map(type, _listed(self))):
+            _set(
+                self,
+                **{name: value and tuple(value) for name, value in zip(_LISTS, _listed(self), strict=True)},
+            )
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
         if self.metadata is not NOTHING:
             _set(self, metadata=freeze(self.metadata) or NOTHING)
         if self.qrels is not None:
-            _set(self, qrels=freeze(self.qrels))
-        self._check_stages()
+            force_setattr(self, "qrels", freeze(self.qrels))
+        if self.stages:
+            self._check_stages()
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
         for path, contexts in self._lists():
-            for rank, context in enumerate(contexts):
-                if context.grade is not None and not low <= context.grade <= high:
-                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                    raise Wrong(f"is the number {context.grade}", fix, *path, rank, "grade")
+            grades = [context.grade for context in contexts if context.grade is not None]
+            if grades and not low <= min(grades) <= max(grades) <= high:
+                rank, grade = next(
+                    (n, c.grade)
+                    for n, c in enumerate(contexts)
+                    if c.grade is not None and not low <= c.grade <= high
+                )
+                fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                raise Wrong(f"is the number {grade}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
 
-    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
+    def _lists(self) -> list[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
+        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = []
         if self.contexts:
-            yield ("contexts",), self.contexts
-        for number, call in enumerate(self.calls or ()):
-            yield ("calls", number, "contexts"), call.contexts
+            lists.append((("contexts",), self.contexts))
+        if self.calls:
+            lists += [
+                (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls)
+            ]
+        return lists
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
@@ -328,6 +343,8 @@ _LISTS = (
     "tags",
     "grade_scale",
 )
+_listed = attrgetter(*_LISTS)
+_TUPLES = frozenset({tuple, type(None)})
 _GRADES = (0, 3)
 _GRADE = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '
@@ -371,7 +388,7 @@ class Judgement(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_finite("ms", self.ms)
-        if type(self.answer) not in _FROZEN:
+        if type(self.answer) not in FROZEN:
             _set(self, answer=freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             _set(self, provenance=freeze(self.provenance))

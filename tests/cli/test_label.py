@@ -8,6 +8,7 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from germane.tables.labels import relevance_item
 from tests.cli.conftest import Cli, write_jsonl
 from tests.command import Ran
 
@@ -295,6 +296,47 @@ def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) ->
     ran = inside(*words, "--judge", "labels", "--labels", "none.csv", "-o", "other")
     assert ran.code == 2
     assert "there is no file none.csv" in ran.err
+
+
+def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None:
+    """Shares of people, order measures per person, "unsure" as bounds; the report keeps who said what, and scores it again."""
+    texts = [{"id": name, "text": f"passage {name}"} for name in "abc"]
+    data = write_jsonl(
+        tmp_path / "data.jsonl", *({"id": q, "query": q, "contexts": texts} for q in ("q1", "q2"))
+    )
+    rows = ["query_id,context_id,grade,who"]
+    rows += [f"q1,{name},{grade},ann" for name, grade in zip("abc", (3, 0, 2), strict=True)]
+    rows += [f"q1,{name},{grade},ben" for name, grade in zip("abc", (0, 3, 1), strict=True)]
+    rows += [f"q2,{name},3,ann" for name in "abc"]
+    (tmp_path / "people.csv").write_text("\n".join(rows) + "\n")
+    values = {
+        "P(labels=human)@3": [0.5, 1.0],
+        "context_relevancy(unit=context)": [0.5, 1.0],
+        "context_precision": [((1 + 2 / 3) / 2 + 1 / 2) / 2, 1.0],
+    }
+    words = ("run", data, "-m", "P(labels=human)@3 context_relevance context_precision", "--no-cache")
+    ran = inside(*words, "--judge", "labels", "--labels", "people.csv", "-o", "r", "--json")
+    assert ran.code == 0, ran.err
+    again = inside("score", "r", "-m", " ".join(values), "--json")
+    resumed = inside("run", "--resume", "r", "--json")
+    for done in (ran, again, resumed):
+        found = {
+            name: [one["value"] for one in done.json["scores"] if one["measure"] == name] for name in values
+        }
+        assert found == {name: pytest.approx(value) for name, value in values.items()}, done.err
+    given = [json.loads(line) for line in (tmp_path / "r" / "labels.jsonl").read_text().splitlines()]
+    assert [(one["sample"], one["who"]) for one in given] == [
+        *[("q1", "ann"), ("q1", "ben")] * 3,
+        *[("q2", None)] * 3,
+    ]
+    with (tmp_path / "unsure.jsonl").open("w") as file:
+        for name, answer in zip("abc", (3, None, 0), strict=True):
+            item = relevance_item("q1", f"passage {name}")
+            row = {"item": item, "kind": "relevance", "answer": answer, "scale": "graded", "reason": "unsure"}
+            file.write(json.dumps(row) + "\n")
+    ran = inside(*words, "--judge", "labels", "--labels", "unsure.jsonl", "--limit", "1", "--json")
+    first, relevance, _ = (one["bounds"] for one in ran.json["scores"])
+    assert first == relevance == [pytest.approx(1 / 3), pytest.approx(2 / 3)]
 
 
 def test_a_passage_without_a_label_leaves_its_score_incomplete(inside: Cli, tmp_path: Path) -> None:

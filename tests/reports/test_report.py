@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
@@ -17,6 +17,7 @@ from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.reports.summary import interval_in_words
 from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, add_labels
 from germane.tables.folder import ReportFolder
 from germane.types import Context, FrozenDict, Judgement, Sample, Score
@@ -165,6 +166,12 @@ def test_bounds_are_rounded_outwards() -> None:
     """A third is not 0.33 to 0.33."""
     report = Report.build(part_of("context_precision@1", [], 1.0, 1.0, None), MODEL)
     assert report["context_precision@1"].in_words() == "1.0000 over 2 of 3 (0.66 to 1.00 over all)"
+
+
+def test_an_interval_without_width_is_one_number() -> None:
+    """Where everything is labelled nothing is left to round outwards."""
+    assert interval_in_words((0.8453, 0.8453), 3) == "0.845"
+    assert interval_in_words((0.8453, 0.8454), 3) == "0.845 to 0.846"
 
 
 def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:

@@ -138,9 +138,7 @@ def _read(path: Path) -> str:
 
 def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
-    from germane.reports.correct import Corrections
-
-    begun, corrections = session.done, None if report is None else Corrections(report.tables, report.manifest)
+    begun, corrections = session.done, None if report is None else report.corrections
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:

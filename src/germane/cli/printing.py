@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from germane.judging.pool import Pool
+    from germane.reports.page.excerpt import PageQueries
 
 
 class _Stdout(Console):
@@ -48,6 +49,7 @@ def finish(
     quiet: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
+    queries: PageQueries | None = None,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
@@ -57,14 +59,16 @@ def finish(
     """
     one, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
-    if baselines and (summary or any(path.suffix.lower() in {".html", ".md"} for path in outputs)):
+    if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
         from germane.comparison.compare import comparison_of
 
         changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
     if one is not None:
-        write(one, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text)
+        write(
+            one, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
+        )
     else:
-        _write_several(reports, outputs, baselines, changes, text=text)
+        _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
     for name, report in reports.items():
         _tell_github(report, name, changes.get(name))
     if as_json:
@@ -100,19 +104,24 @@ def write(
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
+    queries: PageQueries | None = None,
 ) -> None:
-    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost."""
-    for path in paths:
-        page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
-        if path.suffix.lower() == ".html":
-            from germane.diagnosis.formats import stages_page
-            from germane.diagnosis.stages import follow_samples
+    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost.
 
-            page = {"text": text, "audit": _audit(report), "comparison": comparison}
-            with suppress(InputError):  # nothing relevant is known
-                page["stages"] = stages_page(follow_samples(report.samples()))
+    `queries` are as many of a large report's as a page shows.
+    """
+    for path in paths:
+        kind = path.suffix.lower()
+        page: dict[str, Any] = {"comparison": comparison, "queries": queries} if kind in _PAGES else {}
+        if kind == ".html":
+            page |= {"text": text, **_behind(report)}
         formats.write(report, path, baseline=baseline, **page)
-        say(f"wrote {path}")
+        missing = formats.left_out(report, kind)
+        say(f"wrote {path}{', ' if missing else ''}{missing}")
+
+
+_PAGES = {".html", ".md"}
+"""Formats that show a comparison, and some of the queries of a large report."""
 
 
 def _write_several(
@@ -122,10 +131,11 @@ def _write_several(
     changes: Mapping[str, Json],
     *,
     text: bool,
+    queries: PageQueries | None,
 ) -> None:
-    def page(name: str) -> dict[str, Json]:
-        more = {"baseline": baselines.get(name), "comparison": changes.get(name)}
-        return {"text": text, "audit": _audit(reports[name]), **more}
+    def page(name: str) -> dict[str, Any]:
+        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "queries": queries}
+        return {"text": text, **_behind(reports[name]), **more}
 
     for path in outputs:
         if formats.write_several(reports, path, page):
@@ -135,13 +145,19 @@ def _write_several(
                 write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
 
 
-def _audit(report: ReportData) -> Json:
-    """What `germane audit --json` says of the judge; None where no judge was asked."""
-    if not any(summary.basis.source == "judge" for summary in report.summaries):
-        return None
-    from germane.labelling.audit import audit_judge
+def _behind(report: ReportData) -> dict[str, Json]:
+    """How far the judge of a report can be trusted, if one was asked, and where relevant documents were lost, if any are known."""
+    found: dict[str, Json] = {}
+    if any(summary.basis.source == "judge" for summary in report.summaries):
+        from germane.labelling.audit import audit_labelled
 
-    return audit_judge(report)
+        found["audit"] = audit_labelled(report)
+    from germane.diagnosis.formats import stages_page
+    from germane.diagnosis.stages import follow_samples
+
+    with suppress(InputError):  # nothing relevant is known
+        found["stages"] = stages_page(follow_samples(report.samples()))
+    return found
 
 
 def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:

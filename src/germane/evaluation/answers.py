@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FILE = "answers.jsonl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PlannedCase:
     """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none).
 

@@ -25,7 +25,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
-from germane.reports.summary import belonging_to
 from germane.tables.folder import Tables
 from germane.tables.items import AskedItem, add_items
 from germane.tables.labels import add_labels
@@ -48,14 +47,8 @@ _AHEAD = 4
 
 
 def job_of(sample: Sample, graders: tuple[Grader, ...], case: EvalCase | None = None) -> Job:
-    """A sample, ready to be judged and scored; in its case, or one of its own where a grader reads that."""
-    if case is not None:
-        case = replace(case, sample=sample)
-    elif any(grader.by is not None for grader in graders):
-        from germane.samples.evalfile import Case as EvalCase
-
-        case = EvalCase(sample=sample)
-    return Job(sample=sample, graders=graders, case=case)
+    """A sample, ready to be judged and scored; in the case of an eval file that it stands in."""
+    return Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))
 
 
 class Evaluation(Generic[Store]):
@@ -124,7 +117,7 @@ class _Working:
     """A block while its questions are answered."""
 
     def __init__(self, jobs: Sequence[Job], settings: Settings) -> None:
-        self.block = Block(jobs, settings)
+        self.block = Block(jobs, settings, beside=True)
         self.programs: list[Running[Any]] = list(map(Running, self.block.programs))
 
     @property
@@ -148,11 +141,11 @@ class _Working:
             history = turns(job.sample) if job.sample.history else ()
             add_items(part.items, job.sample, items)
             add_labels(part.labels, job.sample, history)
+            part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
-        measures = {grader.measure: None for job in block.jobs for grader in job.graders}
-        for measure, sample, value in block.beside(belonging_to(measures)):
-            part.beside.setdefault((sample.system, str(measure)), array("d")).append(value)
+        for system, measure, values in block.beside(results):
+            part.beside.setdefault((system, measure), array("d")).extend(values)
         return part
 
     def _asked(self, part: Part) -> list[list[AskedItem]]:

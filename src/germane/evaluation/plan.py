@@ -168,7 +168,7 @@ class Suite:
             if not graders and not (self.dry and case.graders):
                 fix = "name evaluators, or measures"
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
-            yield from self._planned(case.sample, graders, file, path, case)
+            yield from self._planned([case.sample], graders, file, path, case)
         for data in file.data if file else (path,):
             yield from self._data(data, file, path)
 
@@ -185,18 +185,17 @@ class Suite:
             if not self.stdin:
                 self.stdin.extend(samples)
             samples = self.stdin
-        for sample in samples:
-            yield from self._planned(sample, graders, file, path)
+        yield from self._planned(samples, graders, file, path)
 
     def _planned(
         self,
-        sample: Sample,
+        samples: Iterable[Sample],
         graders: tuple[Grader, ...],
         file: EvalFile | None,
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """One planned case per system to ask; only several systems need telling apart by name."""
+        """One planned case per sample and system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.options.targets or declared
         declared_trials = file.trials.count if file and file.trials else 1
@@ -204,20 +203,24 @@ class Suite:
         several = len(targets) > 1 or (
             not self.options.targets and file is not None and len(file.targets) > 1
         )
-        for target, trial in product(targets or ("",), range(trials)):
-            system = target if several else sample.system
-            number = trial if trials > 1 else sample.trial
-            known = (system, number) == (sample.system, sample.trial)
-            yield PlannedCase(
-                sample=sample if known else structs.replace(sample, system=system, trial=number),
-                graders=graders,
-                case=case,
-                target=target,
-                targets_file=self.targets_file or (file.targets_file if file else None),
-                source=path,
-                folder=path.parent,
-                contexts_from=file.contexts_from if file else "auto",
-            )
+        asked = list(product(targets or ("",), range(trials)))
+        targets_file = self.targets_file or (file.targets_file if file else None)
+        folder, contexts_from = path.parent, file.contexts_from if file else "auto"
+        for sample in samples:
+            for target, trial in asked:
+                system = target if several else sample.system
+                number = trial if trials > 1 else sample.trial
+                known = system == sample.system and number == sample.trial
+                yield PlannedCase(
+                    sample=sample if known else structs.replace(sample, system=system, trial=number),
+                    graders=graders,
+                    case=case,
+                    target=target,
+                    targets_file=targets_file,
+                    source=path,
+                    folder=folder,
+                    contexts_from=contexts_from,
+                )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
         """The graders of a case of an eval file, or of its data (None), with the least score of the case.
@@ -558,14 +561,15 @@ class Plan:
             from germane.labelling.files import LabelFile
 
             self._labels = LabelFile(Path(self.options.labels))
+            self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        sample = planned.sample
-        if self._labels is not None:
-            sample = self._labels.on(sample)
-        return job_of(sample, planned.graders, planned.case)
+        if self._labels is None:
+            return job_of(planned.sample, planned.graders, planned.case)
+        sample, labels = self._labels.on(planned.sample)
+        return replace(job_of(sample, planned.graders, planned.case), labels=labels)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""

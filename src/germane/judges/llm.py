@@ -16,7 +16,7 @@ from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.providers import Price, Service, check_headers, find, price_of
+from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
@@ -126,11 +126,15 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
+        # a provider's own address reserves what is asked for, and its models end: only servers of the user's own are limited
+        limits = not service.extra and bool(service.custom or PROVIDERS[service.provider].local)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
             max_tokens=max_output_tokens or (ROOM if service.extra else None),
             parameters=own,
+            schema_limits=limits,
+            token_limits=limits,
             limit_names=_limit_names(service),
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)

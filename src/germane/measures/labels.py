@@ -7,10 +7,10 @@ are there at once; of a judge it says which passages are asked about (`cells`), 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -23,22 +23,23 @@ from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank
 from germane.tables.labels import LabelBook, passage_of
-from germane.types import Context, FrozenDict, Json, Sample
+from germane.types import NOTHING, Context, Json, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
 
 
-def rankings(sample: Sample, *, final: bool = False) -> Iterator[tuple[str, tuple[Context, ...]]]:
+def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
     """The query and contexts of each search of a sample; a plain sample is one search.
 
     `final`: only what the system handed back in the end - its own list beside the calls, else the last call's.
     """
-    if sample.calls and not (final and sample.contexts is not None):
-        for call in sample.calls[-1:] if final else sample.calls:
-            yield sample.query if blank(call.query or "") else call.query or "", call.contexts
-    elif sample.contexts is not None:
-        yield sample.query, sample.contexts
+    if not sample.calls or (final and sample.contexts is not None):
+        return [] if sample.contexts is None else [(sample.query, sample.contexts)]
+    return [
+        (sample.query if blank(call.query or "") else call.query or "", call.contexts)
+        for call in (sample.calls[-1:] if final else sample.calls)
+    ]
 
 
 def same(context: Context) -> tuple[str, str | None]:
@@ -176,7 +177,7 @@ class Ranking(NamedTuple):
     known: tuple[int, ...] | None = None
 
 
-Rankings: TypeAlias = list[tuple[str, Sequence[Context]]]
+Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 """The query and the places of each ranking of a sample."""
 
 _GRADED, _BINARY = 0, 1
@@ -210,30 +211,24 @@ class PlaceLabels:
 
     # Making the columns
 
-    def add(self, sample: Sample, depth: int | None) -> None:
-        """Add the rankings of one more sample, of a judge's and people's labels the first `depth` places of each."""
-        source, start = self.choice.source, len(self._level)
-        lists: Rankings = list(rankings(sample, final=self.choice.final))
-        if source == "gold":
-            lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
-        elif depth is not None:
-            lists = [(query, contexts[:depth]) for query, contexts in lists]
-        if source in {"human", "best"}:
-            lists = self._add_people(sample, lists)
-        elif source == "judge":
-            count = sum([len(contexts) for _, contexts in lists])
-            self._level += [None] * count
-            self._scale += [_GRADED] * count
-        if source in {"judge", "best"}:
-            places = [(query, context) for query, contexts in lists for context in contexts]
-            (self._read if self.settings.judged_by else self._add_cells)(sample, places, start)
-        self._lists += lists
-        self._counts.append(len(lists))
-        self.samples.append(sample)
+    def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
+        """Add the rankings of more samples, of a judge's and people's labels the first places of each, as deep as `depths` say."""
+        source, final = self.choice.source, self.choice.final
+        for sample, depth in zip(samples, depths):  # noqa: B905 - depths may go on for ever
+            lists: Rankings = rankings(sample, final=final)
+            if source == "gold":
+                lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
+            else:
+                if depth is not None:
+                    lists = [(query, contexts[:depth]) for query, contexts in lists]
+                lists = self._add_asked(sample, lists)
+            self._lists += lists
+            self._counts.append(len(lists))
+        self.samples += samples
 
     def _add_gold(self, sample: Sample, contexts: Sequence[Context]) -> Sequence[Context]:
         """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
-        ids, qrels = [context.id for context in contexts], sample.qrels or FrozenDict()
+        ids = [context.id for context in contexts]
         if len({*ids}) < len(ids):
             first: dict[str | None, int] = {}
             for place, name in enumerate(ids):
@@ -241,11 +236,28 @@ class PlaceLabels:
             contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
-        self._level += [None if name is None else qrels.get(name) for name in ids]
+        grades: Mapping[Any, int] = sample.qrels or NOTHING
+        self._level += map(grades.get, ids)  # no document is named None
         return contexts
+
+    def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
+        """The labels of people, and the passages that a judge is asked about; returns the rankings that were added."""
+        source, start = self.choice.source, len(self._level)
+        if source != "judge" or (self.settings.judged_by == "labels" and self.settings.labels):
+            lists = self._add_people(sample, lists)
+        else:
+            count = sum([len(contexts) for _, contexts in lists])
+            self._level += [None] * count
+            self._scale += [_GRADED] * count
+        if source != "human":
+            places = [(query, context) for query, contexts in lists for context in contexts]
+            (self._read if self.settings.judged_by else self._add_cells)(sample, places, start)
+        return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
         """People's labels: those of the item, else the one on the context; returns the rankings that were added.
+
+        Those on the contexts are left to `_read` where they are read in the place of a judge's verdicts.
 
         Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
         measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
@@ -264,9 +276,13 @@ class PlaceLabels:
         for turn in range(rounds):
             for (_, contexts), listed in zip(lists, items, strict=True):
                 for context, item in zip(contexts, listed, strict=True):
-                    if not self._add_votes(book, item, turn):
+                    if self._add_votes(book, item, turn):
+                        continue
+                    if self.choice.source == "judge":
+                        self._put(None, _GRADED)
+                    else:
                         self._add_own([context.grade], [context], scale)
-        return lists * rounds
+        return [*lists] * rounds
 
     def _add_own(self, grades: Sequence[int | None], contexts: Sequence[Context], scale: int) -> None:
         """The labels on the contexts themselves."""
@@ -317,37 +333,58 @@ class PlaceLabels:
         need = self.choice.against == "need"
         shown = [(sample.query if need else query, context.text) for query, context in places]
         levels = self._level[start:]
+        judged = self.choice.source == "judge"
         self.cells.append(
-            tuple(dict.fromkeys(cell for cell, level in zip(shown, levels, strict=True) if level is None))
-        )
-        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
-        for place, (query, context) in enumerate(places, start):
-            if self._level[place] is not None:
-                continue
-            label = context.relevant if context.grade is None else context.grade
-            if not need and query != sample.query:
-                self.failed[place] = "no label"
-            elif gold and (sample.qrels is None or context.id is None):
-                lacking = (
-                    "the passage has no document id" if context.id is None else "the sample has no qrels"
+            tuple(
+                dict.fromkeys(
+                    cell for cell, level in zip(shown, levels, strict=True) if judged or level is None
                 )
-                self.failed[place] = f"no gold label: {lacking}"
-            elif gold:
-                assert sample.qrels is not None
-                grade = sample.qrels.get(context.id or "", 0)
-                self._reasons[place] = f"gold grade {grade}"
-                self._put(grade >= 1, _BINARY, place)
-            elif label is None:
-                self.failed[place] = "no label"
-            elif context.grade is None:
-                self._put(label, _BINARY, place)
-            elif not graded:
-                self._reasons[place] = f"a person's grade is {label} of 3"
-                self._put(label >= HELPS, _BINARY, place)
-            elif 0 <= label <= HIGHEST:
-                self._level[place] = label
-            else:
-                self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+            )
+        )
+        for place, (query, context) in enumerate(places, start):
+            foreign, level = not need and query != sample.query, self._level[place]
+            if level is None:
+                self._read_label(sample, context, place, foreign=foreign)
+            elif judged:
+                self._read_vote(place, level, foreign=foreign)
+
+    def _read_label(self, sample: Sample, context: Context, place: int, *, foreign: bool) -> None:
+        """The gold grade of a context or the label on it; `foreign` = it came back for another query than the sample's."""
+        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
+        label = context.relevant if context.grade is None else context.grade
+        if foreign:
+            self.failed[place] = "no label"
+        elif gold and (sample.qrels is None or context.id is None):
+            lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
+            self.failed[place] = f"no gold label: {lacking}"
+        elif gold:
+            assert sample.qrels is not None
+            grade = sample.qrels.get(context.id or "", 0)
+            self._reasons[place] = f"gold grade {grade}"
+            self._put(grade >= 1, _BINARY, place)
+        elif label is None:
+            self.failed[place] = "no label"
+        elif context.grade is None:
+            self._put(label, _BINARY, place)
+        elif not graded:
+            self._reasons[place] = f"a person's grade is {label} of 3"
+            self._put(label >= HELPS, _BINARY, place)
+        elif 0 <= label <= HIGHEST:
+            self._level[place] = label
+        else:
+            self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+
+    def _read_vote(self, place: int, level: float, *, foreign: bool) -> None:
+        """One of several people's answers in the place of a judge's; `foreign` as above."""
+        scale, graded = self.scales[self._scale[place]], self.settings.scale == "graded"
+        if foreign:
+            self._level[place], self.failed[place] = None, "no label"
+        elif scale not in {"graded", "binary"}:
+            why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
+            self._level[place], self.failed[place] = None, why
+        elif scale == "graded" and not graded:
+            self._worth.pop(place, None)
+            self._put(level >= HELPS, _BINARY, place)
 
     def _add_cells(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
         """The passages that a judge is asked about; of `best` those that nobody labelled."""
@@ -561,7 +598,7 @@ def place_labels(
 ) -> Program[PlaceLabels]:
     """The labels of one sample's first `depth` places (None = all), for which a judge is asked where it is the source."""
     found = PlaceLabels(choice, settings)
-    found.add(sample, depth)
+    found.add([sample], [depth])
     if found.asks(0):
         found.take(0, (yield found.questions(0)))
     return found

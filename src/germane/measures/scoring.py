@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby, pairwise
-from math import fsum, nan
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from math import fsum, inf, nan
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from germane.measures.outcome import NO_IDS, Outcome, bounds, error, incomplete,
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
@@ -92,6 +94,22 @@ def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
     return tuple(Grader(measure=measure) for measure in measures)
 
 
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
+    found: dict[Measure, None] = {}
+    for measure in measures:
+        settings = measure.settings
+        if measure.definition.family != "ranked" or measure.labels != "gold":
+            continue
+        residual = settings.get("part") == "score"
+        if residual:
+            found[measure(part="residual")] = None
+        if residual or settings.get("holes") == "zero":
+            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
+            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
+    return list(found)
+
+
 def _never(*_: object, **__: object) -> None:
     raise AssertionError("a grader of an eval file is not a measure")
 
@@ -147,13 +165,25 @@ _MIXED = "samples have labels on two scales: all count as yes or no"
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that."""
+    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
+
+    `labels` are people's labels of its passages that stand beside it, not on its contexts.
+    """
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Any = None
+    labels: tuple[Label, ...] = ()
+
+    def as_case(self) -> Any:
+        """The case that it stands in, or one of its own: for graders that read one."""
+        if self.case is None:
+            from germane.samples.evalfile import Case
+
+            self.case = Case(sample=self.sample)
+        return self.case
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
@@ -192,71 +222,117 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
     """None where the measure can be computed for this sample, else why not."""
-    refused = _lacking(measure.definition, sample)
-    if (
-        refused is None
-        and measure.definition.family == "ranked"
-        and (why := _unlabelled(measure, sample, settings))
-    ):
-        return skipped(why)
-    return refused
+    return Eligibility([sample], settings).refusals(measure).get(0)
 
 
-def _lacking(known: Definition, sample: Sample) -> Outcome | None:
-    """Why a sample does not have what measures of this definition need, if it has not."""
-    for need in known.needs:
+class Eligibility:
+    """For which samples of a block a measure cannot be computed, and why.
+
+    Found once for all measures that need the same fields, and for all that need the same labels.
+    """
+
+    def __init__(self, samples: Sequence[Sample], settings: Settings) -> None:
+        self._samples, self._settings = samples, settings
+        self._of_fields: dict[tuple[tuple[str, ...], bool], dict[int, Outcome]] = {}
+        self._of_labels: dict[tuple[object, ...], dict[int, Outcome]] = {}
+
+    def refusals(self, measure: Measure) -> Mapping[int, Outcome]:
+        """The outcome of each sample, by its number, for which the measure cannot be computed."""
+        known = measure.definition
+        ranked = known.family == "ranked"
+        fields = known.needs, known.answerable or ranked
+        if fields not in self._of_fields:
+            self._of_fields[fields] = self._lacking(*fields)
+        if not ranked:
+            return self._of_fields[fields]
+        rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
+        read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
+        if read not in self._of_labels:
+            self._of_labels[read] = self._unlabelled(measure)
+        return {**self._of_labels[read], **self._of_fields[fields]}
+
+    def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
+        """Why samples do not have what measures need."""
+        found: dict[int, Outcome] = {}
+        for need in needs:
+            for number in self._absent(need):
+                failed = self._samples[number].error
+                why = error(failed) if failed else skipped(_ABSENT.get(need, f"no {need}"))
+                found.setdefault(number, why)
+        if answerable:
+            for number, sample in enumerate(self._samples):
+                if sample.answerable is False:
+                    found.setdefault(number, skipped(_UNANSWERABLE))
+        return found
+
+    def _absent(self, need: str) -> list[int]:
+        """The samples without one field."""
+        samples = enumerate(self._samples)
         if need == "contexts":
-            there = sample.contexts is not None or sample.calls is not None
-        elif need in {"query", "reference", "response"}:
-            there = given(sample, need) is not None
-        else:
-            there = getattr(sample, need, None) not in (None, "", ())
-        if not there:
-            return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
-    if sample.answerable is False and (known.answerable or known.family == "ranked"):
-        return skipped(_UNANSWERABLE)
-    return None
+            return [n for n, one in samples if one.contexts is None and one.calls is None]
+        if need in {"query", "reference", "response"}:
+            return [n for n, one in samples if given(one, need) is None]
+        return [n for n, one in samples if getattr(one, need, None) in (None, "", ())]
+
+    def _unlabelled(self, measure: Measure) -> dict[int, Outcome]:
+        """Why samples do not have the labels that a ranked measure reads."""
+        if measure.labels == "gold":
+            least = measure.settings.get("rel") or 1
+            best = self._best_grades
+            unknown = {number: skipped(NO_IDS) for number in self._unidentified}
+            return unknown | {
+                number: skipped(NO_QRELS if one is None else NOTHING_RELEVANT)
+                for number, one in enumerate(best)
+                if one is None or one < least
+            }
+        found: dict[int, Outcome] = {}
+        for number, sample in enumerate(self._samples):
+            why = self._unlabelled_by_people(measure, number) if measure.labels in {"human", "best"} else None
+            if why is None and measure.labels != "human":
+                why = self._unasked(measure, sample)
+            if why is not None:
+                found[number] = skipped(why)
+        return found
+
+    @cached_property
+    def _best_grades(self) -> list[float | None]:
+        """The highest grade that gold knows for each sample; None where there is no gold."""
+        return [None if one.qrels is None else max(one.qrels.values(), default=-inf) for one in self._samples]
+
+    @cached_property
+    def _unidentified(self) -> list[int]:
+        """The samples for which something came back, and nothing of it has an id."""
+        return [number for number, one in enumerate(self._samples) if _without_ids(one)]
+
+    @cached_property
+    def _people(self) -> PlaceLabels:
+        people = PlaceLabels(LabelChoice("human", "need", final=False), self._settings)
+        people.add(self._samples)
+        return people
+
+    def _unlabelled_by_people(self, measure: Measure, number: int) -> str | None:
+        labelled = self._people.labelled[self._people.places_of(number)]
+        refusal = _off_scale(measure, self._people.scales_of(number), self._settings)
+        nobody = measure.labels == "human" and len(labelled) and not labelled.any()
+        return refusal or ("no human labels" if nobody else None)
+
+    def _unasked(self, measure: Measure, sample: Sample) -> str | None:
+        """Why nobody can be asked about the sample's contexts."""
+        if measure.settings.get("against") == "call":
+            return None
+        if given(sample, "query") is None:
+            return "no query"
+        against = self._settings.against
+        asked = against in {"reference", "response", "criterion"}
+        return f"no {against} to judge against" if asked and not given(sample, against) else None
 
 
 def _without_ids(sample: Sample) -> bool:
-    """Whether something came back and nothing of it has an id."""
-    came = [context.id for _, contexts in rankings(sample) for context in contexts[:1]]
-    if not came or any(came):  # the first of each list tells, nearly always
-        return False
-    return not any(context.id for _, contexts in rankings(sample) for context in contexts)
-
-
-def _without_gold(measure: Measure, sample: Sample) -> str | None:
-    """Why gold says nothing of a sample's contexts, if it does not."""
-    if sample.qrels is None:
-        return NO_QRELS
-    least = measure.settings.get("rel") or 1
-    if max(sample.qrels.values(), default=least - 1) < least:
-        return NOTHING_RELEVANT
-    return NO_IDS if _without_ids(sample) else None
-
-
-def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
-    """Why a sample does not have the labels that a ranked measure reads, if it has not."""
-    source = measure.labels
-    if source == "gold":
-        return _without_gold(measure, sample)
-    if source in {"human", "best"}:
-        people = PlaceLabels(LabelChoice("human", "need", final=False), settings)
-        people.add(sample, None)
-        refusal = _off_scale(measure, people.scales_of(0), settings)
-        if refusal or source == "human":
-            return refusal or (
-                None if people.labelled.any() or not len(people.labelled) else "no human labels"
-            )
-    if measure.settings.get("against") == "call":
-        return None
-    if given(sample, "query") is None:
-        return "no query"
-    asked = settings.against in {"reference", "response", "criterion"}
-    return (
-        f"no {settings.against} to judge against" if asked and not given(sample, settings.against) else None
-    )
+    if not sample.calls:
+        contexts = sample.contexts or ()
+        return bool(contexts) and contexts[0].id is None and all(one.id is None for one in contexts)
+    came = [context.id for _, contexts in rankings(sample) for context in contexts]
+    return bool(came) and not any(came)
 
 
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
@@ -279,63 +355,92 @@ class ProgramOwner(NamedTuple):
     measures: tuple[str, ...]
 
 
-Found: TypeAlias = "Outcome | int | LabelChoice"
-"""What is known of a score before anything is answered: its outcome, the program that it comes of, or the labels."""
-
-
 class Block:
     """What a block of jobs needs asked, and what its measures say once that is answered.
+
+    `beside`: also the values of the measures that belong beside those of gold.
 
     Attributes:
         programs: What is asked, in the order of the samples.
         owners: For whom each program asks.
-        asked: Of each program the passages whose relevance it asks; None where it is a measure's own.
         notes: Counts of what a reader of the scores should know of the samples.
     """
 
-    def __init__(self, jobs: Sequence[Job], settings: Settings, notes: Counter[str] | None = None) -> None:
+    def __init__(self, jobs: Sequence[Job], settings: Settings, *, beside: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
-        self.notes: Counter[str] = Counter() if notes is None else notes
+        self.notes: Counter[str] = Counter()
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
-        self._found: list[Sequence[Found]] = []
-        """Per job, what is known of the score of each grader."""
         self._choices: dict[LabelChoice, _Chosen] = {}
-        for number, job in enumerate(jobs):
+        self._settled = False
+        self._eligible = Eligibility([job.sample for job in jobs], settings)
+        self._runs: list[_Run] = []
+        for job in jobs:
             self._note_empty(job.sample)
-            self._found.append(self._start(number, job))
+        start = 0
+        for _, some in groupby(jobs, key=lambda job: id(job.graders)):
+            run = _Run(start, list(some), beside=beside)
+            self._start(run)
+            self._runs.append(run)
+            start += len(run.jobs)
 
-    def _start(self, number: int, job: Job) -> list[Found]:
-        sample, found = job.sample, list[Found]()
-        read: dict[LabelChoice, list[Measure]] = {}
-        for grader in job.graders:
-            measure, known = grader.measure, grader.measure.definition
-            if grader.by is not None:
-                found.append(self._ask(number, grader.by.grade(job.case), [measure]))
+    def _start(self, run: _Run) -> None:
+        """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
+        reads: dict[LabelChoice, list[_Column]] = {}
+        for column in run.every:
+            measure = column.grader.measure
+            if column.grader.by is not None:
                 continue
-            refused = _lacking(known, sample)
-            if refused is None and known.family == "judged":
-                found.append(self._ask(number, program_of(measure, sample, self.settings), [measure]))
-            elif refused is not None:
-                found.append(refused)
-            elif why := _unlabelled(measure, sample, self.settings):
-                found.append(skipped(why))
-            else:
-                found.append(measure.choice)
-                read.setdefault(measure.choice, []).append(measure)
-        for choice, measures in read.items():
-            self._read(number, sample, choice, measures)
-        return found
+            refused, end = self._eligible.refusals(measure), run.start + len(run.jobs)
+            for number in range(run.start, end) if refused else ():
+                if number in refused:
+                    column.put(number - run.start, refused[number])
+            if column.ranked:
+                column.read = [row for row in range(len(run.jobs)) if row not in column.noted]
+                reads.setdefault(measure.choice, []).append(column)
+        for choice, columns in reads.items():
+            self._read(run, choice, columns)
+        asking = [column for column in run.columns if not column.ranked]
+        asks = not self.settings.judged_by and any(choice.source in {"judge", "best"} for choice in reads)
+        for row in range(len(run.jobs)) if asking or asks else ():
+            for column in asking:
+                self._ask_for(run, row, column)
+            for choice, columns in reads.items():
+                self._ask_labels(run, row, self._choices[choice], columns)
 
-    def _read(self, number: int, sample: Sample, choice: LabelChoice, measures: Sequence[Measure]) -> None:
-        """Add the labels that these measures read of a sample, as deep as the deepest looks."""
+    def _read(self, run: _Run, choice: LabelChoice, columns: Sequence[_Column]) -> None:
+        """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
-            self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings))
-        chosen, depths = self._choices[choice], [measure.depth for measure in measures]
-        chosen.rows[number] = row = len(chosen.rows)
-        chosen.labels.add(sample, None if None in depths else max(filter(None, depths)))
-        if chosen.labels.asks(row):
-            chosen.programs[row] = self._ask(number, _verdicts(chosen.labels.questions(row)), measures)
+            self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
+        chosen, depths = self._choices[choice], dict[int, list[int | None]]()
+        for column in columns:
+            for row in column.read:
+                depths.setdefault(row, []).append(column.grader.measure.depth)
+        rows = sorted(depths)
+        chosen.labels.add(
+            [run.jobs[row].sample for row in rows],
+            [None if None in depths[row] else max(filter(None, depths[row])) for row in rows],
+        )
+        chosen.add([run.start + row for row in rows])
+
+    def _ask_for(self, run: _Run, row: int, column: _Column) -> None:
+        """Ask for the score of one job by a grader that reads no labels."""
+        job, grader = run.jobs[row], column.grader
+        if grader.by is not None:
+            column.programs[row] = self._ask(
+                run.start + row, grader.by.grade(job.as_case()), [grader.measure]
+            )
+        elif row not in column.noted:
+            program = program_of(grader.measure, job.sample, self.settings)
+            column.programs[row] = self._ask(run.start + row, program, [grader.measure])
+
+    def _ask_labels(self, run: _Run, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
+        """Ask for the verdicts of one job, where a judge is asked about any of its contexts."""
+        sample = chosen.samples[run.start + row]
+        if sample >= 0 and chosen.labels.asks(sample):
+            measures = [column.grader.measure for column in columns if row not in column.noted]
+            questions = _verdicts(chosen.labels.questions(sample))
+            chosen.programs[sample] = self._ask(run.start + row, questions, measures)
 
     def _ask(self, job: int, program: Program[Any], measures: Iterable[Measure]) -> int:
         self.programs.append(program)
@@ -351,33 +456,17 @@ class Block:
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
-        self._take(results)
-        outcomes: list[dict[str, Outcome]] = []
-        for start, end in self._runs():
-            columns = self._columns(start, end, results)
-            names = [grader.name for grader in self.jobs[start].graders]
-            outcomes += [
-                {name: column.outcome(row) for name, column in zip(names, columns, strict=True)}
-                for row in range(end - start)
-            ]
-        return outcomes
+        self._settle(results)
+        return [
+            {column.grader.name: column.outcome(row) for column in run.columns}
+            for run in self._runs
+            for row in range(len(run.jobs))
+        ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
         """The scores of the jobs in their order, and of each job in that of its graders."""
-        self._take(results)
-        tables = []
-        for start, end in self._runs():
-            jobs, graders = self.jobs[start:end], self.jobs[start].graders
-            columns = self._columns(start, end, results)
-            noted = {
-                row * len(graders) + number: (one.status, one.why, one.bounds)
-                for number, column in enumerate(columns)
-                for row, one in column.noted.items()
-            }
-            names = [(grader.name, str(grader.measure)) for grader in graders]
-            values = [column.values for column in columns]
-            tables.append(ScoreTable.of_columns([job.sample.key for job in jobs], names, values, noted))
-        first, *others = tables or [ScoreTable()]
+        self._settle(results)
+        first, *others = [run.scores() for run in self._runs] or [ScoreTable()]
         for table in others:
             first.extend(table, distinct=True)
         return first
@@ -385,86 +474,66 @@ class Block:
     def rankings(self, job: int, measure: Measure) -> tuple[Ranking, ...] | None:
         """The labelled rankings that a ranked measure reads of a job, once it is answered; None where it reads none."""
         chosen = self._choices.get(measure.choice)
-        return None if chosen is None or job not in chosen.rows else chosen.labels.rankings(chosen.rows[job])
+        sample = -1 if chosen is None else chosen.samples[job]
+        return None if chosen is None or sample < 0 else chosen.labels.rankings(sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
         """Of each job the passages whose labels are read in the place of a judge's verdicts, and the measures that do."""
         for choice, chosen in self._choices.items():
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
-            for job, row in chosen.rows.items():
-                if chosen.labels.cells[row]:
-                    found = zip(self.jobs[job].graders, self._found[job], strict=True)
-                    measures = tuple(str(grader.measure) for grader, one in found if one == choice)
-                    yield job, chosen.labels.questions(row), measures
+            for run in self._runs:
+                ranked = [one for one in run.columns if one.ranked and one.grader.measure.choice == choice]
+                readers = [(str(one.grader.measure), set(one.read)) for one in ranked]
+                for row in range(len(run.jobs)):
+                    sample = chosen.samples[run.start + row]
+                    if sample >= 0 and chosen.labels.cells[sample]:
+                        measures = tuple(measure for measure, rows in readers if row in rows)
+                        yield run.start + row, chosen.labels.questions(sample), measures
 
-    def beside(self, measures: Sequence[Measure]) -> Iterator[tuple[Measure, Sample, float]]:
-        """The values of further measures of gold labels, of the samples that have any: from the same labels."""
-        for measure in measures:
-            chosen = self._choices.get(measure.choice)
-            known = {} if chosen is None else chosen.rows
-            column = _Column.empty(len(self.jobs))
-            jobs = [
-                n for n, job in enumerate(self.jobs) if applicable(measure, job.sample, self.settings) is None
-            ]
-            if rows := {n: known[n] for n in jobs if n in known}:
-                assert chosen is not None
-                chosen.fill(column, Grader(measure=measure), rows)
-            for n in jobs:
-                if n not in known:  # no measure of the block reads its labels
-                    other = Block(
-                        [Job(sample=self.jobs[n].sample, graders=graders_of((measure,)))], self.settings
-                    )
-                    column.put(n, other.outcomes(())[0][str(measure)])
-            for n in jobs:
-                if n not in column.noted:
-                    yield measure, self.jobs[n].sample, float(column.values[n])
+    def beside(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
+        """The values of what belongs beside the means, by system and canonical name, of the samples that have any."""
+        self._settle(results)
+        for run in self._runs:
+            for column in run.every[len(run.columns) :]:
+                found: dict[str, list[float]] = {}
+                for row, (job, value) in enumerate(zip(run.jobs, column.values.tolist(), strict=True)):
+                    if row not in column.noted:
+                        found.setdefault(job.sample.system, []).append(value)
+                for system, values in found.items():
+                    yield system, str(column.grader.measure), values
 
-    def _take(self, results: Sequence[Any]) -> None:
-        """Fill in what the programs of labels were answered."""
+    def _settle(self, results: Sequence[Any]) -> None:
+        """Fill in what the programs were answered, and compute the scores of labels."""
+        if self._settled:
+            return
+        self._settled = True
         mixed, repeated = set[int](), 0
         for chosen in self._choices.values():
-            for row, number in chosen.programs.items():
-                chosen.labels.take(row, results[number])
+            for sample, number in chosen.programs.items():
+                chosen.labels.take(sample, results[number])
             marks = chosen.labels.mixed
-            mixed |= {job for job, row in chosen.rows.items() if marks[row]} if marks.any() else set()
+            if marks.any():
+                mixed |= {job for job, sample in enumerate(chosen.samples) if sample >= 0 and marks[sample]}
             repeated += chosen.labels.repeated
         self.notes.update({_MIXED: len(mixed), REPEATED: repeated})
         self.notes = +self.notes
-
-    def _runs(self) -> Iterator[tuple[int, int]]:
-        """Where jobs begin and end that follow one another and have the same graders."""
-        start = 0
-        for _, some in groupby(self.jobs, key=lambda job: id(job.graders)):
-            end = start + sum(1 for _ in some)
-            yield start, end
-            start = end
-
-    def _columns(self, start: int, end: int, results: Sequence[Any]) -> list[_Column]:
-        """The scores of these jobs, which have the same graders, by grader."""
-        columns = []
-        for number, grader in enumerate(self.jobs[start].graders if end > start else ()):
-            column, read = _Column.empty(end - start), dict[int, int]()
-            for row, found in enumerate(self._found[start:end]):
-                one = found[number]
-                if isinstance(one, LabelChoice):
-                    read[row] = self._choices[one].rows[start + row]
-                elif isinstance(one, int):
-                    column.put(row, results[one].outcome if grader.by else results[one])
-                else:
-                    column.put(row, one)
-            if read:
-                self._choices[grader.measure.choice].fill(column, grader, read)
-            columns.append(column)
-        return columns
+        for run in self._runs:
+            for column in run.every:
+                for row, number in column.programs.items():
+                    result = results[number]
+                    column.put(row, result.outcome if column.grader.by else result)
+                if column.read:
+                    self._choices[column.grader.measure.choice].fill(column, run.start)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
         return {
-            (index, grader.name): results[cast("int", one)]
-            for index, (job, found) in enumerate(zip(self.jobs, self._found, strict=True))
-            for grader, one in zip(job.graders, found, strict=True)
-            if grader.by is not None
+            (run.start + row, column.grader.name): results[column.programs[row]]
+            for run in self._runs
+            for row in range(len(run.jobs) if any(column.grader.by for column in run.columns) else 0)
+            for column in run.columns
+            if column.grader.by is not None
         }
 
 
@@ -473,17 +542,27 @@ def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
     return (yield questions)
 
 
-@dataclass(slots=True)
 class _Column:
-    """The scores of one grader: the value of each job, nan where there is none, and the outcomes that say more than a value."""
+    """The scores of one grader for jobs that follow one another.
 
-    values: Floats
-    noted: dict[int, Outcome]
+    Attributes:
+        values: The value of each job, nan where there is none.
+        noted: The outcomes that say more than a value.
+        programs: The program whose result the score of a job is.
+        read: The jobs whose score is computed from labels.
+    """
 
-    @classmethod
-    def empty(cls, rows: int) -> _Column:
-        """No score yet."""
-        return cls(np.full(rows, nan), {})
+    __slots__ = ("grader", "noted", "programs", "read", "values")
+
+    def __init__(self, grader: Grader, rows: int) -> None:
+        self.grader, self.values, self.noted = grader, np.full(rows, nan), dict[int, Outcome]()
+        self.programs: dict[int, int] = {}
+        self.read: Sequence[int] = ()
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its scores are a formula on labels."""
+        return self.grader.by is None and self.grader.measure.definition.family == "ranked"
 
     def put(self, row: int, outcome: Outcome) -> None:
         """Set a job's outcome."""
@@ -497,41 +576,74 @@ class _Column:
         return self.noted.get(row) or Outcome(float(self.values[row]))
 
 
+class _Run:
+    """Jobs of a block that follow one another and have the same graders.
+
+    Attributes:
+        start: The number of the first job in the block.
+        columns: The scores of each grader.
+        every: These, and those of the measures that belong beside them.
+    """
+
+    def __init__(self, start: int, jobs: Sequence[Job], *, beside: bool) -> None:
+        self.start, self.jobs, graders = start, jobs, jobs[0].graders
+        more = belonging_to(grader.measure for grader in graders) if beside else ()
+        self.every = [_Column(grader, len(jobs)) for grader in (*graders, *graders_of(tuple(more)))]
+        self.columns = self.every[: len(graders)]
+
+    def scores(self) -> ScoreTable:
+        """The scores, job by job."""
+        noted = {
+            row * len(self.columns) + number: (one.status, one.why, one.bounds)
+            for number, column in enumerate(self.columns)
+            for row, one in column.noted.items()
+        }
+        names = [(column.grader.name, str(column.grader.measure)) for column in self.columns]
+        values = [column.values for column in self.columns]
+        return ScoreTable.of_columns([job.sample.key for job in self.jobs], names, values, noted)
+
+
 class _Chosen:
     """The labels of one choice for a block, and what measures make of them.
 
     Attributes:
-        rows: The number of each job's sample in the table of labels.
-        programs: The number of the program that asks for the labels of each of these, where any does.
+        samples: The number of each job's sample in the table of labels; -1 where none of its measures reads them.
+        programs: The number of the program that asks for the labels of each of these samples, where any does.
     """
 
-    def __init__(self, labels: PlaceLabels) -> None:
-        self.labels, self.rows, self.programs = labels, dict[int, int](), dict[int, int]()
+    def __init__(self, labels: PlaceLabels, jobs: int) -> None:
+        self.labels, self.samples, self.programs = labels, [-1] * jobs, dict[int, int]()
         self._values: dict[Measure, Floats | None] = {}
 
-    def fill(self, column: _Column, grader: Grader, rows: Mapping[int, int]) -> None:
-        """Set a ranked measure's scores of these rows; bounds where a label that it reads is missing."""
-        measure, labels = grader.measure, self.labels
-        at, samples = np.array([*rows]), np.array([*rows.values()])
+    def add(self, jobs: Sequence[int]) -> None:
+        """The samples of these jobs were added to the table."""
+        for number, job in enumerate(jobs, len(self.labels.samples) - len(jobs)):
+            self.samples[job] = number
+
+    def fill(self, column: _Column, start: int) -> None:
+        """Set a ranked measure's scores; bounds where a label that it reads is missing. `start`: the column's first job."""
+        grader, measure, labels = column.grader, column.grader.measure, self.labels
+        at = np.array(column.read)
+        samples = np.array(self.samples[start : start + len(column.values)])[at]
         values = self._values_of(measure)
-        odd = set(rows) if values is None else set(at[~np.isfinite(values[samples])].tolist())
+        odd = set(column.read) if values is None else set(at[~np.isfinite(values[samples])].tolist())
         if values is not None:
             column.values[at] = values[samples]
         if measure.labels == "best" or grader.strict or grader.expected_relevant_count:
-            odd = set(rows)
+            odd = set(column.read)
         elif measure.labels != "gold" or open_holes(measure):
             missing = labels.missing_in(measure.depth, holes=open_holes(measure))
             odd |= set(at[missing[samples]].tolist()) if missing.any() else set()
         for row in sorted(odd):
             column.values[row] = nan
-            column.put(row, self._outcome(grader, rows[row]))
+            column.put(row, self._outcome(grader, self.samples[start + row]))
 
     def _values_of(self, measure: Measure) -> Floats | None:
         """The mean over its rankings of each sample; None where the formula fails on the whole table."""
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = _means(ranked.values(measure, self.labels.table), self.labels.rows)
+                self._values[measure] = sample_means(measure, self.labels)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -588,6 +700,11 @@ class _Chosen:
         if relevant < (grader.expected_relevant_count or 0):
             notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
         return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
+
+
+def sample_means(measure: Measure, labels: PlaceLabels) -> Floats:
+    """A ranked measure's value of each sample: the mean over its rankings."""
+    return _means(ranked.values(measure, labels.table), labels.rows)
 
 
 def _means(values: Floats, rows: Sequence[int]) -> Floats:

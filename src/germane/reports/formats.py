@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from rich.console import Group, RenderableType
@@ -33,7 +33,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice, system_lines
-from germane.reports.explain import explained, strips
+from germane.reports.explain import MOST_EXPLAINED, explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
@@ -51,6 +51,9 @@ from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json, Score
 from germane.wholetable import CutRows, HangingText, plain_text
+
+if TYPE_CHECKING:
+    from germane.reports.page.excerpt import PageQueries
 
 _WORST = 5
 
@@ -442,9 +445,27 @@ def _agentv(report: ReportData) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names = _LEFT_OUT.get(kind, "")
+    count = len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
+
+
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
     """The verdict on each case that has one."""
-    return {case.key: case.verdict for case in report.cases()}
+    return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
@@ -455,11 +476,13 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 def _csv(report: ReportData) -> Iterator[str]:
     """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
-    words, verdicts = _words(report), _verdicts(report)
-    if words:
-        said = list(chain.from_iterable(words.values()))
+    words = _words(report)
+    if report.manifest.get("graders"):
+        verdicts = _verdicts(report)
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
+    if words:
+        said = list(chain.from_iterable(words.values()))
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
@@ -505,6 +528,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     said = [_INTERVALS, *remarks, *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
     said += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
+    said += [f"{missing[0].upper()}{missing[1:]}."] if (missing := left_out(report, ".md")) else []
     lines = (f"- {markdown_text(line, 400)}\n" for line in (*said, *notes_of(report)))
     yield from _folded("Notes", islice(lines, _MOST_NOTES))
     yield from _cases_in_markdown([key for key, *_ in worst], words, report)
@@ -582,7 +606,7 @@ def _worst_cases(report: ReportData, words: Words) -> Iterator[tuple[SampleKey, 
 def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]]) -> Iterator[str]:
     if not worst:
         return
-    failed = sum(1 for case in report.cases() if case.failed)
+    failed = len(report.failed())
     said = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
     if failed < len(worst):
         by = f"worst by {markdown_text(report.summaries[0].measure)}"
@@ -597,7 +621,7 @@ def failed_cases(
     report: ReportData, words: Words | None = None
 ) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
-    failed = sorted((case for case in report.cases() if case.failed), key=lambda case: case.score or 0.0)
+    failed = report.failed()
     if words is None:
         words = _words(report) if failed else {}
     for case in failed:
@@ -607,7 +631,7 @@ def failed_cases(
 
 def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportData) -> Iterator[str]:
     """What each grader found in the worst cases, folded away."""
-    cases = {case.key: case for case in report.cases()}
+    cases = {case.key: case for case in report.cases() if case.key in words} if words else {}
     found = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
     if found:
         heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
@@ -647,24 +671,36 @@ def html(
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
     stages: Json = None,
+    queries: PageQueries | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
+    Of a large report it shows the worst queries and a random sample, as many as `queries` says (None = 200 and 1,000).
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
     what `germane stages --json` says of each system, without the documents.
     """
-    from germane.reports.page.data import Pages
+    from germane.reports.page.data import SOURCES, Pages
+    from germane.reports.page.excerpt import DEFAULT, Excerpt
     from germane.reports.page.render import page_html
-    from germane.reports.plots.figures import charts_of
+    from germane.reports.plots.figures import charts_of, ranks
 
+    excerpt = Excerpt(report, queries or DEFAULT)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
-    pages = Pages(report, baseline, text=text, extra=extra)
-    charts: dict[str, str] = {}
+    pages = Pages(excerpt, baseline, text=text, extra=extra)
+    drawn = {
+        f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
+        for source, strips in pages.strips().items()
+    }
     with suppress(InputError):
-        drawn = charts_of(report, strips=pages.strips, baseline=baseline)
-        charts = {chart.kind: chart.svg() for chart in drawn}
-    return page_html(pages.data, pages.blocks, charts)
+        for number, chart in enumerate(charts_of(excerpt.random, strips=())):
+            drawn[f"{chart.kind}-{number}"] = chart
+    if baseline is not None:
+        with suppress(InputError):
+            charts = charts_of(report, kinds=["differences"], baseline=baseline)
+            drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
+    pictures = {name: chart.svg() for name, chart in drawn.items() if chart is not None}
+    return page_html(pages.data, pages.blocks, pictures)
 
 
 def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
@@ -698,8 +734,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
-    whether texts are in it, `audit`, how far its judge can be trusted, and `stages`, where documents were lost.
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `queries`, how
+    many queries of a large report they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    trusted, and `stages`, where documents were lost.
     """
     kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
@@ -711,7 +748,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
-        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline))
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("queries")))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
 
@@ -758,13 +795,26 @@ def headed(
     yield from markdown(report, comparison) if kind == ".md" else FORMATS[kind](report)
 
 
-def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:
-    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none."""
+def _pictures(
+    report: ReportData, path: Path, baseline: ReportData | None, queries: PageQueries | None
+) -> Iterator[str]:
+    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
+
+    Of a large report they are of a random sample of its queries, but for the differences to the baseline.
+    """
+    from germane.reports.page.excerpt import DEFAULT, Excerpt, PageQueries
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
 
+    size = queries or DEFAULT
+    excerpt = Excerpt(report, PageQueries(size.random and 0, size.random))
+    charts = []
     with suppress(InputError):
-        charts = charts_of(report, baseline=baseline)
+        charts += charts_of(excerpt.random)
+    with suppress(InputError):
+        charts += charts_of(report, kinds=["differences"], baseline=baseline) if baseline is not None else ()
+    if charts:
         path.write_text(document(charts), encoding="utf-8")
         title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        yield from _folded("Pictures", [f"![{title}]({quote(path.name)})\n"])
+        of = f" (charts of {excerpt.in_words()} queries, drawn at random)" if excerpt.capped else ""
+        yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])

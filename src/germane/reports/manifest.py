@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
 from germane.measures.measure import Measure
-from germane.reports.summary import Basis, Source, belonging_to, known_measure
+from germane.measures.scoring import belonging_to
+from germane.reports.summary import Basis, Source, known_measure
 from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
 from germane.version import __version__

@@ -77,7 +77,7 @@ FIELDS = {
 """The fields of a sample, as every reader knows them."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", ("doc_id", "document_id")),
+    "id": Field("the id of its document", ("doc_id", "document_id", "context_id")),
     "score": Field("the retriever's own score"),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
     "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
@@ -120,6 +120,8 @@ def _number(value: Json) -> Json:
 
 
 def _id(value: Json) -> str:
+    if type(value) is str and value:
+        return value
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str) and value):
         return str(whole)
@@ -200,8 +202,31 @@ def _plan(keys: tuple[Any, ...]) -> _Plan:
     return _plans[keys]
 
 
+_SIMPLE = frozenset({str, int, float, bool})
+_ready: set[tuple[Any, ...]] = set()
+"""The keys of passages that are written as our record has them, each followed by the types of their values."""
+
+
 def passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
+    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself.
+
+    One of a shape that was seen to need no change is returned as it is.
+    """
+    if type(value) is dict:
+        shape = (*value, *map(type, value.values()))
+        if shape not in _ready:
+            made = _passage(value)
+            if made == value and _SIMPLE.issuperset(shape[len(value) :]):
+                if len(_ready) >= _PLANS:
+                    _ready.clear()
+                _ready.add(shape)
+            return made
+        if value.get("text") != "":
+            return value
+    return _passage(value)
+
+
+def _passage(value: Json) -> Json:
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value

@@ -190,7 +190,7 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
     if not isinstance(ids, list) or not (contexts is None or isinstance(contexts, list)):
         return ids if isinstance(contexts, list | None) else contexts  # which the record then refuses
     if contexts is None:
-        return [{"id": document} for document in ids]
+        return tuple([Context(id=document) for document in ids])
     if len(contexts) != len(ids):
         counts = f"{len(ids)} ids for {len(contexts)} contexts"
         raise Wrong(f"gives {counts}", "write one id for each context, in the same order", IDS)

@@ -38,6 +38,9 @@ from germane.judges.judge import Stopped, waiting
 from germane.questions.reading import Ask
 from germane.types import Usage
 
+MOST_THOUGHTS = 1 << 14
+"""Tokens for what a model thinks before it answers, at most, where the user has named no limit."""
+
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
@@ -77,6 +80,9 @@ class CallState:
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
         in_flight: Whether it holds a place: from one request on until the next, or until its answers are stored.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
+        ours: Whether that limit was the one that the question has by itself.
+        limited: Whether the schema of the last request had limits.
+        full: Whether the texts and our limit are more than the model takes at once: none is sent then.
     """
 
     left: float
@@ -96,7 +102,10 @@ class CallState:
     fingerprint: str = ""
     room: int = 0
     size: int = 0
-    limit: int | None = None
+    limit: int = 0
+    ours: bool = False
+    limited: bool = False
+    full: bool = False
     version: int = 0
     taken: Taken | None = None
     in_flight: bool = False
@@ -196,25 +205,41 @@ class ModelClient:
         if call.room and not known.limit_names:
             why = "the answer was cut off, and the endpoint takes no limit that could be raised"
             raise GaveUp(why)
-        call.limit = (call.room or known.max_tokens) if known.limit_names else None
+        limit = call.room or (0 if call.full and not known.max_tokens else known.limit(ask))
+        call.limit = limit if known.limit_names else 0
+        call.ours = bool(call.limit) and not call.room and not known.max_tokens
         call.mode, call.version = max(call.mode, known.mode), known.version
+        call.limited = known.schema_limits and call.mode < PROMPT
         body = known.body(ask, note, call.limit, call.mode)
         call.size = len(body)
         return body
 
-    def widen(self, got: Completion, call: CallState) -> None:
-        """Give the next answer more room, since this one was cut off."""
-        limit = call.limit or 0
-        known = self.capabilities
+    def widen(self, got: Completion, call: CallState) -> bool:
+        """Give the next answer more room, since this one was cut off; False where it does not end.
+
+        That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
+        room, in later requests too. One that was cut off earlier met a limit of the server's own.
+        """
+        known, limit = self.capabilities, 0 if call.ours else call.limit
+        if call.ours and 2 * (got.output_tokens or call.limit) > call.limit:
+            if got.thought and call.version == known.version:
+                known.thoughts = min(max(ROOM, 2 * known.thoughts), MOST_THOUGHTS)
+                known.version += 1
+            return got.thought
         if not limit and (got.output_tokens or ROOM) < ROOM and known.max_tokens is None:
             known.max_tokens = ROOM  # the server's own is short: named in every request from now on
             known.version += 1
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
+        return True
 
     def _learn(self, error: RetryDecision, call: CallState) -> None:
         """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
-        text = error.text
-        if call.limit and is_over_limit(text) and (call.room or not error.too_long):
+        text, known = error.text, self.capabilities
+        over = is_over_limit(text)
+        if call.ours and over:
+            call.full, known.token_limits = error.too_long, known.token_limits and error.too_long
+            return
+        if call.limit and over and (call.room or not error.too_long):
             raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({error.why})")
         if error.too_long:
             tokens = call.size // BYTES_PER_TOKEN
@@ -224,15 +249,16 @@ class ModelClient:
             raise GaveUp(f"the provider's content filter refused the texts ({error.why})")
         if UNFIT.search(text):
             raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        if self.capabilities.version != call.version:  # another call has learned meanwhile
+        if known.version != call.version:  # another call has learned meanwhile
             return
-        if self.capabilities.learn(text, call.mode, limited=call.limit is not None):
+        learned = known.learn(text, call.mode, limited=call.limit > 0)
+        if learned or (not known.proven and known.drop_limits()):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
             self._unusable = f"{self.transport.url} cannot be used: it took none of {self._rejected} requests, the last: {error.why}"
             raise JudgeError(self._unusable)
-        if self.capabilities.proven or call.mode == PROMPT:
+        if known.proven or call.mode == PROMPT:
             raise GaveUp(error.why)
         call.mode += 1
 
