@@ -127,7 +127,8 @@ class LLMJudge(Judge):
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
         # a provider's own address reserves what is asked for, and its models end: only servers of the user's own are limited
-        limits = not service.extra and bool(service.custom or PROVIDERS[service.provider].local)
+        at_server = self._own is None and not service.extra
+        limits = at_server and bool(service.custom or PROVIDERS[service.provider].local)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,

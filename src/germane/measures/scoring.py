@@ -246,7 +246,8 @@ class Eligibility:
         if not ranked:
             return self._of_fields[fields]
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
-        read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
+        threshold = rel or 1 if measure.labels == "gold" else rel is None
+        read = measure.labels, threshold, against, known.diagnostic
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
         return {**self._of_labels[read], **self._of_fields[fields]}
@@ -279,7 +280,9 @@ class Eligibility:
         if measure.labels == "gold":
             least = measure.settings.get("rel") or 1
             best = self._best_grades
-            unknown = {number: skipped(NO_IDS) for number in self._unidentified}
+            # how many came back, and how many of them are labelled, is known without ids
+            unidentified = () if measure.definition.diagnostic else self._unidentified
+            unknown = {number: skipped(NO_IDS) for number in unidentified}
             return unknown | {
                 number: skipped(NO_QRELS if one is None else NOTHING_RELEVANT)
                 for number, one in enumerate(best)
