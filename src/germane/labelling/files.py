@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
@@ -122,7 +122,7 @@ class LabelFile:
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
         for one in found:
             if self._alone.unsure(one.item) or len(self._alone.votes(one.item)) > 1:
-                self._several.setdefault(one.item, []).append(replace(one, who=one.who or UNNAMED))
+                self._several.setdefault(one.item, []).append(structs.replace(one, who=one.who or UNNAMED))
         others = [one.scale for one in self._alone if one.scale not in {"graded", "binary"}]
         self._scale = scale_ends(others[0]) if others else None
 
@@ -136,7 +136,7 @@ class LabelFile:
             for name in names:
                 if name in self._several:
                     mine = [
-                        replace(one, item=item, sample=sample.id, system=sample.system)
+                        structs.replace(one, item=item, sample=sample.id, system=sample.system)
                         for one in self._several[name]
                     ]
                     several.setdefault(item, mine)
