@@ -127,8 +127,11 @@ def assert_retrieval(
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
-    _, *lines = report.verdict.lines()
-    raise AssertionError("\n".join([*(line.strip() for line in lines), "", *lines_of(facts, _WIDTH)]))
+    found = zip(checks, report.verdict.gates, strict=False)
+    lines = [f"{one.outcome:9}  {check}  {one.detail.removeprefix('mean ')}" for check, one in found]
+    if all(one.outcome == "passed" for one in report.verdict.gates):
+        lines += report.verdict.reasons
+    raise AssertionError("\n".join([*lines, "", *lines_of(facts, _WIDTH)]))
 
 
 @dataclass(slots=True)

@@ -91,6 +91,29 @@ def test_a_system_is_asked_as_it_is(target: Any) -> None:
     assert next(context.id for sample in report.samples() for context in sample.contexts or ()) == "d1"
 
 
+def test_documents_without_ids_are_never_a_silent_zero() -> None:
+    """The id in the metadata counts; where there is none at all, gold says nothing of what came back."""
+
+    class Bare(LangChainLike):
+        def invoke(self, query: str, config: Any = None) -> list[Any]:
+            return [
+                SimpleNamespace(page_content=DOCS[name], id=None, metadata=self.of(name))
+                for name in search(query)
+            ]
+
+        def of(self, name: str) -> dict[str, str]:
+            return {"source": f"{name}.pdf"}
+
+    class Named(Bare):
+        def of(self, name: str) -> dict[str, str]:
+            return {"doc_id": name}
+
+    assert evaluate(QUESTIONS, "RR", target=Named())["RR"].mean == 1.0
+    found = evaluate(QUESTIONS, "RR nDCG@2", target=Bare())
+    assert (found["RR"].mean, found["RR"].skipped) == (None, 2)
+    assert found["nDCG@2"].why == (("the contexts have no document ids", 2),)
+
+
 @pytest.mark.parametrize(
     "questions",
     [
@@ -180,8 +203,10 @@ def test_unknown_columns_are_listed_with_the_names_that_are_read(caplog: pytest.
     assert "retrieved_contexts" in caplog.text
 
 
-def test_a_notebook_shows_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line below the cell, replaced as the work goes on; elsewhere nothing is shown."""
+def test_a_notebook_shows_how_far_it_has_come(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line below the cell, replaced as the work goes on; elsewhere nothing is shown, unless it is asked for."""
     shown: list[str] = []
 
     def display(data: dict[str, str], **_: Any) -> Any:
@@ -197,5 +222,9 @@ def test_a_notebook_shows_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -
     assert shown == []
     shell.kernel = object()
     evaluate(QUESTIONS, "context_precision", target=plain, judge=FakeJudge())
+    assert capsys.readouterr().err == ""
+    monkeypatch.delitem(sys.modules, "IPython")
+    evaluate(QUESTIONS, "RR", target=plain, progress=True)
+    assert capsys.readouterr().err == "\rplain: 1 of 2 questions asked\rplain: 2 of 2 questions asked\n"
     assert shown[0] == "plain: 1 of 2 questions asked"
     assert "4 of 4 questions answered" in shown[-1]

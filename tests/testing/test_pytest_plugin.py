@@ -6,6 +6,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -47,7 +48,8 @@ def _everything_is_imported() -> None:
     """What a session within this one imports is forgotten at its end: a second copy of a module would be another one."""
     for module in pkgutil.walk_packages(germane.__path__, "germane."):
         if not module.name.endswith("__main__"):
-            import_module(module.name)
+            with suppress(ImportError):  # what needs another tool
+                import_module(module.name)
 
 
 @pytest.fixture
@@ -288,7 +290,7 @@ def test_an_assertion_shows_the_list_and_what_is_missing() -> None:
     with pytest.raises(AssertionError) as failed:
         assert_retrieval(SAMPLE, "RR>=0.9", "R@2>0.4")
     lines = str(failed.value).splitlines()
-    assert lines[0] == "failed  mean(RR)>=0.9  mean 0.5000"
+    assert lines[:2] == ["failed     RR>=0.9  0.5000", "passed     R@2>0.4  0.5000"]
     assert any(line.split() == ["2", "■", "gold", "1", "d1", "the", "moon"] for line in lines)
     assert "missing gold: d3 (grade 2)" in lines
     assert "  numbers  1 / 2 = 0.5000" in lines

@@ -228,7 +228,8 @@ def default_measures(
     for sample in samples:
         places = [place.context for place in sample.places()]
         retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
-        gold = gold or any(grade > 0 for grade in (sample.qrels or {}).values())
+        found_by_id = asked or not places or any(one.id for one in places)
+        gold = gold or (found_by_id and any(grade > 0 for grade in (sample.qrels or {}).values()))
         references = references or bool(sample.reference)
         labels = labels or any(one.grade is not None or one.relevant is not None for one in places)
         if gold and labels and references:

@@ -1,4 +1,4 @@
-"""One line below a notebook's cell that says how far its work has come."""
+"""One line that says how far the work has come: below a notebook's cell, elsewhere on stderr."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class NotebookLine:
         if (now := time.monotonic()) < self._next and not last:
             return
         self._next = now + _EVERY
-        if self._handle is not None:
+        if not in_notebook():
+            print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
+        elif self._handle is not None:
             self._handle.update({"text/plain": text}, raw=True)
         elif not last:
-            display = import_module("IPython.display").display
-
-            self._handle = display({"text/plain": text}, raw=True, display_id=True)
+            self._handle = import_module("IPython.display").display(
+                {"text/plain": text}, raw=True, display_id=True
+            )

@@ -13,11 +13,11 @@ from math import fsum, inf
 from typing import Literal, NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
+from germane.measures.gold import NO_GOLD, TOGETHER, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
+from germane.measures.outcome import NO_CONTEXT, NO_IDS, Item, Outcome, error, ok, proportion, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities, StatementRelevance

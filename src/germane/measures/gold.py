@@ -9,7 +9,7 @@ from math import fsum, inf
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import NO_TEXT, rankings
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from germane.measures.outcome import NO_IDS, Item, Outcome, ok, proportion, skipped
 from germane.questions.text import tokens_in, words
 from germane.types import Context, Sample
 
@@ -20,7 +20,6 @@ _UNION = one_of(
     "final",
 )
 TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
-NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),

@@ -68,6 +68,10 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 
 
+NO_IDS = "the contexts have no document ids"
+"""Why nothing can be said about contexts by gold ids: that they are unknown is not that they are irrelevant."""
+
+
 def skipped(why: str) -> Outcome:
     """Not applicable to this sample: it lacks something the measure needs."""
     return Outcome(status="skipped", why=why)

@@ -33,7 +33,7 @@ from germane.measures.labels import (
     within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
-from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
+from germane.measures.outcome import NO_IDS, Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
@@ -253,7 +253,8 @@ class Eligibility:
         if not ranked:
             return {}
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
-        read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
+        threshold = rel or 1 if measure.labels == "gold" else rel is None
+        read = measure.labels, threshold, against, measure.definition.diagnostic
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
         return self._of_labels[read]
@@ -286,7 +287,10 @@ class Eligibility:
         if measure.labels == "gold":
             least = measure.settings.get("rel") or 1
             best = self._best_grades
-            return {
+            # how many came back, and how many of them are labelled, is known without ids
+            unidentified = () if measure.definition.diagnostic else self._unidentified
+            unknown = {number: skipped(NO_IDS) for number in unidentified}
+            return unknown | {
                 number: skipped(NO_QRELS if one is None else NOTHING_RELEVANT)
                 for number, one in enumerate(best)
                 if one is None or one < least
@@ -304,6 +308,11 @@ class Eligibility:
     def _best_grades(self) -> list[float | None]:
         """The highest grade that gold knows for each sample; None where there is no gold."""
         return [None if one.qrels is None else max(one.qrels.values(), default=-inf) for one in self._samples]
+
+    @cached_property
+    def _unidentified(self) -> list[int]:
+        """The samples for which something came back, and nothing of it has an id."""
+        return [number for number, one in enumerate(self._samples) if _without_ids(one)]
 
     @cached_property
     def _people(self) -> PlaceLabels:
@@ -326,6 +335,14 @@ class Eligibility:
         against = self._settings.against
         asked = against in {"reference", "response", "criterion"}
         return f"no {against} to judge against" if asked and not given(sample, against) else None
+
+
+def _without_ids(sample: Sample) -> bool:
+    if not sample.calls:
+        contexts = sample.contexts or ()
+        return bool(contexts) and contexts[0].id is None and all(one.id is None for one in contexts)
+    came = [context.id for _, contexts in rankings(sample) for context in contexts]
+    return bool(came) and not any(came)
 
 
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:

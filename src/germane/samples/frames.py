@@ -103,6 +103,10 @@ def _plain(value: Any) -> Json:
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
 
 
+_IDS = ("id", "doc_id", "document_id")
+"""The names of a document's id in its metadata."""
+
+
 def document(value: Any) -> dict[str, Json] | None:
     """A document of LangChain or Haystack, or a node of LlamaIndex with or without its score, as a context; None for others."""
     node = getattr(value, "node", value)
@@ -117,6 +121,8 @@ def document(value: Any) -> dict[str, Json] | None:
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
     known = {str(key): _plain(item) for key, item in metadata.items()}
+    if name is None:  # where most stores put it that give their documents none
+        name = next((known[key] for key in _IDS if type(known.get(key)) in {str, int}), None)
     made = {
         "text": text or "",
         "id": None if name is None else str(name),
