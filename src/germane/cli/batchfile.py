@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from germane.cli.values import print_document, say
+from germane.cli.values import options_of, print_document, say
 from germane.errors import InputError
 
 
@@ -21,7 +21,6 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
     `germane run` asks nobody.
     """
-    from germane.cli.run import _options
     from germane.evaluation.choice import ledger_place
     from germane.evaluation.options import Watch
     from germane.evaluation.plan import separate
@@ -34,7 +33,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     if stored is not None:
         flags["paths"] = []
     unset = {"resume": stored, "replay": None, "no_cache": False, "price": None, "headers": []}
-    chosen = _options({**unset, **flags})
+    chosen = options_of({**unset, **flags})
     watch = Watch()
     with chosen.confined():
         parts = {"": chosen} if stored is not None else separate(chosen, dry=True)

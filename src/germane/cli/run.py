@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document, say
+from germane.cli.values import options_of, print_document
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +45,9 @@ def run(
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
     folders = [str(path) for path in output if not path.suffix]
-    chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
+    chosen = options_of(
+        {**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files}
+    )
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -72,20 +73,6 @@ def run(
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     watch.last_words()
     return code
-
-
-_USUAL_PATH = "evals"
-
-
-def _usual_path() -> str:
-    """The folder that is evaluated where no path is named."""
-    if not Path(_USUAL_PATH).is_dir():
-        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
-        raise InputError(
-            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
-        )
-    say(f"evaluating {_USUAL_PATH}/")
-    return _USUAL_PATH
 
 
 def _evaluated(
@@ -129,33 +116,3 @@ def _print_forecast(
         print_document(shown.get("") or {"schema_version": 1, "reports": shown})
         return
     print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
-
-
-def _options(flags: Mapping[str, Any]) -> Options:
-    """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
-    from germane.cli.values import headers, pairs, parameters, prices
-    from germane.evaluation.options import Options
-
-    for name in ("ledger", "no_cache", "resume"):
-        if flags["replay"] is not None and flags[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
-    read = {
-        **flags,
-        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
-        "judge": " ".join(flags["judge"]) or None,
-        "price": prices(flags["price"]),
-        "headers": headers(flags["headers"]),
-        "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
-        "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
-        "columns": pairs(flags["columns"], "--columns", "query=Query"),
-        "ledger": flags["ledger"] or None,
-    }
-    names = {field.name for field in fields(Options)} & read.keys()
-    return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return str(value) if isinstance(value, Path) else value
