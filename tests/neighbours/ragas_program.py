@@ -29,7 +29,7 @@ CASE = {
 }
 
 
-class OwnModel(BaseRagasLLM):
+class OwnModel(BaseRagasLLM):  # type: ignore[misc]
     """A model of Ragas' first kind, which gives texts; its answers are no JSON."""
 
     def generate_text(self, *_args: Any, **_settings: Any) -> Any:

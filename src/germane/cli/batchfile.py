@@ -32,7 +32,13 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     if stored is not None:
         flags["paths"] = []
-    unset = {"resume": stored, "replay": None, "no_cache": False, "price": None, "headers": []}
+    unset: dict[str, Any] = {
+        "resume": stored,
+        "replay": None,
+        "no_cache": False,
+        "price": None,
+        "headers": [],
+    }
     chosen = options_of({**unset, **flags})
     watch = Watch()
     with chosen.confined():
