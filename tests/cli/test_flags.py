@@ -26,6 +26,8 @@ def test_every_flag_is_used(verb: str) -> None:
     given = {flag.parameter for flag in flags_of(verb)}
     if verb == "run":
         taken |= {field.name for field in fields(Options)} - {"folder", "outputs"} | {"output"}
+    elif verb == "questions":  # those of a run that choose data, measures and judge
+        taken |= given & {field.name for field in fields(Options)}
     elif verb in {"rank", "stages"}:
         taken |= set(re.findall(r"chosen\.(\w+)", inspect.getsource(inspect.getmodule(function))))  # type: ignore[arg-type]
     assert given == taken
