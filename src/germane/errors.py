@@ -10,7 +10,7 @@
     │   └── MissingKey        it needs an API key and has none: nothing was asked
     ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
     │   ├── Miscounted        verdicts of a list are missing, or cannot be told apart
-    │   └── Unended           a list, a text or all of it reached its limit of length
+    │   └── Unended           it ends where its limit of length is, not where it should
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
@@ -41,7 +41,6 @@ __all__ = [
     "MissingPart",
     "Place",
     "TargetError",
-    "Unended",
     "Wrong",
 ]
 

@@ -236,7 +236,9 @@ class Sample(Record, frozen=True, kw_only=True):
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
     together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
-    context may have (None = 0 to 3); ValueError on a grade outside it.
+    context may have (None = 0 to 3); ValueError on a grade outside it. `superseded` maps the id of each stale version to
+    that of the current one (None = not said). `unsure` are documents that may be relevant with the grade that they would
+    have then; an id that begins with * stands for a document that is not known.
     """
 
     id: Id
@@ -254,6 +256,8 @@ class Sample(Record, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] | None = None
     answerable: bool | None = None
     forbidden: tuple[Id, ...] = ()
+    superseded: Mapping[Id, Id | None] | None = None
+    unsure: Mapping[Id, Whole] | None = None
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
     error: str | None = None
@@ -271,44 +275,39 @@ class Sample(Record, frozen=True, kw_only=True):
         if not _TUPLES.issuperset(map(type, _listed(self))):
             _set(
                 self,
-                **{name: value and tuple(value) for name, value in zip(_LISTS, _listed(self), strict=True)},
+                **{
+                    name: None if value is None else tuple(value)
+                    for name, value in zip(_LISTS, _listed(self), strict=True)
+                },
             )
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
-        if self.metadata is not NOTHING:
-            _set(self, metadata=freeze(self.metadata) or NOTHING)
-        if self.qrels is not None:
-            force_setattr(self, "qrels", freeze(self.qrels))
+        for name in _MAPPINGS:
+            if (value := getattr(self, name)) is not None and value is not NOTHING:
+                force_setattr(self, name, freeze(value) or NOTHING)
         if self.stages:
             self._check_stages()
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
-        for path, contexts in self._lists():
+        for path, contexts in self._lists() if self.calls else ((("contexts",), self.contexts or ()),):
             grades = [context.grade for context in contexts if context.grade is not None]
             if grades and not low <= min(grades) <= max(grades) <= high:
-                rank, grade = next(
-                    (n, c.grade)
-                    for n, c in enumerate(contexts)
-                    if c.grade is not None and not low <= c.grade <= high
-                )
+                off = {n: c.grade for n, c in enumerate(contexts) if c.grade is not None}
+                rank = next(n for n, grade in off.items() if not low <= grade <= high)
                 fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                raise Wrong(f"is the number {grade}", fix, *path, rank, "grade")
+                raise Wrong(f"is the number {off[rank]}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
 
-    def _lists(self) -> list[tuple[tuple[Step, ...], tuple[Context, ...]]]:
+    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
-        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = []
         if self.contexts:
-            lists.append((("contexts",), self.contexts))
-        if self.calls:
-            lists += [
-                (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls)
-            ]
-        return lists
+            yield ("contexts",), self.contexts
+        for number, call in enumerate(self.calls or ()):
+            yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
@@ -331,6 +330,7 @@ class Sample(Record, frozen=True, kw_only=True):
                 yield RankedPassage(number, rank, query, context)
 
 
+_MAPPINGS = ("qrels", "superseded", "unsure", "metadata")
 _LISTS = (
     "contexts",
     "calls",
@@ -387,11 +387,12 @@ class Judgement(Record, frozen=True, kw_only=True):
     provenance: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        _check_finite("ms", self.ms)
+        if self.ms is not None:
+            _check_finite("ms", self.ms)
         if type(self.answer) not in FROZEN:
-            _set(self, answer=freeze(self.answer))
+            force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
-            _set(self, provenance=freeze(self.provenance))
+            force_setattr(self, "provenance", freeze(self.provenance))
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -7,9 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from germane.cli.values import options_of, print_document, say
+from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 
@@ -21,6 +19,9 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
     `germane run` asks nobody.
     """
+    import orjson
+
+    from germane.cli.values import options_of
     from germane.evaluation.choice import ledger_place
     from germane.evaluation.options import Watch
     from germane.evaluation.plan import separate

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import options_of, print_document
+from germane.cli.values import options_of, print_document, queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
-    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -38,16 +37,17 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, check_writable, finish
-    from germane.reports.page.excerpt import PageQueries
+    from germane.cli.printing import Outputs, Progress, check_writable, finish
 
-    queries = PageQueries.parse(page_queries)
-    output: list[Path] = flags.pop("output")
-    files = [path for path in output if path.suffix]
-    folders = [str(path) for path in output if not path.suffix]
-    chosen = options_of(
-        {**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files}
-    )
+    queries = queries_of_page(flags["page_queries"])
+    outputs = Outputs.of(flags.pop("output"))
+    files = outputs.files
+    given = {
+        "folder": str(outputs.folder or ""),
+        "outputs": [path for path in files if path not in outputs.urls],
+        "store": outputs.store,
+    }
+    chosen = options_of({**flags, **given, "resume": resume})
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -68,9 +68,12 @@ def run(
             print_document(json_document(watch.so_far))
         raise
     if "" in reports:  # of a run that is continued, those of its start
-        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+        stored = reports[""].manifest["options"]
+        files = [*map(Path, stored["outputs"]), *outputs.urls]
+        queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, watch.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    outputs.put(reports)
     watch.last_words()
     return code
 
@@ -88,7 +91,8 @@ def _evaluated(
         from germane.evaluation.parts.running import run_in_parts
 
         report, before = run_in_parts(chosen, watch, **again)
-        watch.baselines = [] if before is None else [before]
+        if before is not None:
+            watch.held_against(before)
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)

@@ -100,6 +100,18 @@ def prices(given: str | None) -> tuple[float, float] | None:
     return first, second
 
 
+def queries_of_page(text: str) -> tuple[int, int] | None:
+    """`200+1000`: the worst and the random queries of a page, or None for `all`; InputError where it is neither."""
+    if text == "all":
+        return None
+    worst, plus, drawn = text.partition("+")
+    numbers = worst.isdecimal() and drawn.isdecimal() and len(text) < 20
+    if not plus or not numbers or not int(worst) + int(drawn):
+        fix = "write the worst and the random ones, as in 200+1000, or all"
+        raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
+    return int(worst), int(drawn)
+
+
 _USUAL_PATH = "evals"
 
 
@@ -122,6 +134,11 @@ def options_of(flags: Mapping[str, Any]) -> Options:
         if flags["replay"] is not None and flags[name]:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    for name in ("ledger", "replay"):
+        if flags[name] and "://" in str(flags[name]):
+            from germane.ledger.store import password_apart
+
+            flags = {**flags, name: password_apart(str(flags[name]))}
     read = {
         **flags,
         "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),

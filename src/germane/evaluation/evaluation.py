@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from array import array
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -39,7 +39,7 @@ Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
 """A sample, or one with graders of its own."""
 
-SIZE = 250
+SIZE = 500
 """Cases per block: few enough to keep memory flat."""
 
 _AHEAD = 4
@@ -130,17 +130,13 @@ class _Working:
         part, block = Part(), self.block
         results = [one.result for one in self.programs]
         part.scores, part.notes = block.scores(results), block.notes
-        asked = self._asked(part)
-        sets: dict[int, int] = {}
-        for job, items in zip(block.jobs, asked, strict=True):
-            number = sets.get(id(job.graders))
-            if number is None:
-                number = sets[id(job.graders)] = _numbered(job.graders, part)
-            part.samples.append(job.sample)
-            part.graded.append(number)
-            history = turns(job.sample) if job.sample.history else ()
-            add_items(part.items, job.sample, items)
-            add_labels(part.labels, job.sample, history)
+        numbers = {id(graders): _numbered(graders, part) for graders in block.grader_sets}
+        part.graded = [numbers[id(job.graders)] for job in block.jobs]
+        part.samples = [job.sample for job in block.jobs]
+        for number, items in sorted(self._asked(part).items()):
+            add_items(part.items, part.samples[number], items)
+        for job in block.jobs:
+            add_labels(part.labels, job.sample, turns(job.sample) if job.sample.history else ())
             part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
@@ -148,9 +144,9 @@ class _Working:
             part.beside.setdefault((system, measure), array("d")).extend(values)
         return part
 
-    def _asked(self, part: Part) -> list[list[AskedItem]]:
-        """What was asked about the sample of each job; the answers go into the part."""
-        asked: list[list[AskedItem]] = [[] for _ in self.block.jobs]
+    def _asked(self, part: Part) -> dict[int, list[AskedItem]]:
+        """What was asked about the samples, by their numbers; the answers go into the part."""
+        asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
             for measure in measures:

@@ -74,7 +74,7 @@ class Pool:
         self._replay = replay
         self._budget = budget or Budget()
         self._before_asking: Callable[[], None] | None = before_asking
-        self._earlier, self._own = known, dict[str, Judgement]()
+        self._earlier, self._own = known or None, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []

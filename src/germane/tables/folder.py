@@ -16,12 +16,12 @@ from typing import IO, Self, TypeAlias
 import msgspec
 import numpy as np
 
-from germane.encoding import encode
+from germane.encoding import encode, encode_record
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
-from germane.tables.labels import Label, LabelTable, by_people, dump_label
+from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
 from germane.tables.part import Beside, GraderSet, Part, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
@@ -151,21 +151,26 @@ class ReportFolder:
 
     def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
-        from germane.samples.rows import sample_to_json
-
-        numbers, graded = [self.number_of(graders) for graders in part.graders], part.grader_numbers()
-        samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
-        self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
-        self._write("items", part.items.records())
+        self.write_lines("samples", self._sample_lines(part))
+        self.write_lines("items", part.items.lines())
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
-        self._write("labels", part.labels.records())
+        self.write_lines("labels", part.labels.lines())
         self.write_lines("scores", part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
         add_counts(self, part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
-        self._write("labels", map(dump_label, labels))
+        self.write_lines("labels", LabelTable(labels).lines())
+
+    def _sample_lines(self, part: Tables) -> Iterator[bytes]:
+        """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
+        numbers, graded = [self.number_of(graders) for graders in part.graders], part.grader_numbers()
+        lines = (encode_record(sample) + b"\n" for sample in part.samples)
+        if numbers == [0] and not graded:
+            return lines
+        both = zip(part.samples, lines, strict=True)
+        return (numbered(line, numbers[graded.get(one.key, 0)] if numbers else 0) for one, line in both)
 
     def number_of(self, graders: GraderSet) -> int:
         """The number of a grader set, which is added where it is new."""
@@ -186,9 +191,6 @@ class ReportFolder:
         """Which of these keys were not written before; 64 bits of a digest tell them apart."""
         new: list[bool] = self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
         return new
-
-    def _write(self, name: str, rows: Iterable[Json]) -> None:
-        self.write_lines(name, (encode(row) + b"\n" for row in rows))
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
@@ -251,14 +253,14 @@ class ReportFolder:
         if given:
             written = set(labels_in(added))
             with _open(added, os.O_APPEND) as file:
-                file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
+                file.writelines(LabelTable(label for label in given if label not in written).lines())
         added.replace(self._path("labels"))
         self._forget_labels()
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to labels.jsonl at once."""
         with _open(self._path("labels"), os.O_APPEND) as file:
-            file.writelines(encode(dump_label(label)) + b"\n" for label in labels)
+            file.writelines(LabelTable(labels).lines())
         self._forget_labels()
 
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
@@ -558,12 +560,9 @@ def _any_of_people(block: bytes) -> bool:
     return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
 
 
-def _sample_row(
-    sample: Sample, row: dict[str, Json], numbers: Sequence[int], graded: Mapping[SampleKey, int]
-) -> dict[str, Json]:
-    """A row of samples.jsonl: the sample line, and the number of its grader set where that is not 0."""
-    number = numbers[graded.get((sample.id, sample.system, sample.trial), 0)] if numbers else 0
-    return {**row, "graders": number} if number else row
+def numbered(line: bytes, number: int) -> bytes:
+    """A line of samples.jsonl with the number of the sample's grader set, where that is not 0."""
+    return line[:-2] + b',"graders":%d}\n' % number if number else line
 
 
 def _head(line: bytes) -> bytes:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, force_setattr
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
 from germane.tables.columns import RowTable
-from germane.types import FROZEN, Context, Json, Sample, freeze
+from germane.types import Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -45,10 +45,13 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.answer) not in FROZEN:
+        if type(self.answer) is not int:
             force_setattr(self, "answer", freeze(self.answer))
-        if type(self.design) not in FROZEN:
+        if self.design is not None:
             force_setattr(self, "design", freeze(self.design))
+
+
+_FIELDS = Label.__struct_fields__
 
 
 class LabelTable(RowTable[Label]):
@@ -73,7 +76,7 @@ def decode_label(line: bytes, place: Place | None = None) -> Label | None:
     """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
     try:
         label = _label_in(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return _on_scale(label, place)
 
@@ -218,37 +221,35 @@ def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, s
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id.
     """
-    calls = sample.calls or ()
-    lists = [call.contexts for call in calls]
-    if sample.contexts is not None or not calls:  # the final list of an agent stands beside its calls
-        lists.append(sample.contexts or ())
+    lists = [call.contexts for call in sample.calls or ()]
+    if sample.contexts is not None:  # the final list of an agent stands beside its calls
+        lists.append(sample.contexts)
+    if not [1 for some in lists for one in some if one.grade is not None or one.relevant is not None]:
+        return
     places = [
         (call, rank, context)
         for call, contexts in enumerate(lists, 1)
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]
-    if not places:
-        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    table.add(
-        len(places),
+    columns = {
         **_NOTHING_SAID,
-        item=relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
-        answer=[one.relevant if one.grade is None else one.grade for _, _, one in places],
-        scale=["binary" if one.grade is None else scale for _, _, one in places],
-        sample=sample.id,
-        system=sample.system,
-        call=[call for call, _, _ in places],
-        rank=[rank for _, rank, _ in places],
-    )
+        "item": relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
+        "answer": [one.relevant if one.grade is None else one.grade for _, _, one in places],
+        "scale": ["binary" if one.grade is None else scale for _, _, one in places],
+        "sample": sample.id,
+        "system": sample.system,
+        "call": [call for call, _, _ in places],
+        "rank": [rank for _, rank, _ in places],
+    }
+    table.add(len(places), **columns)
 
 
 _NOTHING_SAID: dict[str, Any] = {
-    name: value
-    for name, value in asdict(Label("", "relevance", None, "")).items()
-    if name not in {"item", "answer", "scale", "sample", "system", "call", "rank"}
+    **dict(zip(_FIELDS[-len(Label.__struct_defaults__) :], Label.__struct_defaults__, strict=True)),
+    "kind": "relevance",
 }
 
 

@@ -431,17 +431,15 @@ class ScoreTable:
         names = [b'"measure":%b,"type":%b,"value":' % (encode(one), encode(of)) for one, of in self._measures]
         values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
         whys, ok = [encode(why) for why in self._whys], b',"status":"ok","why":null,"bounds":null}\n'
+        ends = [ok] * len(self)
         noted = zip(self._noted, self._status, self._why, self._low, self._high, strict=True)
-        ends = {
-            row: b',"status":%b,"why":%b,"bounds":%b}\n'
-            % (encode(STATUSES[code]), whys[why], b"null" if math.isnan(low) else encode((low, high)))
-            for row, code, why, low, high in noted
-        }
-        codes = zip(self._sample, self._measure, values, strict=bool(len(self)))
-        return (
-            heads[key] + names[name] + value + ends.get(row, ok)
-            for row, (key, name, value) in enumerate(codes)
-        )
+        for row, code, why, low, high in noted:
+            bounds = b"null" if math.isnan(low) else encode((low, high))
+            said = encode(STATUSES[code]), whys[why], bounds
+            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % said
+        begun = map(heads.__getitem__, self._sample)
+        columns = begun, map(names.__getitem__, self._measure), values, ends
+        return map(b"".join, zip(*columns, strict=bool(len(self))))
 
     @classmethod
     def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:

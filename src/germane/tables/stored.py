@@ -49,7 +49,7 @@ def records_in(path: Path, kind: type[S]) -> Iterator[S]:
     for number, (_, line) in enumerate(lines_of(path), 1):
         try:
             yield read(line)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             row = row_in(path, number, line)  # half a surrogate pair is read there
             try:
                 yield msgspec.convert(row, kind)
@@ -204,6 +204,10 @@ class EarlierJudgements:
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
         return (row for row in rows if row is not None and self._keep(row))
+
+    def __bool__(self) -> bool:
+        """Whether there is any file of them."""
+        return any(path.exists() for path in self._files)
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""

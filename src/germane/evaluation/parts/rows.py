@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from germane.encoding import canonical, decode, encode
+from germane.encoding import canonical, decode
 from germane.errors import InputError
 from germane.evaluation.parts.share import Share
 from germane.numberset import NumberSet
 from germane.reports.gates import Gate
-from germane.tables.folder import ReportFolder
+from germane.tables.folder import ReportFolder, numbered
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.tables.part import GraderSet
 from germane.tables.stored import KEY, lines_of
@@ -51,9 +51,21 @@ class _Sample(msgspec.Struct, frozen=True):
 _Name: TypeAlias = tuple[str, str, int]
 
 
-def write_rows(folder: Path, rows: Iterable[int]) -> None:
-    """Keep which cases of the whole a part's samples are: their places among all, in order."""
-    (folder / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+def part_entry(
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
+) -> dict[str, Json]:
+    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
+
+    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+    cases the part's samples are is written beside its tables.
+    """
+    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+    beside = [
+        [system, name, sorted(Counter(values).items())]
+        for (system, name), values in sorted(folder.beside.items())
+    ]
+    kept = [gate.stored() for gate in gates]
+    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
 
 
 def read_rows(folder: Path) -> array[int]:
@@ -173,9 +185,9 @@ def _write(target: ReportFolder, lines: dict[str, list[bytes]]) -> None:
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -> bytes:
     """The line of a sample with the number that its grader set has in the target, which counts them as they come."""
-    row = decode(line)
-    number = target.number_of(graders[row.pop("graders", 0)])
-    return encode({**row, "graders": number} if number else row) + b"\n"
+    written = decode(line).get("graders", 0)
+    bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
+    return numbered(bare, target.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[bytes]:
@@ -188,20 +200,3 @@ def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[b
                 yield line
             else:
                 asked.subtract(count_asked(Counter(), load_judgement(decode(line))))
-
-
-def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
-) -> dict[str, Json]:
-    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
-
-    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written beside its tables.
-    """
-    write_rows(folder.path, rows)
-    beside = [
-        [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(folder.beside.items())
-    ]
-    kept = [gate.stored() for gate in gates]
-    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
