@@ -36,7 +36,7 @@ class OwnModel(BaseRagasLLM):  # type: ignore[misc]
         raise NotImplementedError
 
     async def agenerate_text(self, prompt: Any, *_args: Any, **_settings: Any) -> Any:
-        from langchain_core.outputs import Generation, LLMResult  # type: ignore[import-not-found]
+        from langchain_core.outputs import Generation, LLMResult
 
         assert CASE["user_input"] in prompt.to_string()
         return LLMResult(generations=[[Generation(text='{"reasoning": "so", "grade": 3}')]])

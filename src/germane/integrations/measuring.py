@@ -168,7 +168,7 @@ def _of_another_tool(model: Any) -> Any:
     if hasattr(model, "agenerate_text"):  # any other of Ragas' first kind
 
         async def generate_text(prompt: str) -> str:
-            from langchain_core.prompt_values import StringPromptValue  # type: ignore[import-not-found]
+            from langchain_core.prompt_values import StringPromptValue
 
             found = await model.agenerate_text(StringPromptValue(text=prompt))
             return str(found.generations[0][0].text)

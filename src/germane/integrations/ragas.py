@@ -156,7 +156,7 @@ class EvaluationResult:
     def to_pandas(self) -> Any:
         """A DataFrame: the columns of the data set, then one for each metric, None where it could not be measured."""
         try:
-            import pandas as pd  # type: ignore[import-untyped]
+            import pandas as pd
         except ImportError:
             raise MissingPart("a DataFrame takes pandas", fix="pip install pandas") from None
         pairs = zip(self.rows, self.scores, strict=True)
