@@ -43,6 +43,23 @@ _OURS = {
 }
 """Parts of a request that no parameter may set, and what to do instead."""
 
+TRANSPORT = frozenset(
+    (
+        "service_tier",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "store",
+        "metadata",
+    )
+)
+"""Parameters that say how a request is served, billed or filed, and change no answer: they are in no key."""
+
+_TIERS = {"auto": 1.0, "default": 1.0, "standard_only": 1.0, "on_demand": 1.0}
+_OPENAI_TIERS = {"flex": 0.5}
+"""Of a service tier: its part of the usual price. Of a tier that is not here the price is not known."""
+
 
 class LLMJudge(Judge):
     """A language model as the judge.
@@ -166,7 +183,10 @@ class LLMJudge(Judge):
         """What a million tokens cost; None = unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
-        return price_of(self.service.provider, self.service.model)
+        tiers = _TIERS | (_OPENAI_TIERS if self.service.provider == "openai" else {})
+        part = tiers.get(str(self.capabilities.parameters.get("service_tier", "auto")))
+        found = price_of(self.service.provider, self.service.model)
+        return None if found is None or part is None else found.times(part)
 
     def ready(self) -> ModelClient:
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
@@ -322,7 +342,7 @@ def _identity(
         "model": service.model,
         "base_url": service.custom or None,
         "temperature": temperature,
-        "parameters": dict(parameters) or None,
+        "parameters": {name: value for name, value in parameters.items() if name not in TRANSPORT} or None,
         "reasoning": reasoning,
     }
     return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]

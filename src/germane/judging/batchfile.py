@@ -194,7 +194,7 @@ def _completion(row: Mapping[str, Json], name: str) -> Completion:
     response = row.get("response")
     if isinstance(response, str):
         return Completion(response)
-    body = response.get("body") if isinstance(response, Mapping) else None
+    body = response.get("body", response) if isinstance(response, Mapping) else None
     status = response.get("status_code", 200) if isinstance(response, Mapping) else 0
     if row.get("error") or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
         why = row.get("error") or (body or {}).get("error") or body or response

@@ -49,3 +49,23 @@ def test_a_forecast_is_priced() -> None:
     question = Relevance(query="q", passage="p")
     assert (LLMJudge("openai").forecast((question,)).cost_usd or 0) > 0
     assert LLMJudge("openai:gpt-4o-mini@http://localhost:1/v1").forecast((question,)).cost_usd is None
+
+
+def test_a_service_tier_is_in_no_key_and_is_priced():
+    """The same verdict from a slower queue is the same verdict, at half of the price; of a tier without a known price none."""
+    judges = {
+        tier: LLMJudge(
+            "openai:gpt-4o-mini", parameters={"seed": 7} | ({"service_tier": tier} if tier else {})
+        )
+        for tier in ("", "default", "flex", "priority")
+    }
+    assert len({str(judge.identity) for judge in judges.values()}) == 1
+    assert judges["flex"].capabilities.parameters["service_tier"] == "flex"
+    usual, flex = judges[""].price, judges["flex"].price
+    assert usual is not None
+    assert flex is not None
+    assert flex.cost(1000, 1000, 500) == pytest.approx(usual.cost(1000, 1000, 500) / 2)
+    assert judges["default"].price == usual
+    assert judges["priority"].price is None
+    groq = LLMJudge("groq:llama-3.3-70b-versatile", parameters={"service_tier": "flex"})
+    assert groq.price is None

@@ -240,6 +240,11 @@ class Price:
             if rate is not None or name != "cached":
                 check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
+    def times(self, part: float) -> Price:
+        """The same model at a part of its price."""
+        cached = None if self.cached is None else self.cached * part
+        return self if part == 1 else Price(input=self.input * part, output=self.output * part, cached=cached)
+
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """US dollars; `cached_tokens` are among the input tokens."""
         cached = self.input if self.cached is None else self.cached
