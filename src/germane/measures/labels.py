@@ -7,7 +7,7 @@ are there at once; of a judge it says which passages are asked about (`cells`), 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
@@ -236,9 +236,7 @@ class PlaceLabels:
             contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
-        grade_of: Callable[[str | None, float], float] = (
-            sample.qrels or NOTHING
-        ).get  # no document is named None
+        grade_of: Any = (sample.qrels or NOTHING).get  # no document is named None
         self._level += map(grade_of, ids, repeat(math.nan))
         return contexts
 
