@@ -133,10 +133,13 @@ class _Working:
         numbers = {id(graders): _numbered(graders, part) for graders in block.grader_sets}
         part.graded = [numbers[id(job.graders)] for job in block.jobs]
         part.samples = [job.sample for job in block.jobs]
-        for number, items in sorted(self._asked(part).items()):
-            add_items(part.items, part.samples[number], items)
-        for sample in part.samples:
-            add_labels(part.labels, sample, turns(sample) if sample.history else ())
+        asked = self._asked(part)
+        for number, sample in enumerate(part.samples):
+            items = asked.get(number, ())
+            add_items(part.items, sample, items)
+            history = turns(sample) if sample.history else ()
+            known = {(one.query, one.passage): one.item for one in items if one.kind == "relevance"}
+            add_labels(part.labels, sample, history, {} if history else known)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
         for system, measure, values in block.beside(results):
