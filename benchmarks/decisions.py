@@ -1,8 +1,8 @@
 """What decisions rest on, on real judges and labels: `python -m benchmarks.decisions FOLDER`.
 
 FOLDER is that of `benchmarks.corrected_means` (LLMJudge, TREC Deep Learning 2023: 25 queries, 33 judges). 14 pseudo-systems
-take the ten best passages of every query by w (mean grade of one to three judges) + (1 - w) N(0, 1), w from 0 to 1; "reranked"
-are the twenty best of a system in the order of the very judge that scores them, cut at ten. The measure is the share of
+take the ten best passages of every query by w (mean grade of one to three judges) + (1 - w) N(0, 1), w from 0 to 1; reranked
+are the twenty best of a system, or all passages of the query, in the order of the very judge that scores them, cut at ten. The measure is the share of
 passages that people grade 2 or more. What is printed:
 
 1. Corrected differences of two systems, by how labels were drawn (8 for each query between the two, 4 in each report, whole
@@ -48,11 +48,11 @@ class World:
         for w in np.linspace(0, 1, SYSTEMS):
             judges = rng.choice(len(self.names), rng.integers(1, 4), replace=False)
             score = w * self.grades[judges].mean(axis=0) + (1 - w) * rng.normal(size=len(self.people))
-            found.append([p[np.argsort(-score[p], kind="stable")][:DEEP] for p in self.places])
+            found.append([p[np.argsort(-score[p], kind="stable")] for p in self.places])
         return found
 
-    def reranked(self, lists: Lists, judge: int) -> Lists:
-        return [p[np.argsort(-self.grades[judge][p], kind="stable")] for p in lists]
+    def reranked(self, lists: Lists, judge: int, depth: int | None = DEEP) -> Lists:
+        return [p[:depth][np.argsort(-self.grades[judge][p[:depth]], kind="stable")] for p in lists]
 
 
 def drawn(
@@ -89,15 +89,19 @@ def drawn(
 def differences(world: World, draws: int, rng: np.random.Generator) -> None:
     print("== 1. corrected differences ==")
     for how in ("between", "each", "whole queries"):
-        for kind in ("systems", "reranked by the judge that scores them"):
+        for kind, depth in (
+            ("systems", 0),
+            (f"{DEEP} best reranked by the judge", DEEP),
+            ("all passages ranked by the judge", None),
+        ):
             seen: dict[str, list[float]] = defaultdict(list)
             by_judge: dict[int, list[bool]] = defaultdict(list)
             for _ in range(draws):
                 systems, judge = world.systems(rng), int(rng.integers(len(world.names)))
                 one, other = rng.choice(SYSTEMS, 2, replace=False)
                 a, b = systems[one], systems[other]
-                if kind != "systems":
-                    b = world.reranked(systems[one if rng.random() < 0.5 else other], judge)
+                if depth != 0:
+                    b = world.reranked(systems[one if rng.random() < 0.5 else other], judge, depth)
                 means = np.array([
                     [world.people[y[:DEPTH]].mean() - world.people[x[:DEPTH]].mean(),
                      *(np.mean(world.grades[judge][z[:DEPTH]] >= RELEVANT) for z in (x, y))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -32,13 +33,17 @@ class Ran:
 def invoke(*words: object, stdin: str = "") -> Ran:
     """`invoke("run", ...)` as `germane run ...` would."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
-    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     with (
+        tempfile.TemporaryFile(
+            "w+", encoding="utf-8"
+        ) as given,  # a real file: samples are read from its descriptor
         redirect_stdout(out),
         redirect_stderr(err),
         mock.patch.multiple(sys, argv=["germane", *map(str, words)], stdin=given),
         pytest.raises(SystemExit) as ended,
     ):
+        given.write(stdin)
+        given.seek(0)
         main()
     return Ran(int(ended.value.code or 0), *(_written(stream) for stream in (out, err)))
 

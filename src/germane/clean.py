@@ -7,10 +7,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
+    "Markup",
     "cell",
     "clean",
     "clean_json",
     "clean_lines",
+    "html_lines",
     "html_table",
     "markdown_table",
     "markdown_text",
@@ -68,17 +70,30 @@ def cell(value: object) -> object:
     return value
 
 
+class Markup(str):
+    """HTML of our own, which is shown as it is."""
+
+    __slots__ = ()
+
+
 def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: Iterable[str] = ()) -> str:
     """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
     from html import escape  # brings the names of 2,000 characters, which a terminal does not need
 
+    def shown(cell: object) -> str:
+        return cell if isinstance(cell, Markup) else escape(clean(str(cell)))
+
     left = "style='text-align:left'"
     head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td {left}>{escape(clean(str(cell)))}</td>' for cell in row)}</tr>" for row in rows
-    )
-    below = "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    body = "".join(f"<tr>{''.join(f'<td {left}>{shown(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_lines(lines)}"
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Each line as a paragraph."""
+    from html import escape  # as above
+
+    return "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

@@ -143,6 +143,10 @@ class Miscounted(AnswerError):
     """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
 
 
+class Unended(AnswerError):
+    """An answer, a list or a text in it reached its limit of length: it was cut off there, or repeats itself."""
+
+
 class TargetError(GermaneError):
     """The system under test failed on one query."""
 

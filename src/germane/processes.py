@@ -155,13 +155,29 @@ def _files_in(command: str | Sequence[str]) -> list[Path]:
     return [one for one in named if one.suffix and not one.is_absolute() and "{" not in one.name]
 
 
+def start_folder(command: str | Sequence[str], folder: Path) -> Path:
+    """Where a script starts that names no folder: the eval file's, or the nearest above that holds a file of its command.
+
+    So `./evaluators/mine.py` is found in the folder of eval files and beside it.
+    """
+    above = _above(command, folder)
+    return folder if above is None else folder.parents[above - 1]
+
+
 def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
     """What to write where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
     folder = Path(cwd).resolve()
-    for named in _files_in(command):
-        if (folder / named).exists():
-            continue
-        for steps, above in enumerate(folder.parents[:4], 1):
-            if (above / named).is_file():
-                return f"{named} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
-    return None
+    if (steps := _above(command, folder)) is None:
+        return None
+    above = folder.parents[steps - 1]
+    named = next(one for one in _files_in(command) if (above / one).is_file())
+    return f"{named} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
+
+
+def _above(command: str | Sequence[str], folder: Path) -> int | None:
+    """How many folders above stands a file that a command names; None where one stands in the folder, or none anywhere."""
+    files = _files_in(command)
+    if any((folder / named).exists() for named in files):
+        return None
+    steps = enumerate(folder.parents[:4], 1)
+    return next((up for up, above in steps if any((above / named).is_file() for named in files)), None)

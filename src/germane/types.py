@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr, replace
 from germane.errors import Wrong
 
 __all__ = [
+    "FROZEN",
     "MAX_DEPTH",
     "NOTHING",
     "Call",
@@ -79,19 +80,20 @@ class FrozenDict(dict[str, Any]):
 
 NOTHING = FrozenDict()
 """The metadata of what has none."""
-_FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+"""The types of values that `freeze` leaves as they are."""
 _NAMES = frozenset({str})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     """The same JSON value with mappings and lists frozen; raises Wrong on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
-    if kind in _FROZEN:
+    if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
         raise Wrong(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
-        if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+        if FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
             return FrozenDict(value)
         return FrozenDict([(str(key), freeze(one, levels - 1)) for key, one in value.items()])
     if isinstance(value, list | tuple):
@@ -383,7 +385,7 @@ class Judgement(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.ms is not None:
             _check_finite("ms", self.ms)
-        if type(self.answer) not in _FROZEN:
+        if type(self.answer) not in FROZEN:
             force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             force_setattr(self, "provenance", freeze(self.provenance))

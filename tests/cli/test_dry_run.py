@@ -51,6 +51,19 @@ def test_where_nobody_is_asked_it_is_free(inside: Cli, data: Path) -> None:
         assert (found["cost_usd"], found["measures"][measures]["calls"]) == (0.0, 0)
 
 
+def test_what_was_answered_before_says_how_long_a_request_takes(inside: Cli, data: Path) -> None:
+    """After the first ones: seconds per request, and what they come to for the rest."""
+    with ModelServer(latency=0.02) as server:
+        more = ["--base-url", server.url]
+        fresh = inside(*words(data, "context_precision@3", "--dry-run", *more), env=KEY).out
+        inside(*words(data, "context_precision@3", "--limit", 1, *more), env=KEY)
+        out = inside(*words(data, "context_precision@3", "--dry-run", *more), env=KEY).out
+        found = inside(*words(data, "context_precision@3", "--dry-run", "--json", *more), env=KEY).json
+    assert "s per request" not in fresh
+    assert "s per request by the answers that are stored: 0:00:0" in out
+    assert 0.02 <= found["seconds_per_request"] < 5
+
+
 def test_shared_requests_and_estimates_are_explained(inside: Cli, data: Path) -> None:
     """Where the lines do not add up to the total it says why; tokens are estimates and look like it."""
     out = inside(*words(data, "context_precision@3 context_relevancy", "--dry-run"), env=KEY).out

@@ -61,6 +61,33 @@ def test_the_standalone_evaluator_brings_its_tests(example: Path) -> None:
     assert set(imported) <= sys.stdlib_module_names
 
 
+_TYPE = r"(?:Set<string>|string\[\]|string|number|boolean|Check\[\]|Case|Result)"
+
+
+def test_the_typescript_evaluator_gives_what_the_python_one_does(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By node, in the place of the Python one; a node that reads no types gets the file without them."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node: apt-get install nodejs")
+    script = example / "evaluators/contextual-precision.ts"
+    assert len(script.read_text().splitlines()) <= 60
+    version = tuple(map(int, subprocess.check_output([node, "--version"], text=True)[1:].split(".")[:2]))
+    if version < (22, 18):
+        erased = re.sub(r"^interface .*\n", "", script.read_text(), flags=re.MULTILINE)
+        script = script.with_suffix(".mjs")
+        script.write_text(re.sub(rf": {_TYPE}(?=[,)]| {{$)", "", erased, flags=re.MULTILINE))
+    evals = example / "evals/standalone.yaml"
+    text = evals.read_text().replace(
+        "[python3, ./evaluators/standalone_precision.py]", f"[{node}, ./evaluators/{script.name}]"
+    )
+    (example / "evals/typed.yaml").write_text(text)
+    monkeypatch.chdir(example)
+    report = run(Options(paths=("evals/typed.yaml",), folder="typed"))
+    assert [score.value for score in report.scores()] == [1.0, 0.0]
+
+
 def test_what_init_prints_runs(cli: Cli, tmp_path: Path) -> None:
     """Line by line in an empty folder; scripts and runs share one ledger, and git ignores it."""
     lines = cli("init").out.splitlines()

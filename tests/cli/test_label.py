@@ -8,6 +8,7 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from germane.tables.labels import relevance_item
 from tests.cli.conftest import Cli, write_jsonl
 from tests.command import Ran
 
@@ -28,7 +29,7 @@ ROWS = [
     for system in ("bm25", "dense")
     for n in range(6)
 ]
-PROMPT = "0-3, u unsure"
+PROMPT = "0-3,.* u unsure"
 
 
 @pytest.fixture
@@ -101,6 +102,28 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
     assert line["corrected"]["interval"][0] <= line["corrected"]["mean"] <= line["corrected"]["interval"][1]
 
 
+def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path) -> None:
+    """Each part fits the terminal and stands below the query; space shows the next."""
+    long = " ".join(f"sentence {n} of the passage." for n in range(200))
+    data = write_jsonl(tmp_path / "data.jsonl", {"query": "what is it", "contexts": [long]})
+    assert inside("run", data, "-m", "context_relevance", "--judge", "lexical", "-o", "r").code == 0
+    screen = start(tmp_path / "r")
+    screen.setwinsize(24, 80)
+    seen = ""
+    for part in range(1, 4):
+        screen.expect(PROMPT)
+        shown = screen.before[screen.before.index("───") :]
+        assert len(shown.splitlines()) <= 24
+        assert "query     what is it" in shown
+        assert f"part {part} of" in shown
+        seen += shown
+        screen.send(" ")
+    assert all(f"sentence {n} of" in " ".join(seen.split()) for n in range(60))
+    screen.expect(PROMPT)
+    screen.send("2")
+    screen.expect("1 of 1 labelled by ann")
+
+
 def test_a_person_sees_no_verdict_system_rank_or_score_and_no_escapes(inside: Cli, report: Path) -> None:
     """Blind until answered; what is shown cannot drive a terminal."""
     ran = inside("label", report, "--who", "ann", stdin="3q")
@@ -117,7 +140,7 @@ def test_an_interrupted_session_says_how_to_go_on(report: Path) -> None:
     screen.expect("2 of 10")
     screen.expect(PROMPT)
     screen.sendintr()
-    screen.expect("1 labels of ann are stored; go on with: germane label")
+    screen.expect("1 label of ann is stored; go on with: germane label")
     screen.expect(pexpect.EOF)
     screen.close()
     assert screen.exitstatus == 130
@@ -273,6 +296,47 @@ def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) ->
     ran = inside(*words, "--judge", "labels", "--labels", "none.csv", "-o", "other")
     assert ran.code == 2
     assert "there is no file none.csv" in ran.err
+
+
+def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None:
+    """Shares of people, order measures per person, "unsure" as bounds; the report keeps who said what, and scores it again."""
+    texts = [{"id": name, "text": f"passage {name}"} for name in "abc"]
+    data = write_jsonl(
+        tmp_path / "data.jsonl", *({"id": q, "query": q, "contexts": texts} for q in ("q1", "q2"))
+    )
+    rows = ["query_id,context_id,grade,who"]
+    rows += [f"q1,{name},{grade},ann" for name, grade in zip("abc", (3, 0, 2), strict=True)]
+    rows += [f"q1,{name},{grade},ben" for name, grade in zip("abc", (0, 3, 1), strict=True)]
+    rows += [f"q2,{name},3,ann" for name in "abc"]
+    (tmp_path / "people.csv").write_text("\n".join(rows) + "\n")
+    values = {
+        "P(labels=human)@3": [0.5, 1.0],
+        "context_relevancy(unit=context)": [0.5, 1.0],
+        "context_precision": [((1 + 2 / 3) / 2 + 1 / 2) / 2, 1.0],
+    }
+    words = ("run", data, "-m", "P(labels=human)@3 context_relevance context_precision", "--no-cache")
+    ran = inside(*words, "--judge", "labels", "--labels", "people.csv", "-o", "r", "--json")
+    assert ran.code == 0, ran.err
+    again = inside("score", "r", "-m", " ".join(values), "--json")
+    resumed = inside("run", "--resume", "r", "--json")
+    for done in (ran, again, resumed):
+        found = {
+            name: [one["value"] for one in done.json["scores"] if one["measure"] == name] for name in values
+        }
+        assert found == {name: pytest.approx(value) for name, value in values.items()}, done.err
+    given = [json.loads(line) for line in (tmp_path / "r" / "labels.jsonl").read_text().splitlines()]
+    assert [(one["sample"], one["who"]) for one in given] == [
+        *[("q1", "ann"), ("q1", "ben")] * 3,
+        *[("q2", None)] * 3,
+    ]
+    with (tmp_path / "unsure.jsonl").open("w") as file:
+        for name, answer in zip("abc", (3, None, 0), strict=True):
+            item = relevance_item("q1", f"passage {name}")
+            row = {"item": item, "kind": "relevance", "answer": answer, "scale": "graded", "reason": "unsure"}
+            file.write(json.dumps(row) + "\n")
+    ran = inside(*words, "--judge", "labels", "--labels", "unsure.jsonl", "--limit", "1", "--json")
+    first, relevance, _ = (one["bounds"] for one in ran.json["scores"])
+    assert first == relevance == [pytest.approx(1 / 3), pytest.approx(2 / 3)]
 
 
 def test_a_passage_without_a_label_leaves_its_score_incomplete(inside: Cli, tmp_path: Path) -> None:

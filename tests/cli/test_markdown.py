@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from germane import evaluate
 from germane.comparison.compare import comparison_of
@@ -79,6 +82,18 @@ def test_several_systems_and_a_baseline(tmp_path: Path) -> None:
     assert changes[2] == "| measure | baseline | now | difference | interval | p |"
     assert changes[4].count("| -0.") >= 1
     assert len(worst_rows(lines)) == 10
+
+
+def test_the_step_s_summary_says_what_changed(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a baseline, without any -o."""
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples(8)))
+    assert inside("run", "s.jsonl", "-m", "RR", "-o", "before").code == 0
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert inside("run", "s.jsonl", "-m", "RR", "-o", "after", "--baseline", "before").code == 0
+    assert "Compared with" in summary.read_text("utf-8")
 
 
 def test_no_gates_is_neutral(tmp_path: Path) -> None:

@@ -53,6 +53,17 @@ def counts(text: str) -> list[tuple[int, int]]:
     return [(int(done.replace(",", "")), int(total.replace(",", ""))) for done, total in found]
 
 
+def test_a_slow_judge_shows_its_seconds_per_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the first answers; of a fast one nobody asks."""
+    monkeypatch.setattr(printing, "_FIRST", 0.0)
+    monkeypatch.setattr(printing, "_HEARTBEAT", 0.0)
+    monkeypatch.setattr(printing, "_SLOW", 0.001)
+    run(monkeypatch, tmp_path)
+    assert re.search(r"left, \d+\.\d s per call", capsys.readouterr().err)
+
+
 def test_the_whole_is_known_before_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,7 +54,7 @@ class TestReportVerb:
 
 
 def test_a_page_holds_the_audit_of_its_judge(inside: Cli, tmp_path: Path) -> None:
-    """What `germane audit --json` says stands in the page's data; a gold report has no judge to audit."""
+    """Agreement and warnings of `germane audit --json` stand in the page's data; a gold report has no judge to audit."""
     row = {"id": "a", "query": "bread", "contexts": [{"id": "d", "text": "bread"}], "qrels": {"d": 1}}
     data = write_jsonl(tmp_path / "s.jsonl", row)
     for measure, audited in (("context_relevance", True), ("RR", False)):
@@ -64,7 +64,8 @@ def test_a_page_holds_the_audit_of_its_judge(inside: Cli, tmp_path: Path) -> Non
         )
         assert inside("report", "r", "-o", "r.html").code == 0
         found = json.loads(DATA.search((tmp_path / "r.html").read_text("utf-8"))[1])["audit"]  # type: ignore[index]
-        assert (found == inside("audit", "r", "--json").json) if audited else found is None
+        audit = inside("audit", "r", "--json").json
+        assert found == ({name: audit[name] for name in ("kinds", "warnings")} if audited else None)
 
 
 def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path)
     data = json.loads(found[1])
     assert data["baseline"]["name"] == "a"
     assert data["comparison"]["comparisons"][0]["difference"] == 0
-    assert '<template id="chart-differences">' in text
+    assert '<template id="chart-differences-0">' in text
     assert "Difference per query" in (tmp_path / "r.svg").read_text("utf-8")
     assert "Compared with a:" in (tmp_path / "r.md").read_text("utf-8")
 

@@ -132,12 +132,24 @@ config: {strict: true}
     assert grader_of({"script": "cat", "target": "gpt"}).model_dump()["config"] == {"target": "gpt"}
 
 
-def test_a_script_that_stands_above_is_a_warning(tmp_path: Path) -> None:
-    """Before it is run."""
-    (tmp_path / "evals").mkdir()
-    (tmp_path / "grade.py").write_text("")
-    _, (one,) = read("script: python3 grade.py", tmp_path / "evals")
+@pytest.mark.parametrize("script", ["npx --yes tsx ./evaluators/grade.ts", "[node, ./evaluators/grade.ts]"])
+def test_a_script_beside_the_eval_files_folder_is_found(tmp_path: Path, script: str) -> None:
+    """It starts where its file stands, in the folder of the eval file first; a `cwd` that is given counts."""
+    evals = tmp_path / "evals"
+    for folder in (evals, tmp_path / "evaluators"):
+        folder.mkdir()
+    (tmp_path / "evaluators" / "grade.ts").write_text("")
+    grader, warned = read(f"script: {script}", evals)
+    assert isinstance(grader, CodeGrader)
+    assert grader.cwd == str(tmp_path)
+    assert not warned
+    _, (one,) = read(f"script: {script}\ncwd: .", evals)
     assert one.fix == "write `cwd: ..`"
+    (evals / "evaluators").mkdir()
+    (evals / "evaluators" / "grade.ts").write_text("")
+    grader, _ = read(f"script: {script}", evals)
+    assert isinstance(grader, CodeGrader)
+    assert grader.cwd == str(evals)
 
 
 def test_a_misspelt_key_of_a_script() -> None:

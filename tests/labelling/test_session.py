@@ -1,8 +1,7 @@
 """One person's labelling: every answer is stored at once, can be taken back, and is not asked again."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from germane.errors import InputError
 from germane.labelling.queue import LabelQueue

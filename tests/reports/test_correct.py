@@ -1,12 +1,12 @@
 """Judged means corrected with people's labels: which labels count, what is estimated, and what is refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from germane.evaluation.rescore import rescore
 from germane.labelling.audit import audit_judge

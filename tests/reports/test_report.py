@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
@@ -17,6 +17,7 @@ from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.reports.summary import interval_in_words
 from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, add_labels
 from germane.tables.folder import ReportFolder
 from germane.types import Context, FrozenDict, Judgement, Sample, Score
@@ -96,18 +97,52 @@ def test_the_tables_join(library: str) -> None:
     if library == "pandas":
         joined = judged.merge(frame("judgements"), on="item")
         assert joined["rank"].tolist()[0] == 2
-        assert len(frame().merge(frame("samples"), on=keys)) == 2
+        assert len(frame("scores").merge(frame("samples"), on=keys)) == 2
         assert frame("labels")["answer"].tolist() == [3, 0, 3, 0]
     else:
         joined = judged.join(frame("judgements"), on="item")
         assert joined["rank"].to_list() == [2, None]
-        assert len(frame().join(frame("samples"), on=keys)) == 2
+        assert len(frame("scores").join(frame("samples"), on=keys)) == 2
         assert frame("labels")["answer"].to_list() == [3, 0, 3, 0]
     assert next(iter(joined["mode"])) == "schema"
     assert next(iter(joined["votes"])) == '[{"a":1}]'
-    assert frame()["value"].sum() == 1.0
+    assert frame("scores")["value"].sum() == 1.0
     with pytest.raises(InputError, match="no table 'contexts'"):
         frame("contexts")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_without_a_table_s_name_a_frame_has_one_row_per_sample(library: str) -> None:
+    """A column per measure, and the reason of what is missing."""
+    rows = [*SAMPLES, Sample(id="bare", query="no gold", contexts=())]
+    frame = getattr(evaluate(rows, "context_precision@2 R@1", judge="labels"), f"to_{library}")()
+    assert list(frame.columns) == ["sample", "query", "system", "trial", "context_precision@2", "R@1", "why"]
+    assert list(frame["sample"]) == [*(sample.id for sample in SAMPLES), "bare"]
+    assert "no gold" in list(frame["query"])
+    assert "R@1: skipped: " in list(frame["why"])[-1]
+
+
+@pytest.mark.parametrize("ending", ["html", "json", "jsonl", "csv", "md", "txt", "xml", "svg"])
+def test_saved_under_a_known_ending_a_report_is_that_file(tmp_path: Path, ending: str) -> None:
+    """As `-o` writes it; any other name is a folder."""
+    report = evaluate(SAMPLES, "context_precision@2", judge="labels")
+    assert report.save(tmp_path / f"x.{ending}") is report
+    assert (tmp_path / f"x.{ending}").stat().st_size > 100
+    for name in ("report", "v1.2"):
+        assert report.save(tmp_path / name).folder == tmp_path / name
+
+
+def test_a_notebook_shows_bars_and_the_worst_queries() -> None:
+    """The interval as a bar beside each mean, then the ranks of the worst, the verdict last; texts are escaped."""
+    context = Context(text="a", grade=0)
+    rows = [*SAMPLES, Sample(id="<b>", query="<i>", contexts=(context, context))]
+    shown = evaluate(rows, "context_precision@2", judge="labels")._repr_html_()
+    assert shown.count("<svg") == 1
+    assert "context_precision@2" in shown
+    assert "□□" in shown
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert shown.index("</svg>") < shown.index("□□") < shown.index("verdict")
 
 
 def test_an_absent_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +166,12 @@ def test_bounds_are_rounded_outwards() -> None:
     """A third is not 0.33 to 0.33."""
     report = Report.build(part_of("context_precision@1", [], 1.0, 1.0, None), MODEL)
     assert report["context_precision@1"].in_words() == "1.0000 over 2 of 3 (0.66 to 1.00 over all)"
+
+
+def test_an_interval_without_width_is_one_number() -> None:
+    """Where everything is labelled nothing is left to round outwards."""
+    assert interval_in_words((0.8453, 0.8453), 3) == "0.845"
+    assert interval_in_words((0.8453, 0.8454), 3) == "0.845 to 0.846"
 
 
 def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from germane.reports import ranking
 from germane.reports.formats import render_plain
 from germane.reports.report import Report
 from germane.types import Json
-from germane.wholetable import WholeTable
+from germane.wholetable import WholeTable, plain_text
 
 WIDTHS = (60, 80, 100, 160)
 SYSTEMS = ("bm25", "a-dense-retriever-with-a-long-name/v2.0_final", "hybrid:rerank=cross-encoder,k=100")
@@ -64,8 +64,7 @@ def test_every_figure_is_whole(report: Report, width: int) -> None:
         for word in summary.in_words().split():
             assert word.strip("()") in text
     assert whole_names(lines, [*SYSTEMS, *report.measures], width) == []
-    table = text[: text.index("worst by")]
-    assert "…" not in table
+    assert "…" not in text[text.index("\njudge ") :]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -89,6 +88,60 @@ def test_systems_side_by_side_are_whole(report: Report, width: int, monkeypatch:
 def test_the_worst_name_their_system(report: Report) -> None:
     """With several systems, the worst queries are those of one."""
     assert "worst by nDCG@10 of bm25" in str(report)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_means_the_gates_and_the_verdict_come_last(width: int) -> None:
+    """Within the 24 lines that a terminal shows, whatever was to be said before."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "what is it " * 20,
+            "qrels": {"a": 1},
+            "contexts": [{"id": "b", "text": "x"}],
+        }
+        for n in range(30)
+    ]
+    names = "nDCG@10 AP RR R@10 P@5 context_precision@5 context_relevancy(unit=context)"
+    report = evaluate(rows, names, judge=FakeJudge(sometimes), gates=["mean(RR)>=0.5", "mean(AP)>=0.5"])
+    lines = render_plain(report, width).splitlines()
+    last = "\n".join(lines[-24:])
+    assert whole_names(lines[-24:], report.measures, width) == []
+    assert lines[-1].startswith("  failed  mean(AP)>=0.5")
+    assert "failed (exit code 1)" in last
+    assert "note " not in last[last.index("interval") :]
+
+
+def test_the_worst_are_cut_to_one_line_and_the_rest_is_counted() -> None:
+    """What does not fit is cut, not wrapped as well; how many more have the worst score that there is."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "what is it " * 20,
+            "qrels": {"a": 1},
+            "contexts": [{"id": "b", "text": "x"}],
+        }
+        for n in range(30)
+    ]
+    lines = render_plain(evaluate(rows, "RR"), 80).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("worst by RR"))
+    assert [line.split()[2] for line in lines[start + 1 : start + 6]] == [f"q{n}" for n in range(5)]
+    assert all(line.endswith("…") and len(line) <= 80 for line in lines[start + 1 : start + 6])
+    assert lines[start + 6] == "  and 25 more at 0.0000"
+
+
+def test_a_long_name_stands_above_its_numbers() -> None:
+    """It is not broken over lines as long as the numbers fit below it."""
+    table = WholeTable()
+    table.add_column("measure")
+    for head in ("baseline", "difference", "p (Holm)"):
+        table.add_column(head, justify="right")
+    name = "context_relevancy(unit=context,rel=0.25)"
+    table.add_row(name, "0.1234", "-0.1406 to -0.0269", "0.0001")
+    text = plain_text(table, 50)
+    assert name in text
+    assert max(map(len, text.splitlines())) <= 50
+    assert "  0.1234  -0.1406 to -0.0269" in text
 
 
 def test_a_name_breaks_where_it_is_joined() -> None:

@@ -218,16 +218,21 @@ def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
 
 
 def test_parts_of_a_difference_sum_exactly() -> None:
-    """Retrieval is M - A, verdicts B - M, and together they are B - A."""
+    """Each is a mean with its interval; together they are B - A."""
     a, m, b = RNG.beta(3, 3, (3, 40))
-    found = split_difference(a, m, b)
-    assert found.retrieval + found.verdicts == pytest.approx((b - a).mean())
+    found = split_difference({"retrieval": m - a, "judge": b - m, "labels": np.zeros(40)}, value_range=(0, 1))
+    assert found.retrieval + found.verdicts == pytest.approx((b - a).mean(), abs=1e-14)
     assert found.retrieval == pytest.approx((m - a).mean())
     assert found.share == pytest.approx(abs(found.verdicts) / (abs(found.retrieval) + abs(found.verdicts)))
+    same = paired_difference(a, m, value_range=(0, 1)).interval.ends
+    assert found.ends["retrieval"] == pytest.approx(same)
+    assert "labels" not in found.ends
 
 
-def test_same_verdicts_leave_all_to_retrieval() -> None:
-    """Where M is B the judge's share is 0; where nothing moved there is no share."""
-    a, b = RNG.beta(3, 3, (2, 40))
-    assert split_difference(a, b, b).share == 0
-    assert split_difference(a, a, a).share is None
+def test_a_joined_part_belongs_to_neither_cause() -> None:
+    """It counts among what moved, as no share of the verdicts; where nothing moved there is no share."""
+    found = split_difference({"retrieval": [0.1, 0.0], "judge": [0.1, 0.1], "retrieval+judge": [0.0, 0.3]})
+    assert found.joined == {"retrieval+judge": 0.15}
+    assert (found.retrieval, found.verdicts) == (0.05, 0.1)
+    assert found.share == pytest.approx(0.1 / 0.3)
+    assert split_difference({"retrieval": np.zeros(3)}).share is None

@@ -1,80 +1,15 @@
 """The command line. stdout is data, stderr progress."""
 
-from __future__ import annotations
-
-import atexit
-import gc
-import os
-import sys
-from contextlib import suppress
-from importlib import import_module
-
-from germane.clean import clean_lines
-from germane.cli.verbs import call
-from germane.errors import READER_LEFT, GermaneError, Interrupted, LimitReached
-
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line. An error that a user can mend is one message and exit code 2, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy starts in half the time without threads nobody uses
-    gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
-    atexit.register(gc.freeze)  # and not once more when all is done
-    sys.exit(_flushed(_code()))
-
-
-def _code() -> int:
-    words = [word for word in sys.argv[1:] if word != "--debug"]  # it may stand anywhere
-    if len(words) < len(sys.argv) - 1:
-        os.environ["GERMANE_DEBUG"] = "1"
+    """Run the command line. Its imports are made here, so that Ctrl-C during them leaves no traceback either."""
     try:
-        return call(words)
-    except SystemExit as done:
-        return int(done.code or 0)
+        from germane.cli.starting import start
     except KeyboardInterrupt:
-        return _said(Interrupted("interrupted"))
-    except (GermaneError, OSError) as error:
-        return _said(error)
-    except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is no gate that failed
-        what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
-        return _said(GermaneError(what))
+        import sys
 
-
-def _flushed(code: int) -> int:
-    """The exit code, when all is written or nobody wants it any more."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError as error:
-        code = code or _said(error)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
-    return code
-
-
-def _words(error: BaseException) -> str:
-    """The message; that of the operating system as the file and what is wrong with it."""
-    if not isinstance(error, OSError) or error.filename is None:
-        return str(error)
-    path = str(error.filename)
-    fix = (
-        "name a folder that can be written"
-        if not os.access(path, os.F_OK)
-        else "check the path and its permissions"
-    )
-    return f"{path}: {error.strerror}; {fix}"
-
-
-def _said(error: BaseException) -> int:
-    if isinstance(error, BrokenPipeError):
-        return READER_LEFT
-    with suppress(OSError):  # whoever does not read has the exit code
-        if os.environ.get("GERMANE_DEBUG"):
-            import_module("traceback").print_exc()
-        print(f"germane: {clean_lines(_words(error))}", file=sys.stderr)
-    return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
+        print("germane: interrupted", file=sys.stderr)
+        sys.exit(130)
+    start()

@@ -32,6 +32,23 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
         print_console(render_stages(found, every=chosen.per_query))
 
 
+def diagnose(report: Path, *, measure: str | None, json: bool) -> None:
+    """Show what would help, from stored labels alone: perfect reranking, another k, no repeated passages, a floor on the scores.
+
+    Each is a paired difference with its interval; below it stand the queries that would gain most. No judge is asked.
+    """
+    from germane.cli.printing import print_console
+    from germane.diagnosis.formats import diagnosis_document, render_diagnosis
+    from germane.diagnosis.whatif import diagnose as diagnose_report
+    from germane.reports.report import find_report
+
+    found = diagnose_report(find_report(report), measure)
+    if json:
+        print_document(diagnosis_document(found))
+    else:
+        print_console(render_diagnosis(found))
+
+
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
     """The stages in a report or a file of samples."""
     from germane.diagnosis.stages import follow_samples

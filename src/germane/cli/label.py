@@ -138,36 +138,41 @@ def _read(path: Path) -> str:
 
 def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
-    from germane.reports.correct import Corrections
-
-    begun, corrections = session.done, None if report is None else Corrections(report.tables, report.manifest)
+    begun, corrections = session.done, None if report is None else report.corrections
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:
         with _keyboard() as keys:
             while (one := session.next) is not None:
-                _show(one.task, session)
-                if not _answered(session, keys, guideline):
+                view = _View(one.task, session)
+                view.show()
+                if not _answered(session, keys, guideline, view):
                     break
                 if session.done > begun and session.done % _EVERY == 0:
                     _show_so_far(report, corrections)
                 begun = max(begun, session.done)
     except KeyboardInterrupt:
         again = shlex.join(["germane", *sys.argv[1:]])
-        raise Interrupted(f"{session.done} labels of {session.who} are stored; go on with: {again}") from None
+        done = "1 label" if session.done == 1 else f"{session.done} labels"
+        stored = f"{done} of {session.who} {'is' if session.done == 1 else 'are'} stored"
+        raise Interrupted(f"{stored}; go on with: {again}") from None
     print(f"\n{session.done} of {session.total} labelled by {session.who}")
     _show_so_far(report, corrections)
 
 
-def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
+def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, view: _View) -> bool:
     """Take one key that changes something; False where the person quits or the input ends."""
     prompt = "y or n" if session.scale == "binary" else "0-3"
+    more = ", space more" if len(view.pages) > 1 else ""
     while True:
-        print(f"{prompt}, u unsure, z undo, s skip, ? help, q quit: ", end="", flush=True)
+        print(f"{prompt}{more}, u unsure, z undo, s skip, ? help, q quit: ", end="", flush=True)
         key = next(keys, "q")
         print(key if key.isprintable() else "")
         if key == "q":
             return False
+        if key == " " and more:
+            view.turn()
+            continue
         if session.scale == "binary" and key in "yn10":
             session.answer(key in "y1")
         elif session.scale != "binary" and key in "0123":
@@ -187,37 +192,69 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
         return True
 
 
-def _show(task: LabelTask, session: LabellingSession) -> None:
-    """What is judged, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said."""
-    print(f"\n─── {session.done + 1} of {session.total} ───")
-    for role, text in task.history:
-        _paragraph(role, text)
-    if task.kind == "relevance":
-        _paragraph("query", task.query)
-        for name, text in task.beside:
-            _paragraph(name, text)
-        _paragraph("passage", task.passages[0])
-        print(
-            "Is the passage relevant to the query?"
-            if session.scale == "binary"
-            else "How relevant is the passage?"
-        )
-        return
-    for number, text in enumerate(task.passages, 1):
-        _paragraph(f"[{number}]", text)
-    if task.claim is None:
-        _paragraph("query", task.query)
-        print("Do the passages together hold all that is needed to answer?")
-        return
-    _paragraph("claim", task.claim)
-    print("Do the passages support the claim?")
+class _View:
+    """What is judged, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said.
+
+    A text that is longer than the terminal is shown in pages, each below what it is judged against.
+    """
+
+    def __init__(self, task: LabelTask, session: LabellingSession) -> None:
+        rule = ["", f"─── {session.done + 1} of {session.total} ───"]
+        before = [line for role, text in task.history for line in _paragraph(role, text)]
+        beside = [line for name, text in task.beside for line in _paragraph(name, text)]
+        if task.kind == "relevance":
+            against, names = _paragraph("query", task.query), ["passage"]
+            binary = session.scale == "binary"
+            self.question = (
+                "Is the passage relevant to the query?" if binary else "How relevant is the passage?"
+            )
+        else:
+            names = [f"[{number}]" for number in range(1, len(task.passages) + 1)]
+            about = ("query", task.query) if task.claim is None else ("claim", task.claim)
+            self.question = (
+                "Do the passages together hold all that is needed to answer?"
+                if task.claim is None
+                else "Do the passages support the claim?"
+            )
+            against, beside = _paragraph(*about), []
+        texts = zip(names, task.passages, strict=False)
+        body = [line for name, text in texts for line in _paragraph(name, text)]
+        self.head, self.pages = [*rule, *before, *against, *beside], [body]
+        self._at, height = 0, _height()
+        room = height - _BELOW - len(self.head)
+        if len(body) > room:
+            if room < height // 3:  # what is in the way is paged too
+                body, self.head = [*before, *beside, *body], [*rule, *against[: height // 3]]
+                room = height - _BELOW - len(self.head)
+            room = max(room, 3)
+            self.pages = [body[start : start + room] for start in range(0, len(body), room)]
+
+    def show(self) -> None:
+        """Print the page, and what is asked."""
+        print("\n".join([*self.head, *self.pages[self._at]]))
+        place = f"   (part {self._at + 1} of {len(self.pages)})" if len(self.pages) > 1 else ""
+        print(f"{self.question}{place}")
+
+    def turn(self) -> None:
+        """Print the next page, after the last the first."""
+        self._at = (self._at + 1) % len(self.pages)
+        self.show()
 
 
-def _paragraph(name: str, text: str) -> None:
+_BELOW = 4
+"""Lines below a text: what is asked, the keys, which may take two, and one to spare."""
+
+
+def _height() -> int:
+    """Lines of the terminal; without one everything is a single page."""
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
+
+
+def _paragraph(name: str, text: str) -> list[str]:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]
-    for number, line in enumerate(lines or [""]):
-        print(f"{name if number == 0 else '':9} {line}".rstrip())
+    return [f"{name if number == 0 else '':9} {line}".rstrip() for number, line in enumerate(lines or [""])]
 
 
 def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:

@@ -25,9 +25,5 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     if targets[0].resolve() in {folder.resolve() for folder in folders}:
         raise InputError(f"-o {targets[0]} is one of the parts", fix="name another folder")
     report, before = merge_parts(folders, targets[0], force=force)
-    changes = None
-    if files and before is not None:
-        from germane.comparison.compare import comparison_of
-
-        changes = comparison_of(before, report)
-    return finish({"": report}, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    baselines = {} if before is None else {"": before}
+    return finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)

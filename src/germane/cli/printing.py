@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -25,13 +25,14 @@ from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
 from germane.tables.folder import read_manifest
-from germane.types import Json
+from germane.types import FrozenDict, Json
 from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from germane.judging.pool import Pool
+    from germane.reports.page.excerpt import PageQueries
 
 
 class _Stdout(Console):
@@ -46,22 +47,30 @@ def finish(
     *,
     as_json: bool,
     quiet: bool = False,
-    baseline: ReportData | None = None,
-    comparison: Mapping[str, Json] | None = None,
+    baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
+    queries: PageQueries | None = None,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
+    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
-    one = reports.get("")
+    one, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
+    changes: dict[str, Json] = {}
+    if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
+        from germane.comparison.compare import comparison_of
+
+        changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
     if one is not None:
-        write(one, outputs, baseline=baseline, comparison=comparison, text=text)
+        write(
+            one, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
+        )
     else:
-        _write_several(reports, outputs, text=text)
+        _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
     for name, report in reports.items():
-        _tell_github(report, name)
+        _tell_github(report, name, changes.get(name))
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if one is None else documents[""])
@@ -95,44 +104,67 @@ def write(
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
+    queries: PageQueries | None = None,
 ) -> None:
-    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost."""
+    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost.
+
+    `queries` are as many of a large report's as a page shows.
+    """
     for path in paths:
-        page: dict[str, Json] = {"comparison": comparison} if path.suffix.lower() == ".md" else {}
-        if path.suffix.lower() == ".html":
-            from germane.diagnosis.formats import stages_page
-            from germane.diagnosis.stages import follow_samples
-
-            page = {"text": text, "audit": _audit(report), "comparison": comparison}
-            with suppress(InputError):  # nothing relevant is known
-                page["stages"] = stages_page(follow_samples(report.samples()))
+        kind = path.suffix.lower()
+        page: dict[str, Any] = {"comparison": comparison, "queries": queries} if kind in _PAGES else {}
+        if kind == ".html":
+            page |= {"text": text, **_behind(report)}
         formats.write(report, path, baseline=baseline, **page)
-        say(f"wrote {path}")
+        missing = formats.left_out(report, kind)
+        say(f"wrote {path}{', ' if missing else ''}{missing}")
 
 
-def _write_several(reports: Mapping[str, Report], outputs: Sequence[Path], *, text: bool) -> None:
+_PAGES = {".html", ".md"}
+"""Formats that show a comparison, and some of the queries of a large report."""
+
+
+def _write_several(
+    reports: Mapping[str, Report],
+    outputs: Sequence[Path],
+    baselines: Mapping[str, ReportData],
+    changes: Mapping[str, Json],
+    *,
+    text: bool,
+    queries: PageQueries | None,
+) -> None:
+    def page(name: str) -> dict[str, Any]:
+        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "queries": queries}
+        return {"text": text, **_behind(reports[name]), **more}
+
     for path in outputs:
-        if formats.write_several(reports, path, lambda one: {"text": text, "audit": _audit(one)}):
+        if formats.write_several(reports, path, page):
             say(f"wrote {path}")
         else:
             for name, report in reports.items():
                 write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
 
 
-def _audit(report: ReportData) -> Json:
-    """What `germane audit --json` says of the judge; None where no judge was asked."""
-    if not any(summary.basis.source == "judge" for summary in report.summaries):
-        return None
-    from germane.labelling.audit import audit_judge
+def _behind(report: ReportData) -> dict[str, Json]:
+    """How far the judge of a report can be trusted, if one was asked, and where relevant documents were lost, if any are known."""
+    found: dict[str, Json] = {}
+    if any(summary.basis.source == "judge" for summary in report.summaries):
+        from germane.labelling.audit import audit_labelled
 
-    return audit_judge(report)
+        found["audit"] = audit_labelled(report)
+    from germane.diagnosis.formats import stages_page
+    from germane.diagnosis.stages import follow_samples
+
+    with suppress(InputError):  # nothing relevant is known
+        found["stages"] = stages_page(follow_samples(report.samples()))
+    return found
 
 
-def _tell_github(report: Report, name: str = "") -> None:
+def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:
     """In a workflow of GitHub: the report on the step's summary page, errors at the lines of failed cases."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.headed(name, report) if name else formats.FORMATS[".md"](report))
+            page.writelines(formats.headed(name, report, comparison=comparison))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
@@ -199,6 +231,10 @@ _FIRST, _HEARTBEAT = 1.0, 15.0
 """Seconds to the first line on stderr that tells how far a run has come, and between two, where no terminal shows it."""
 
 
+_SLOW = 0.1
+"""Seconds per call from which they are shown: of a fast judge nobody asks."""
+
+
 class Progress(Watch):
     """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
 
@@ -208,7 +244,7 @@ class Progress(Watch):
     def __init__(self, *, quiet: bool = False) -> None:
         self.wants_forecast = not quiet
         self.so_far: ReportData | None = None
-        self.before: ReportData | None = None
+        self.baselines: list[ReportData] = []
         self._quiet = quiet
         self._next = time.monotonic() + _FIRST
         self._shown = ("starting", 0, 0, "")
@@ -217,6 +253,7 @@ class Progress(Watch):
         self._log = _Warnings(self)
         self._hints: list[str] = []
         self._expected: Expected | None = None
+        self._stopping = False
         self._began: dict[str, float] = {}
 
     def __enter__(self) -> Self:
@@ -251,7 +288,7 @@ class Progress(Watch):
             self._say_line()
 
     def _say_line(self) -> None:
-        if (now := time.monotonic()) >= self._next:
+        if (now := time.monotonic()) >= self._next and not self._stopping:
             self._next = now + _HEARTBEAT
             what, *_ = self._shown
             say(f"{what}: {self._how_far()}" if self._began else what)
@@ -273,9 +310,18 @@ class Progress(Watch):
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
+    def stopping(self) -> None:
+        """What is waited for, in the place of the bar: the message that stays is the last one."""
+        text = "interrupted: what is in flight is finished and kept; Ctrl-C once more gives it up"
+        if self._bar is None:
+            say(text)
+        else:
+            self._bar.update(self._bar.task_ids[0], description=text, more="")
+        self._stopping = True
+
     def held_against(self, baseline: ReportData) -> None:
-        """The report of --baseline, for the page."""
-        self.before = baseline
+        """The report of --baseline, of each evaluation one."""
+        self.baselines.append(baseline)
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""
@@ -317,6 +363,8 @@ class Progress(Watch):
             say(hint)
 
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
+        if self._stopping:
+            return
         self._shown = (what, done, total, more)
         self._began.setdefault(what, time.monotonic())
         if self._bar is not None:
@@ -331,8 +379,10 @@ class Progress(Watch):
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:
-            seconds = time.monotonic() - self._began[what]
-            words.append(f"{_clock(seconds / done * (total - done))} left")
+            each = (time.monotonic() - self._began[what]) / done
+            words.append(f"{_clock(each * (total - done))} left")
+            if what == "judging" and each >= _SLOW:
+                words.append(f"{each:.1f} s per call")
         return ", ".join([*words, *([more] if more else [])])
 
 

@@ -17,6 +17,7 @@ def report(
     output: Sequence[Path],
     by: str | None,
     baseline: Path | None,
+    page_queries: str,
     no_text: bool,
     json: bool,
 ) -> None:
@@ -26,23 +27,20 @@ def report(
     a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
     """
     from germane.cli.printing import finish, opened_together
-    from germane.comparison.compare import comparison_of
+    from germane.reports.page.excerpt import PageQueries
     from germane.reports.report import Report
 
+    queries = PageQueries.parse(page_queries)
     reports = opened_together(folder)
     if by is not None:
         for one in reports.values():
             one.slices(by)  # an unknown name is an error here
             one.by = by
-    before, comparison = None, None
-    if baseline is not None:
-        if "" not in reports:
-            problem = f"--baseline is compared with one report, and these are {len(reports)}"
-            raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
-        before = Report.open(baseline)
-        if any(path.suffix.lower() in {".html", ".md"} for path in output):  # these show more
-            comparison = comparison_of(before, reports[""])
-    finish(reports, output, as_json=json, baseline=before, comparison=comparison, text=not no_text)
+    if baseline is not None and "" not in reports:
+        problem = f"--baseline is compared with one report, and these are {len(reports)}"
+        raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
+    baselines = {} if baseline is None else {"": Report.open(baseline)}
+    finish(reports, output, as_json=json, baselines=baselines, text=not no_text, queries=queries)
 
 
 def plot(

@@ -24,6 +24,7 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
+    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -39,7 +40,9 @@ def run(
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     from germane.cli.printing import Progress, check_writable, finish
+    from germane.reports.page.excerpt import PageQueries
 
+    queries = PageQueries.parse(page_queries)
     output: list[Path] = flags.pop("output")
     files = [path for path in output if path.suffix]
     folders = [str(path) for path in output if not path.suffix]
@@ -59,19 +62,14 @@ def run(
             reports.update(_evaluated(chosen, watch, resume, retry_errors=retry_errors, reask=reask))
     except BaseException:
         if reports:
-            finish(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet, queries=queries)
         elif json and watch.so_far is not None:
             print_document(json_document(watch.so_far))
         raise
-    before, changes = watch.before, None
-    if (report := reports.get("")) is not None:
-        # of a run that is continued, those of its start
-        files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        if files and before is not None:
-            from germane.comparison.compare import comparison_of
-
-            changes = comparison_of(before, report)
-    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    if "" in reports:  # of a run that is continued, those of its start
+        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+    baselines = dict(zip(reports, watch.baselines, strict=False))
+    code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     watch.last_words()
     return code
 
@@ -102,7 +100,8 @@ def _evaluated(
     if chosen.engine or stored.get("engine"):
         from germane.evaluation.parts.running import run_in_parts
 
-        report, watch.before = run_in_parts(chosen, watch, **again)
+        report, before = run_in_parts(chosen, watch, **again)
+        watch.baselines = [] if before is None else [before]
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)

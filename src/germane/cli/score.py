@@ -22,13 +22,16 @@ def score(
     fail_on_regression: bool,
     allow_stand_in: bool,
     by: str | None,
+    page_queries: str,
     json: bool,
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish
     from germane.evaluation.rescore import rescore
     from germane.measures.declaration import parse_measures
+    from germane.reports.page.excerpt import PageQueries
 
+    queries = PageQueries.parse(page_queries)
     for path in output:
         _refuse_source(path, folder)
     before: ReportData | None = None
@@ -55,7 +58,8 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    return finish({"": report}, files, as_json=json)
+    baselines = {"": before} if before is not None else {}
+    return finish({"": report}, files, as_json=json, baselines=baselines, queries=queries)
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

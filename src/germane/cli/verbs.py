@@ -24,6 +24,7 @@ VERBS = {
     "power": "compare:power",
     "overlap": "compare:overlap",
     "stages": "diagnose:stages",
+    "diagnose": "diagnose:diagnose",
     "report": "report:report",
     "plot": "report:plot",
     "explain": "report:explain",

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.comparison.corrected import DecidedPair
+from germane.comparison.decomposition import split_by_cause
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
 from germane.comparison.schema import ComparisonDocument
@@ -220,8 +221,8 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
     mixed, refused = mixed_scores(pair, [one.measure for one in rows])
     found = []
     for one in rows:
-        parts = pair.split(one.measure, mixed[one.measure]) if one.measure in mixed else None
-        why = "" if parts else refused.get(one.measure, "no query has the verdicts that it takes")
+        parts = split_by_cause(pair, one.measure, mixed[one.measure]) if one.measure in mixed else None
+        why = "" if parts else refused.get(one.measure, "no query was measured in both")
         verdicts = verdicts_of((pair.a, pair.b), one.measure)
         found.append(replace(one, parts=parts, verdicts=verdicts, parts_why=why))
     return found

@@ -8,6 +8,7 @@ from functools import cached_property
 from math import isnan, prod
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from germane.reports.correct import Corrections, JudgedThings
@@ -38,7 +39,7 @@ class CorrectedSide:
             for one in side.report.summaries
             if one.system == side.system and one.basis.source == "judge" and one.mean is not None
         }
-        return cls(side.report.tables, Corrections(side.report.tables, side.report.manifest), judged)
+        return cls(side.report.tables, side.report.corrections, judged)
 
 
 class DecidedPair(Pair):
@@ -116,11 +117,14 @@ class CorrectedDifferences:
         pools = {key: pool_of(tables, kind) for key, tables in several.items()}
         labels = {key: [one for one in tables.labels if one.kind == kind] for key, tables in several.items()}
         draws: list[Draw] = []
+        books = {id(side.tables): side.corrections.book for side in (self._a, self._b)}
         for key, pool in pools.items():
-            book = LabelBook(labels[key])
+            book = books[key]
             labels[key] = [one for one in labels[key] if book.get(one.item) or book.unsure(one.item)]
             if pool and all(item in book for items in pool.values() for item in items):
-                draws.append(Draw([replace(one, queue="import", design=None) for one in labels[key]], pool))
+                draws.append(
+                    Draw([structs.replace(one, queue="import", design=None) for one in labels[key]], pool)
+                )
             else:
                 draws += draws_of(filter(is_drawn, labels[key]), pool)
         between = fingerprint(*pools.values())
@@ -206,10 +210,12 @@ class CorrectedDifferences:
         book = LabelBook(one for one in drawn.labels if one.item in items)
         values: list[list[dict[str, float]]] = []
         for side, of in zip(sides, (self._a, self._b), strict=True):
-            ends = [of.corrections.human(side, book, unsure) for unsure in (0.0, 1.0)]
+            unsure = any(map(book.unsure, side.items))
+            ends = [of.corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
             if refusal := next((end for end in ends if isinstance(end, str)), None):
                 return refusal
-            values.append([dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends])
+            low, *_, high = [dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends * 2]
+            values.append([low, high])
         scores = [
             {case: float(np.mean(trials)) for case, trials in zip(side.names, side.cases, strict=True)}
             for side in sides

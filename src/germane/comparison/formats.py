@@ -7,8 +7,9 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -34,9 +35,10 @@ from germane.reports.summary import (
     interval_in_words,
     p_in_words,
 )
+from germane.statistics.comparison import DifferenceParts
 from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
-from germane.wholetable import plain_text
+from germane.wholetable import HangingText, plain_text
 
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
@@ -141,7 +143,7 @@ class Comparison:
 
 def render_comparison(found: Comparison) -> RenderableType:
     """The comparison for a rich console."""
-    return Group(*_parts(found))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(found)))
 
 
 def _parts(found: Comparison) -> Iterator[RenderableType]:
@@ -283,10 +285,18 @@ def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
         yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8"
     if one.interval.ends is None and one.interval.why:
         yield f"{name}: no interval: {one.interval.why}"
-    if parts is not None and parts.verdicts:
-        over = "" if parts.n == one.n else f", over {parts.n} of {one.n} queries"
-        share = "" if parts.share is None else f" ({parts.share:.0%} of what moved is the {one.verdicts})"
-        yield f"{name}: retrieval {parts.retrieval:+.4f}, {one.verdicts} {parts.verdicts:+.4f}{share}{over}"
+    if parts is not None and (parts.verdicts or parts.joined):
+        shown = ", ".join(_part(parts, cause) for cause, part in parts.causes.items() if part)
+        share = "" if parts.share is None else f"; {parts.share:.0%} of what moved is the {one.verdicts}"
+        yield f"{name}: {shown}{share if parts.verdicts else ''}"
+        if parts.joined:
+            yield f"{name}: what is joined by + cannot be told apart from what is stored"
+
+
+def _part(parts: DifferenceParts, cause: str) -> str:
+    ends = parts.ends.get(cause)
+    within = f" ({interval_in_words(ends, sign='+')})" if ends else ""
+    return f"{cause} {parts.causes[cause]:+.4f}{within}"
 
 
 def _only_in(found: Comparison, start: str) -> Iterator[str]:
@@ -349,7 +359,6 @@ def _document(found: Comparison) -> ComparisonDocument:
 
 def _row(one: MeasureComparison) -> ComparedLine:
     parts, ends, decision = one.parts, one.interval.ends, one.decision
-    whose = {name: parts.verdicts if parts and one.verdicts == name else 0.0 for name in ("judge", "labels")}
     found: ComparedLine = line_of(
         ComparedLine,
         one,
@@ -364,10 +373,16 @@ def _row(one: MeasureComparison) -> ComparedLine:
         needed_to_decide=decision and decision.needed,
         corrected=_corrected_row(one),
         corrected_why=one.corrected_why or None,
-        parts=parts and line_of(PartsLine, parts, **whose),
+        parts=parts and _parts_row(parts),
         parts_why=one.parts_why or None,
     )
     return found
+
+
+def _parts_row(parts: DifferenceParts) -> PartsLine:
+    causes = {**dict.fromkeys(("retrieval", "judge", "labels"), 0.0), **parts.causes}
+    ends = {cause: list(both) for cause, both in parts.ends.items()}
+    return cast("PartsLine", {**causes, "intervals": ends, "n": parts.n, "share": parts.share})
 
 
 def _corrected_row(one: MeasureComparison) -> CorrectedChangeLine | None:
@@ -399,6 +414,7 @@ def _csv(found: Comparison) -> str:
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
         of_parts = {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
+        of_parts["joined"] = fsum(part for name, part in parts.items() if "+" in name) if parts else None
         of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
         of_corrected |= {"corrected_low": least, "corrected_high": most}
         rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,17 +15,32 @@ from germane.reports.schema import DecidedBy, OrderLine, Pair, schema_of
 Outcome = Literal["pass", "fail", "undecided"]
 
 
-class PartsLine(TypedDict):
-    """What a difference is made of: retrieval, and the verdicts of the judge or the labels, over `n` queries.
+PartsLine = TypedDict(
+    "PartsLine",
+    {
+        "corpus": NotRequired[float],
+        "retrieval": float,
+        "judge": float,
+        "labels": float,
+        "corpus+retrieval": NotRequired[float],
+        "retrieval+judge": NotRequired[float],
+        "retrieval+labels": NotRequired[float],
+        "judge+labels": NotRequired[float],
+        "corpus+retrieval+judge": NotRequired[float],
+        "corpus+retrieval+labels": NotRequired[float],
+        "retrieval+judge+labels": NotRequired[float],
+        "corpus+retrieval+judge+labels": NotRequired[float],
+        "intervals": dict[str, Pair],
+        "n": int,
+        "share": float | None,
+    },
+)
+"""What a difference is made of, by cause; the parts sum to the difference, over the `n` queries of which both scores are known.
 
-    `share` is the verdicts' share of what moved, 0 to 1.
-    """
-
-    retrieval: float
-    judge: float
-    labels: float
-    n: int
-    share: float | None
+A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there where both
+reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval". `intervals` are of the
+parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the share of the verdicts (judge, labels)
+in what moved, 0 to 1."""
 
 
 class CorrectedChangeLine(TypedDict):

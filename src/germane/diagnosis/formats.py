@@ -10,16 +10,22 @@ from rich.text import Text
 
 from germane.clean import clean, shorten
 from germane.diagnosis.schema import (
+    ChangeRow,
     DepthRow,
+    DiagnosisDocument,
+    DiagnosisDocuments,
     DocumentRow,
+    GainRow,
     StageRow,
     StagesDocument,
     StagesDocuments,
+    SystemDiagnosis,
     SystemStages,
 )
 from germane.diagnosis.stages import DepthLine, DocumentLine, StageLine, StagesReport
+from germane.diagnosis.whatif import ChangeLine, Diagnosis, QueryGain
 from germane.reports.ranking import TextTable
-from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words
+from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.statistics.intervals import Interval
 from germane.types import Json
 from germane.wholetable import HangingText
@@ -180,3 +186,107 @@ def _documents(report: StagesReport, shown: Sequence[DocumentLine]) -> Renderabl
         ranks = (str(rank) if rank else "-" for rank in one.ranks)
         table.add([shorten(one.sample, 40), shorten(one.document, 60), clean(where), str(one.grade), *ranks])
     return table.rich()
+
+
+# What would help
+
+
+def diagnosis_document(found: Sequence[Diagnosis]) -> DiagnosisDocument | DiagnosisDocuments:
+    """The document of `germane diagnose --json`."""
+    if len(found) == 1:
+        return {"schema_version": 1, **_diagnosis(found[0])}
+    return {"schema_version": 1, "systems": [{"system": one.system, **_diagnosis(one)} for one in found]}
+
+
+def _diagnosis(one: Diagnosis) -> SystemDiagnosis:
+    return {
+        "measure": one.measure,
+        "n": one.n,
+        "total": one.total,
+        "mean": one.mean,
+        "changes": list(map(_change, one.changes)),
+        "queries": list(map(_gain, one.queries)),
+        "notes": list(one.notes),
+    }
+
+
+def _change(one: ChangeLine) -> ChangeRow:
+    difference = one.difference
+    return {
+        "change": one.change,
+        "kind": one.kind,
+        "limit": one.limit,
+        "k": one.k,
+        "floor": one.floor,
+        "dropped": one.dropped,
+        "mean": difference.mean_b,
+        "difference": difference.difference,
+        "interval": _ends(difference.interval),
+        "interval_method": difference.interval.method,
+        "level": difference.interval.level,
+        "p": difference.p,
+        "p_holm": one.p_holm,
+        "wins": difference.wins,
+        "ties": difference.ties,
+        "losses": difference.losses,
+    }
+
+
+def _gain(one: QueryGain) -> GainRow:
+    change, gain = one.best
+    return {
+        "sample": one.sample,
+        "trial": one.trial,
+        "query": one.query,
+        "value": one.value,
+        "change": change,
+        "gain": gain,
+        "gains": dict(one.gains),
+    }
+
+
+def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:
+    """What would help each system, for a rich console."""
+    parts = (part for one in found for part in _helps(one))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+
+
+def _helps(one: Diagnosis) -> Iterator[RenderableType]:
+    if one.system:
+        yield Text(f"\n{clean(one.system)}", style="bold")
+    over = f"{one.n:,} samples" if one.n == one.total else f"{one.n:,} of {one.total:,} samples"
+    yield Text(f"{clean(one.measure)} is {one.mean:.4f} over {over}; what would change it")
+    heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
+    table = TextTable(heads, names=2)
+    for line in one.changes:
+        difference = line.difference
+        table.add(
+            [
+                line.change,
+                "at most" if line.limit else "",
+                in_digits(difference.mean_b),
+                in_digits(difference.difference, "+"),
+                interval_in_words(difference.interval.ends, sign="+"),
+                p_in_words(line.p_holm),
+                f"{difference.wins}/{difference.ties}/{difference.losses}",
+                "" if line.dropped is None else f"{line.dropped:.0%}",
+            ],
+            {3},
+        )
+    yield table.rich()
+    yield Text(f"  differences are paired; intervals: 95%, {LIKE_THESE}", style="dim")
+    yield Text("  at most: what a perfect step would bring, which nobody has", style="dim")
+    if any(line.kind == "floor" for line in one.changes):
+        yield Text("  the floor is chosen for each half of the queries on the other half", style="dim")
+    if one.queries:
+        yield Text("queries that would gain most")
+        gains = TextTable(["query", "asked", "by", "now", "gain"], names=3)
+        for query in one.queries[:_SHOWN]:
+            change, gain = query.best
+            name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
+            asked = shorten(query.query, 50)
+            gains.add([name, asked, change, in_digits(query.value), in_digits(gain, "+")])
+        yield gains.rich()
+        if len(one.queries) > _SHOWN:
+            yield Text(f"  and {len(one.queries) - _SHOWN:,} more: --json lists them", style="dim")
+    yield from (Text(f"note     {clean(note)}") for note in one.notes)

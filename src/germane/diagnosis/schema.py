@@ -85,12 +85,80 @@ class StagesDocuments(TypedDict):
     systems: list[SystemStages]
 
 
+class ChangeRow(TypedDict):
+    """One change: the measure with it, and its paired difference from the measure as it is, over the same queries.
+
+    `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
+    retriever's scores, `dropped` the share of places that the change drops. `p_holm` is adjusted over the changes.
+    """
+
+    change: str
+    kind: Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
+    limit: bool
+    k: int | None
+    floor: float | None
+    dropped: float | None
+    mean: float | None
+    difference: float | None
+    interval: Pair | None
+    interval_method: str
+    level: float
+    p: float | None
+    p_holm: float | None
+    wins: int
+    ties: int
+    losses: int
+
+
+class GainRow(TypedDict):
+    """A query that would gain: its value now, the change that adds most, and what each adds."""
+
+    sample: str
+    trial: int
+    query: str
+    value: float
+    change: str
+    gain: float
+    gains: dict[str, float]
+
+
+class SystemDiagnosis(TypedDict):
+    """What would help one system by one measure, over the `n` samples of `total` of which it is known."""
+
+    system: NotRequired[str]
+    measure: str
+    n: int
+    total: int
+    mean: float
+    changes: list[ChangeRow]
+    queries: list[GainRow]
+    notes: list[str]
+
+
+class DiagnosisDocument(SystemDiagnosis):
+    """The document of `germane diagnose --json` of one system."""
+
+    schema_version: Literal[1]
+
+
+class DiagnosisDocuments(TypedDict):
+    """The document of `germane diagnose --json` of several systems."""
+
+    schema_version: Literal[1]
+    systems: list[SystemDiagnosis]
+
+
 def stages_schema() -> dict[str, object]:
     """The JSON Schema of `germane stages --json`."""
     return schema_of(StagesDocument | StagesDocuments)
 
 
-SCHEMAS = {"stages": stages_schema}
+def diagnosis_schema() -> dict[str, object]:
+    """The JSON Schema of `germane diagnose --json`."""
+    return schema_of(DiagnosisDocument | DiagnosisDocuments)
+
+
+SCHEMAS = {"stages": stages_schema, "diagnosis": diagnosis_schema}
 
 if __name__ == "__main__":
     print(json.dumps(SCHEMAS[sys.argv[1]](), indent=1, ensure_ascii=False))  # noqa: T201

@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
@@ -65,18 +66,23 @@ async def answered(
     from germane.targets.python import prints_to_stderr
 
     with prints_to_stderr():
-        return await _answered(cases, folder, on_progress, resumed=resumed)
+        return await ask_targets(cases, _opened(cases), folder, on_progress, resumed=resumed)
 
 
-async def _answered(
-    cases: Sequence[PlannedCase], folder: Path, on_progress: Callable[[int, int], None], *, resumed: bool
+async def ask_targets(
+    cases: Sequence[PlannedCase],
+    targets: Mapping[_System, Target],
+    folder: Path | None,
+    on_progress: Callable[[int, int], None],
+    *,
+    resumed: bool,
 ) -> list[PlannedCase]:
-    earlier = _stored(folder) if resumed else {}
-    targets = _opened(cases)
+    """As `answered`, of these systems; without a folder nothing is written."""
+    earlier = _stored(folder) if resumed and folder is not None else {}
     workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}
     done = 0
 
-    async def answer(planned: PlannedCase, log: IO[str]) -> PlannedCase:
+    async def answer(planned: PlannedCase, log: IO[str] | None) -> PlannedCase:
         nonlocal done
         if not planned.target:
             return planned
@@ -84,15 +90,16 @@ async def _answered(
         if (sample := earlier.get(name)) is None:
             async with workers[planned.system]:
                 sample = await _ask(targets[planned.system], planned)
-            row = {"key": name, "sample": sample_to_json(sample)}
-            log.write(json.dumps(row, ensure_ascii=False) + "\n")
-            log.flush()
-            os.fsync(log.fileno())
+            if log is not None:
+                row = {"key": name, "sample": sample_to_json(sample)}
+                log.write(json.dumps(row, ensure_ascii=False) + "\n")
+                log.flush()
+                os.fsync(log.fileno())
         done += 1
         on_progress(done, len(cases))
         return replace(planned, sample=sample)
 
-    with _opened_log(folder, resumed=resumed) as log:
+    with nullcontext() if folder is None else _opened_log(folder, resumed=resumed) as log:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(answer(planned, log)) for planned in cases]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import wraps
@@ -19,17 +21,19 @@ from germane.evaluation.choice import (
     with_labels,
 )
 from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
-from germane.judges.judge import Judge, Judges
+from germane.judges.judge import Judge, Judges, members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, graders_of
+from germane.notebook import NotebookLine, in_notebook
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.reading import SampleSource, rows_of, samples_from
+from germane.samples.files import Notice
+from germane.samples.reading import SampleSource, read_questions
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.part import Part
 from germane.types import Json
@@ -48,9 +52,10 @@ Asked: TypeAlias = "Measure | str | CaseGrader"
 
 
 async def aevaluate(
-    samples: SampleSource,
+    samples: SampleSource | Iterable[str],
     measures: Asked | Iterable[Asked],
     *,
+    target: Any = None,
     judge: Judges | None = None,
     against: str = "auto",
     scale: str = "graded",
@@ -63,17 +68,23 @@ async def aevaluate(
     max_cost: float | None = None,
     max_calls: int | None = None,
     folder: Path | str | None = None,
+    progress: bool | None = None,
 ) -> Report:
-    """Judge and score samples.
+    """Judge and score samples, or what a system retrieves for questions.
 
     Args:
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
             (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
-            contexts may be documents of LangChain or nodes of LlamaIndex.
+            contexts may be documents of LangChain or nodes of LlamaIndex. With a `target` questions as plain texts will do.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`; graders of eval files too, each under
             its `name`: `[FieldAccuracy(name="fields", fields=...)]`.
-        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
-            panel that votes. Needed as soon as a measure asks; never chosen in silence.
+        target: The system that retrieves: a function of the query (asynchronous or not), which returns contexts, an answer, or
+            both in a mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack as it is; or a
+            `germane.targets.Target`. It is asked each question, several at once in threads; what it raises is the error of
+            that sample alone.
+        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a chat model of
+            LangChain's, or a function from prompt to text, which `germane.judges.LLMJudge(model, name="...")` gives a name
+            to store its answers under; a list of these is a panel that votes. Needed as soon as a measure asks; never chosen in silence.
         against: What relevance is judged against: auto, query, reference, response, criterion.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
@@ -88,6 +99,7 @@ async def aevaluate(
         max_calls: Questions put to the judge at most, likewise.
         folder: Where the report is written, block by block. Without a `ledger` the answers are kept there until it is
             complete: the same call again goes on where a killed or interrupted one ended.
+        progress: Whether a line says how far it has come; None = in a notebook, below the cell.
 
     Returns:
         A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
@@ -113,7 +125,9 @@ async def aevaluate(
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
-    jobs = (job_of(sample, graders) for sample in samples_from(rows_of(samples)))
+    line = NotebookLine() if progress or (progress is None and in_notebook()) else None
+    found = read_questions(samples, _log_notice, asked=target is not None)
+    jobs = (job_of(sample, graders) for sample in found)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
@@ -134,6 +148,8 @@ async def aevaluate(
             max_unmeasured=max_unmeasured,
             folder=folder,
             allow_stand_in=allow_stand_in,
+            target=target,
+            line=line,
         )
     finally:
         if opened is not None:
@@ -152,25 +168,71 @@ async def report_on(
     max_unmeasured: float = 0.05,
     folder: Path | str | None = None,
     allow_stand_in: bool = False,
+    target: Any = None,
+    line: NotebookLine | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
+    if judge is not None and ledger is not None:
+        for one in members_of(judge):
+            if not one.kept:
+                _log.warning(
+                    "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", one.name
+                )
     declared = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     if folder is None:
-        return await _report_in(Part(), jobs, settings, judge, ledger, replay, budget, gates, declared)
-    target = ReportFolder(folder).lock()
+        notes = Counter[str]()
+        if target is not None:
+            jobs = await _answered(jobs, target, None, line, notes)
+        part = Part()
+        part.notes = notes
+        return await _report_in(part, jobs, settings, judge, ledger, replay, budget, gates, declared, line)
+    store = ReportFolder(folder).lock()
     try:
-        if not target.unfinished_here():
-            target.refuse_other("name a new folder")
-        target.start().write_manifest({}, "running")
-        own = target.path / "ledger.sqlite"
+        resumed = store.unfinished_here()
+        if not resumed:
+            store.refuse_other("name a new folder")
+        store.start().write_manifest({}, "running")
+        if target is not None:
+            jobs = await _answered(jobs, target, store.path, line, store.notes, resumed=resumed)
+        own = store.path / "ledger.sqlite"
         made = open_ledger(own) if ledger is None and judge is not None else None
         with nullcontext(ledger) if made is None else closing(made) as kept:
-            report = await _report_in(target, jobs, settings, judge, kept, replay, budget, gates, declared)
+            report = await _report_in(
+                store, jobs, settings, judge, kept, replay, budget, gates, declared, line
+            )
             report.finish()
         remove_ledger(own)
         return report
     finally:
-        target.close()
+        store.close()
+
+
+async def _answered(
+    jobs: Iterable[Job],
+    target: Any,
+    folder: Path | None,
+    line: NotebookLine | None,
+    notes: Counter[str],
+    *,
+    resumed: bool = False,
+) -> list[Job]:
+    """The jobs, each with what the system answered; a failure is its sample's error."""
+    from germane.evaluation.answers import PlannedCase, ask_targets, prepared
+    from germane.targets.python import PythonTarget
+    from germane.targets.target import Target
+
+    asked = target if isinstance(target, Target) else PythonTarget.calling(target)
+    cases = [
+        PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
+    ]
+
+    def told(done: int, total: int) -> None:
+        if line is not None:
+            line.show(f"{asked.name}: {done:,} of {total:,} questions asked", last=done == total)
+
+    done = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
+    found = (prepared(one, lambda sample: sample, notes) for one in done)
+    return [job_of(one.sample, one.graders, one.case) for one in found]
 
 
 async def _report_in(
@@ -183,10 +245,18 @@ async def _report_in(
     budget: Budget | None,
     gates: Sequence[Gate],
     declared: Mapping[str, Json],
+    line: NotebookLine | None = None,
 ) -> Report:
     """The report whose rows go into the store; what is `declared` is kept with it."""
+
+    def told(pool: Pool) -> None:
+        if line is not None and judge is not None:
+            spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
+            text = f"{judge.name}: {pool.answered:,} of {pool.expected:,} questions answered{spent}"
+            line.show(text, last=pool.answered == pool.expected)
+
     router, budget = Router(judge), budget or Budget()
-    async with Pool(router, ledger, budget=budget, replay=replay) as pool:
+    async with Pool(router, ledger, budget=budget, replay=replay, on_progress=told) as pool:
         router.lend(pool)
         tables = await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
     over = budget.exceeded
@@ -202,6 +272,13 @@ async def _report_in(
         over=over,
         **declared,
     )
+
+
+_log = logging.getLogger("germane")
+
+
+def _log_notice(notice: Notice) -> None:
+    _log.warning("%s", notice)
 
 
 def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:

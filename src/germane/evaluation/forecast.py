@@ -6,12 +6,14 @@ and are marked so. What counts as known, cached and shared is what the run would
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from math import fsum
 from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
@@ -67,7 +69,8 @@ class Forecast:
     """What a run would ask, one line per measure.
 
     Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
-    failed then and are not asked again. `waiting` are samples that no target has answered yet.
+    failed then and are not asked again. `waiting` are samples that no target has answered yet. `took` are the milliseconds
+    of each request whose answers are known.
     """
 
     judge: str
@@ -78,6 +81,12 @@ class Forecast:
     waiting: int = 0
     max_cost: float | None = None
     max_calls: int | None = None
+    took: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds that a request took in the mean, by the answers that are known; None where none is."""
+        return fsum(self.took) / len(self.took) / 1000 if self.took else None
 
     @cached_property
     def total(self) -> Usage:
@@ -114,6 +123,7 @@ class Forecast:
             "paid": self.paid,
             "failed": self.failed,
             "requests": self.total.requests,
+            "seconds_per_request": self.seconds,
             **_spending(self.total),
             "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
@@ -135,6 +145,9 @@ class Forecast:
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = self.estimated
         yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}"
+        if self.seconds is not None and total.requests:
+            whole = datetime.timedelta(seconds=round(self.seconds * total.requests))
+            yield f"~ {self.seconds:.1f} s per request by the answers that are stored: {whole} one after another"
         if guessed:
             yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
         if total.requests:
@@ -203,7 +216,7 @@ class Forecaster:
         self.found = Forecast(judge.name if judge is not None else "none needed")
         self._judge, self._settings = judge, settings
         self._known, self._ledger = known or EarlierJudgements(), ledger
-        self._receipts, self._seen = receipts or Receipts(), Receipts()
+        self._receipts, self._seen, self._timed = receipts or Receipts(), Receipts(), Receipts()
         self._scripts = ScriptJudge()
 
     def look(self, job: Job, *, assumed: bool = False) -> None:
@@ -291,6 +304,8 @@ class Forecaster:
         judgement = self._known.find([key]).get(key)
         if judgement is None and judge.stored and self._ledger is not None:
             judgement = self._ledger.find([key]).get(key)
+        if judgement is not None and judgement.ms is not None and self._timed.first(judgement.key):
+            self.found.took.append(judgement.ms)
         answer = None if judgement is None else answered(question, judgement)
         return answer if answer is not None and answer.holds else None
 

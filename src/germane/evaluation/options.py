@@ -141,6 +141,8 @@ class Options(JudgeOptions):
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
+    until: tuple[str, ...] = ()
+    until_decided: bool = False
     gates: tuple[str, ...] = ()
     max_unmeasured: float = 0.05
     allow_stand_in: bool = False
@@ -233,6 +235,9 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something was chosen that nobody named: the measures of data that are evaluated by none."""
+
+    def stopping(self) -> None:
+        """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
 
     def held_against(self, baseline: ReportData) -> None:
         """What the run is compared with, read before it starts."""

@@ -561,14 +561,15 @@ class Plan:
             from germane.labelling.files import LabelFile
 
             self._labels = LabelFile(Path(self.options.labels))
+            self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        sample = planned.sample
-        if self._labels is not None:
-            sample = self._labels.on(sample)
-        return job_of(sample, planned.graders, planned.case)
+        if self._labels is None:
+            return job_of(planned.sample, planned.graders, planned.case)
+        sample, labels = self._labels.on(planned.sample)
+        return replace(job_of(sample, planned.graders, planned.case), labels=labels)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""

@@ -37,6 +37,7 @@ from germane.evaluation.session import (
     new_folder,
     read_stored,
 )
+from germane.evaluation.until import Goals, Stages
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
@@ -202,6 +203,7 @@ class _Run:
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
+        self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
             from germane.comparison.regression import find_baseline
@@ -215,6 +217,8 @@ class _Run:
         if self.plan.defaults is not None:
             self.watch.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        if self.options.until or self.options.until_decided:
+            self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         asks = any(one.stored for one in members_of(self.plan.judge)) if self.plan.judge else False
@@ -243,11 +247,7 @@ class _Run:
     async def _work(self, cases: Sequence[PlannedCase] | None, session: Session) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
         notes = session.folder.start().notes
-        jobs: list[Job] | None = None
-        if cases is not None:
-            self.watch.answering(0, len(cases))
-            asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
-            jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
+        jobs = None if cases is None else await self._answered(cases, session, resumed=session.resumed)
         router = Router(self.plan.judge)
         pool = Pool(
             router,
@@ -259,18 +259,47 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
-        todo: Iterable[Job] = (
-            (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
-        )
-        todo = with_labels(todo, self.plan.judge)
         router.lend(pool)
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
+                    while True:
+                        todo: Iterable[Job] = (
+                            (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
+                            if jobs is None
+                            else jobs
+                        )
+                        todo = with_labels(todo, self.plan.judge)
+                        await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
+                        if self.stages is None or not self.stages.next(session.folder.scores):
+                            break
+                        if cases is not None:
+                            jobs = await self._answered(cases, session, resumed=True)
         finally:
             self.missing = pool.missing
             session.folder.flush()
+
+    def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
+        """The stages in which the cases are judged; InputError where a goal is none."""
+        options, suite, drawn = self.options, self.plan.suite, self.plan.suite.draw()
+        graders = suite.all_graders()
+        if options.until_decided and not self.plan.gates:
+            fix = "declare one: --fail-under 'mean(context_relevance)>=0.7'"
+            raise InputError("--until-decided needs a gate to decide", fix=fix)
+        goals = Goals.of(options.until, self.plan.gates if options.until_decided else (), graders)
+        everything = suite.cases() if cases is None else cases
+        return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
+
+    def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
+        """Those of all cases that are judged now."""
+        return cases if self.stages is None else self.stages.of_stage(cases)
+
+    async def _answered(self, cases: Sequence[PlannedCase], session: Session, *, resumed: bool) -> list[Job]:
+        """The cases that are judged now, answered by their targets."""
+        asked = list(self._of_stage(cases))
+        self.watch.answering(0, len(asked))
+        asking = answered(asked, session.path, self.watch.answering, resumed=resumed)
+        return [self._job(planned, session.folder.notes) for planned in await _interruptibly(asking)]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
         """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""
@@ -296,7 +325,7 @@ class _Run:
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
-        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
+        self.watch.stopping()
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
@@ -376,7 +405,9 @@ class _Run:
             said["command"] = self.command
         if len(suite.paths) > 1 and suite.files:
             said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
-        if (drawn := suite.draw()) is not None:
+        if self.stages is not None:
+            said |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
+        elif (drawn := suite.draw()) is not None:
             said["sampled"] = drawn.as_json()
         return said
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from germane.graders.evidence import names_of, script_document
 from germane.graders.grader import CaseGrader, Command, GraderResult
-from germane.processes import misplaced
+from germane.processes import misplaced, start_folder
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
@@ -38,7 +38,7 @@ class CodeGrader(CaseGrader):
 
     Attributes:
         script: A list is the program and its arguments, a text runs through `sh -lc`.
-        cwd: Where it starts.
+        cwd: Where it starts: the eval file's folder, or the nearest above that holds the script.
         timeout: Seconds that it may take.
         env: Names of variables that it gets beside PATH, HOME, LANG and the like.
         max_calls: Calls that it may put to the evaluation's judge, through AGENTV_TARGET_PROXY_URL; None lends none.
@@ -63,7 +63,9 @@ class CodeGrader(CaseGrader):
         A key that is close to one with a meaning is a fault, except under `config` itself.
         """
         values, passed = keys.values, keys.others
-        values["cwd"] = str((keys.folder / values.get("cwd", "")).resolve())
+        script, folder = plain_value(values.get("script", ())), keys.folder.resolve()
+        given = values.get("cwd")
+        values["cwd"] = str(start_folder(script, folder) if given is None else (folder / given).resolve())
         if "target" in passed and (calls := _lent(passed["target"])) is not None:
             del passed["target"]
             values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
@@ -74,7 +76,7 @@ class CodeGrader(CaseGrader):
         given = plain_value(values.get("config", {}))
         if isinstance(given, dict):
             values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **given}
-        if hint := misplaced(plain_value(values.get("script", ())), values["cwd"]):
+        if hint := misplaced(script, values["cwd"]):
             problem, _, instead = hint.partition(": write ")
             keys.warn(problem, f"write {instead}", keys.node.place)
 

@@ -15,12 +15,13 @@ from germane.graders.code_grader import result_of
 from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
 from germane.graders.llm_grader import FreeForm, prompt_text, template_of
+from germane.processes import start_folder
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
 from germane.samples.files import fold
 from germane.samples.validation import Wrong
-from germane.samples.yamltext import Flag, Keys, Share, YamlModel
+from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain_value
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
@@ -64,7 +65,9 @@ class Aggregator(YamlModel):
     def complete(cls, keys: Keys) -> None:
         """Its folder starts from the eval file's."""
         super().complete(keys)
-        keys.values["cwd"] = str((keys.folder / keys.values.get("cwd", "")).resolve())
+        values, folder = keys.values, keys.folder.resolve()
+        given, path = values.get("cwd"), plain_value(values.get("path", ()))
+        values["cwd"] = str(start_folder(path, folder) if given is None else (folder / given).resolve())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

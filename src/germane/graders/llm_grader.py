@@ -34,6 +34,7 @@ from germane.graders.evidence import (
 from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
+from germane.questions.payload import Limits
 from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.questions.script import ScriptText
@@ -202,6 +203,10 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
         """Satisfied or not, or a score."""
         return ScoredChecksPayload if self.scored else ChecksPayload
+
+    def limits(self) -> Limits:
+        """One check for each id."""
+        return Templated.limits(self)._replace(verdicts="checks", things=len(self.ids))
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""

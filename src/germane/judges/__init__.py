@@ -89,13 +89,26 @@ def judge_named(name: str, **options: Json) -> Judge:
 
 
 def judge_from(judge: Judges) -> Judge:
-    """A judge as it is or by its name; several (a list, or names with white space between them) as a panel.
+    """A judge as it is or by its name, a chat model or a function as one; several (a list, or names with white space between them) are a panel.
 
     InputError where something in it is no judge.
     """
-    from germane.judges.judge import as_judge
     from germane.judges.panel import panel_of
 
     named = judge.split() if isinstance(judge, str) else judge
     given = list(named) if isinstance(named, list | tuple) else [named]
-    return panel_of([judge_named(one) if isinstance(one, str) else as_judge(one) for one in given])
+    return panel_of([_judge(one) for one in given])
+
+
+def _judge(given: Any) -> Judge:
+    """One judge: by name, a chat model of LangChain's or a function that answers a prompt, or as it is."""
+    from germane.judges.judge import as_judge
+
+    if isinstance(given, str):
+        return judge_named(given)
+    model = callable(given) or hasattr(given, "invoke")
+    if model and not isinstance(given, type) and not hasattr(given, "answer"):
+        from germane.judges.llm import LLMJudge
+
+        return LLMJudge(given)
+    return as_judge(given)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from germane.errors import AnswerError, InputError
 from germane.questions.question import AnyQuestion, ending, key_of, keys_under
@@ -49,12 +49,14 @@ class Judge:
         identity: Everything about the judge that changes an answer, as JSON. Part of every key. A judge that
             answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
         stored: Whether its answers belong in the ledger: true for what costs money or time.
+        kept: Whether answers that belong in the ledger are put there: false for a judge that cannot be told from another.
         stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
         concurrency: How many groups of questions may be put to it at once.
     """
 
     name: str = ""
     stored: bool = True
+    kept: bool = True
     stand_in: str = ""
     concurrency: int = 16
 
@@ -115,8 +117,17 @@ class Judge:
         """Release connections."""
 
 
-Judges: TypeAlias = Judge | str | Sequence[Judge | str]
-"""A judge or its name; several of them are a panel."""
+class ChatModel(Protocol):
+    """A chat model of LangChain's, as far as it is used."""
+
+    def invoke(self, messages: Any, /) -> Any:
+        """The model's message after these."""
+
+
+AnyJudge: TypeAlias = Judge | str | ChatModel | Callable[[str], Any]
+"""A judge, its name, or a model of one's own: a chat model, or a function from prompt to text."""
+Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
+"""A judge; several of them are a panel."""
 
 
 class _Completed(Judge):

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from germane.errors import InputError
 from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
+from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
-from germane.judges.client.output import LIMIT_NAMES, ROOM, ModelCapabilities
-from germane.judges.client.providers import Price, Service, check_headers, find, price_of
+from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
+from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
@@ -48,7 +49,10 @@ class LLMJudge(Judge):
 
     Args:
         spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model (`openai`), or
-            `provider:model@URL`.
+            `provider:model@URL`; a chat model of LangChain's; or any function, asynchronous or not, that takes the prompt and
+            returns the answer's text. The last two are sent nothing but messages: their temperature is their own.
+        name: What reports call a model that is not named by `spec`. It is part of the key under which answers are stored:
+            a function without a name, or a chat model that does not tell its own, is asked anew by each evaluation.
         base_url: Another OpenAI-compatible server. Without it the provider's own, or its environment variable.
         api_key: Without it the provider's environment variable.
         headers: Sent with every request.
@@ -76,8 +80,9 @@ class LLMJudge(Judge):
 
     def __init__(
         self,
-        spec: str = "openai",
+        spec: str | OwnModel = "openai",
         *,
+        name: str | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
@@ -103,7 +108,14 @@ class LLMJudge(Judge):
         if limiter is not None and (rpm, tpm) != (None, None):
             raise InputError("an LLMJudge cannot have both a limiter and rpm or tpm", fix="give one of them")
         temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
-        self.service = service = find(spec, base_url, trusted=trusted)
+        self._own = None if isinstance(spec, str) else spec
+        if self._own is None:
+            self.service = service = find(str(spec), base_url, trusted=trusted)
+        else:
+            _check_own({"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own})
+            self.service = service = service_of(self._own, name)
+            temperature, concurrency = None, concurrency or at_once(self._own)
+            self.kept = bool(service.model)
         if headers and not service.trusted:
             raise InputError(
                 "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
@@ -114,14 +126,21 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
+        # a provider's own address reserves what is asked for, and its models end: only servers of the user's own are limited
+        limits = not service.extra and bool(service.custom or PROVIDERS[service.provider].local)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
             max_tokens=max_output_tokens or (ROOM if service.extra else None),
             parameters=own,
+            schema_limits=limits,
+            token_limits=limits,
             limit_names=_limit_names(service),
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
+        if self._own is not None:
+            self.identity = freeze({**self.identity, **settings_of(self._own)})
+            self.capabilities.mode = PROMPT
         if reasoning is not None:
             self.capabilities.reason(reasoning, service.provider)
         self._fuse, self._batch = reading == "fused", batch
@@ -141,7 +160,7 @@ class LLMJudge(Judge):
     @cached_property
     def price(self) -> Price | None:
         """What a million tokens cost; None = unknown."""
-        if self._price is not None or self.service.custom:
+        if self._price is not None or self.service.custom or self._own is not None:
             return self._price
         return price_of(self.service.provider, self.service.model)
 
@@ -149,7 +168,9 @@ class LLMJudge(Judge):
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._client is None:
             transport: Transport
-            if self.service.extra:
+            if self._own is not None:
+                transport = FunctionTransport(self._own, self.service.name)
+            elif self.service.extra:
                 transport = self._foreign()
             else:
                 transport = HTTPTransport(
@@ -253,6 +274,12 @@ def _check(
     for name, value in counts.items():
         if value is not None:
             check_number(name, value, "write a whole number from 1", least=1, whole=True)
+
+
+def _check_own(given: Mapping[str, object]) -> None:
+    """InputError where a setting could only be sent to a server."""
+    if name := next((name for name, value in given.items() if value), None):
+        raise InputError(f"a model of your own is not sent {name}", fix="set it in the model itself")
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:

@@ -25,7 +25,8 @@ class Replica(Judge):
 
     def __init__(self, judge: Judge, number: int) -> None:
         self.judge, self.number = judge, number
-        self.name, self.stored, self.stand_in = judge.name, judge.stored, judge.stand_in
+        self.name, self.stored, self.kept = judge.name, judge.stored, judge.kept
+        self.stand_in = judge.stand_in
         replica = {"replica": number} if number > 1 else {}
         self.identity = freeze({**judge.identity, **replica})
 

@@ -210,7 +210,7 @@ class Pool:
         found = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
             found = self._earlier.find(judges.keys() - found.keys()) | found
-        keys = [key for key, judge in judges.items() if judge.stored and key not in found]
+        keys = [key for key, judge in judges.items() if judge.stored and judge.kept and key not in found]
         if keys and self._ledger is not None:
             found |= self._ledger.find(keys)
         return found
@@ -406,7 +406,7 @@ class Pool:
 
     async def _store(self, judge: Judge, answers: Sequence[Answer]) -> Mapping[str, Judgement]:
         """What stands in the ledger under the keys of these answers; LedgerError, and the pool stops, where it is full."""
-        if self._ledger is None or not judge.stored:
+        if self._ledger is None or not (judge.stored and judge.kept):
             return {}
         usable = [answer for answer in answers if answer.judgement.error is None]
         rows = [row for answer in usable for row in (answer.judgement, *answer.children)]
@@ -432,7 +432,8 @@ class Pool:
 
     def _settle(self, one: Pending, answer: Answer) -> None:
         self._pending.pop(one.key, None)
-        if answer.judgement.error is not None or (self._ledger is None and one.judge.stored):
+        kept = self._ledger is not None and one.judge.kept
+        if answer.judgement.error is not None or (one.judge.stored and not kept):
             self._own[one.key] = (
                 answer.judgement
             )  # nobody else remembers it, and it is asked once per evaluation

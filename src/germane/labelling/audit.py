@@ -120,6 +120,17 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
     }
 
 
+def audit_labelled(report: ReportData) -> dict[str, Json]:
+    """How far the judge agrees with people, and what limits that: `kinds` and `warnings` of the audit.
+
+    Judgements are read once, and only where anybody labelled anything.
+    """
+    labelled = next(iter(report.labels()), None) is not None
+    read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, (), 0)
+    kinds = [line for kind, graded in sorted(read.kinds.items()) for line in _kinds(kind, graded, read)]
+    return {"kinds": kinds, "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)]}
+
+
 # against people
 
 
@@ -391,9 +402,10 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
     """What limits what the judge says: it stands in for a model, failed, or is of the family that it judges."""
     if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
         yield str(stand_in)
-    failed = Counter(one.kind for one in report.judgements() if one.error and one.parent is None)
+    asked = report.manifest.get("asked") or {}
+    failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
     if failed:
-        yield f"{failed.total()} questions have no usable answer ({', '.join(sorted(failed))})"
+        yield f"{sum(failed.values())} questions have no usable answer ({', '.join(sorted(failed))})"
     yield from circular(report.manifest)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -14,6 +14,7 @@ from germane.encoding import encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
+from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, table_rows
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
@@ -42,6 +43,8 @@ _COLUMNS = (
     "kind",
 )
 _DRAWN = ("random", "stratified")
+UNNAMED = "unnamed"
+"""Who gave a label that names nobody, where others name somebody."""
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
@@ -98,9 +101,10 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
 class LabelFile:
     """People's labels of passages in a file, for samples that are read: they become the labels on the contexts themselves.
 
-    A folder is a report, of which labels.jsonl is read. Rows name the item, or the sample's id and the document's. The label
-    that counts is that of a LabelBook; it stands in the place of one that the context had. InputError where the file holds
-    no label of a passage.
+    A folder is a report, of which labels.jsonl is read. Rows name the item, or the sample's id and the document's. A label
+    stands in the place of one that the context had. Where several people spoke of a passage, or somebody could not tell,
+    their labels stand in `book`, which knows those of the samples that it was asked `on`. InputError where the file holds no
+    label of a passage.
     """
 
     def __init__(self, path: Path) -> None:
@@ -113,27 +117,41 @@ class LabelFile:
             item = row.get("item") or _document(*_named(row, place))
             label = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
             found.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, place))
-        self._book = LabelBook(found)
-        if not len(self._book):
+        self.book, self._alone, self._several = LabelBook(), LabelBook(found), dict[str, list[Label]]()
+        if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
-        others = [label.scale for label in self._book if label.scale not in {"graded", "binary"}]
+        for one in found:
+            if self._alone.unsure(one.item) or len(self._alone.votes(one.item)) > 1:
+                self._several.setdefault(one.item, []).append(replace(one, who=one.who or UNNAMED))
+        others = [one.scale for one in self._alone if one.scale not in {"graded", "binary"}]
         self._scale = scale_ends(others[0]) if others else None
 
-    def on(self, sample: Sample) -> Sample:
-        """The sample with these labels on its contexts."""
-        history = turns(sample)
+    def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
+        """The sample with these labels on its contexts, and those of several people, which are added to the book."""
+        history, several = turns(sample), dict[str, list[Label]]()
 
         def labelled(context: Context) -> Context:
-            label = self._book.get(relevance_item(sample.query, passage_of(context), history))
-            if label is None and context.id is not None:
-                label = self._book.get(_document(sample.id, context.id))
+            item = relevance_item(sample.query, passage_of(context), history)
+            names = (item, *(() if context.id is None else (_document(sample.id, context.id),)))
+            for name in names:
+                if name in self._several:
+                    mine = [
+                        replace(one, item=item, sample=sample.id, system=sample.system)
+                        for one in self._several[name]
+                    ]
+                    several.setdefault(item, mine)
+                    return structs.replace(context, grade=None, relevant=None)
+            label = next((found for name in names if (found := self._alone.get(name))), None)
             if label is None:
                 return context
             if label.scale == "binary":
                 return structs.replace(context, grade=None, relevant=bool(label.answer))
             return structs.replace(context, grade=int(label.answer), relevant=None)
 
-        return sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
+        shown = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
+        rows = tuple(label for labels in several.values() for label in labels)
+        self.book.add(rows)
+        return shown, rows
 
 
 def _document(sample: str, document: str) -> str:
@@ -160,11 +178,15 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
 
 def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
     """The sample and the document that a row without an item is about."""
-    sample, document = row.get("sample"), row.get("id")
+    sample, document = row.get("sample"), None
+    for name, value in row.items():
+        if PASSAGE_SPELLINGS.get(name) == "id":
+            document = value if document is None or name == "id" else document
+        elif SPELLINGS.get(name) == "id" and sample is None:
+            sample = value
     if sample is None or document is None:
-        raise InputError(
-            "this row does not say what it is about", fix="name item, or sample and id", place=place
-        )
+        fix = "name item, or sample and id (query_id and doc_id)"
+        raise InputError("this row does not say what it is about", fix=fix, place=place)
     return str(sample), str(document)
 
 

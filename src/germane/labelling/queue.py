@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import isnan, nan
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -19,7 +20,7 @@ from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import JudgedThing, things_of
+from germane.reports.correct import JudgedSamples, JudgedThing
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
@@ -77,11 +78,13 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     agreed = {one.item: one.provenance.get("agreement") for one in report.judgements() if one.parent is None}
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     found: dict[tuple[str, str], LabelTask] = {}
-    for sample in report.samples():
-        for measure in measures:
-            for thing in things_of(measure, sample, settings, answers.look_up):
-                if thing.question.kind == kind and (sample.id, thing.item) not in found:
-                    found[sample.id, thing.item] = _task(thing, sample, agreed.get(thing.question.item))
+    samples = list(report.samples())
+    judged = JudgedSamples(samples, settings, answers.look_up)
+    by_measure = [judged.things(measure, range(len(samples))) for measure in measures]
+    for sample, *things in zip(samples, *by_measure, strict=True):
+        for thing in chain.from_iterable(things):
+            if thing.kind == kind and (sample.id, thing.item) not in found:
+                found[sample.id, thing.item] = _task(thing, sample, agreed.get(thing.question.item))
     if not found and kind == "relevance":
         unjudged = ((sample, thing) for sample in report.samples() for thing in _unjudged(sample))
         found = {(sample.id, thing.item): _task(thing, sample, None) for sample, thing in unjudged}
@@ -149,7 +152,7 @@ def _unjudged(sample: Sample) -> Iterable[JudgedThing]:
         if place.context.text.strip():
             passage, history = passage_of(place.context), turns(sample)
             question = Relevance(query=sample.query, passage=passage, history=history)
-            yield JudgedThing(item=question.item, question=question, call=place.call, rank=place.rank)
+            yield JudgedThing(item=question.item, questions=[question], call=place.call, rank=place.rank)
 
 
 class DrawnTask(NamedTuple):

@@ -50,11 +50,11 @@ FINDERS.insert(0, lambda _: [*map(import_module, _LATER)])
 __all__ = [
     "AP", "ERR", "F1", "RBP", "RR", "IPrec", "IoU", "Item", "Judged", "Measure", "Outcome", "P", "Param",
     "R", "Rprec", "SetF", "SetP", "SetR", "StR", "Success", "abstained", "alpha_nDCG", "answer_relevancy",
-    "ask", "ask_all", "bpref", "calls_after_sufficiency", "citation_precision", "citation_recall",
+    "ask", "ask_all", "bpref", "calls_after_found", "calls_after_sufficiency", "citation_precision", "citation_recall",
     "context_claim_precision", "context_entity_recall", "context_position", "context_precision",
     "context_recall", "context_redundancy", "context_relevance", "context_relevancy", "context_sufficiency",
-    "context_utilisation", "evidence_precision", "evidence_recall", "faithfulness", "full_recall",
-    "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
+    "context_utilisation", "evidence_precision", "evidence_recall", "faithfulness", "found_at_call",
+    "full_recall", "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
     "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
-    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "skipped",
+    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "repeated_calls", "skipped",
 ]  # fmt: skip

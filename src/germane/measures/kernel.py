@@ -131,6 +131,12 @@ class RankedLabels:
         arrays = {name: getattr(self, name)[places] for name in ("gain", "level", "judged")}
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **arrays)
 
+    def reranked(self) -> RankedLabels:
+        """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
+        order = np.lexsort((-self.level, -self.gain, self.row))
+        arrays = {name: getattr(self, name)[order] for name in ("gain", "level", "judged")}
+        return replace(self, **arrays)
+
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Some of the rankings: those from `start` up to but not with `end`."""
         places, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))

@@ -243,7 +243,7 @@ class PlaceLabels:
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
         """The labels of people, and the passages that a judge is asked about; returns the rankings that were added."""
         source, start = self.choice.source, len(self._level)
-        if source != "judge":
+        if source != "judge" or (self.settings.judged_by == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
         else:
             count = sum([len(contexts) for _, contexts in lists])
@@ -256,6 +256,8 @@ class PlaceLabels:
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
         """People's labels: those of the item, else the one on the context; returns the rankings that were added.
+
+        Those on the contexts are left to `_read` where they are read in the place of a judge's verdicts.
 
         Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
         measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
@@ -274,7 +276,11 @@ class PlaceLabels:
         for turn in range(rounds):
             for (_, contexts), listed in zip(lists, items, strict=True):
                 for context, item in zip(contexts, listed, strict=True):
-                    if not self._add_votes(book, item, turn):
+                    if self._add_votes(book, item, turn):
+                        continue
+                    if self.choice.source == "judge":
+                        self._put(None, _GRADED)
+                    else:
                         self._add_own([context.grade], [context], scale)
         return [*lists] * rounds
 
@@ -327,37 +333,58 @@ class PlaceLabels:
         need = self.choice.against == "need"
         shown = [(sample.query if need else query, context.text) for query, context in places]
         levels = self._level[start:]
+        judged = self.choice.source == "judge"
         self.cells.append(
-            tuple(dict.fromkeys(cell for cell, level in zip(shown, levels, strict=True) if level is None))
-        )
-        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
-        for place, (query, context) in enumerate(places, start):
-            if self._level[place] is not None:
-                continue
-            label = context.relevant if context.grade is None else context.grade
-            if not need and query != sample.query:
-                self.failed[place] = "no label"
-            elif gold and (sample.qrels is None or context.id is None):
-                lacking = (
-                    "the passage has no document id" if context.id is None else "the sample has no qrels"
+            tuple(
+                dict.fromkeys(
+                    cell for cell, level in zip(shown, levels, strict=True) if judged or level is None
                 )
-                self.failed[place] = f"no gold label: {lacking}"
-            elif gold:
-                assert sample.qrels is not None
-                grade = sample.qrels.get(context.id or "", 0)
-                self._reasons[place] = f"gold grade {grade}"
-                self._put(grade >= 1, _BINARY, place)
-            elif label is None:
-                self.failed[place] = "no label"
-            elif context.grade is None:
-                self._put(label, _BINARY, place)
-            elif not graded:
-                self._reasons[place] = f"a person's grade is {label} of 3"
-                self._put(label >= HELPS, _BINARY, place)
-            elif 0 <= label <= HIGHEST:
-                self._level[place] = label
-            else:
-                self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+            )
+        )
+        for place, (query, context) in enumerate(places, start):
+            foreign, level = not need and query != sample.query, self._level[place]
+            if level is None:
+                self._read_label(sample, context, place, foreign=foreign)
+            elif judged:
+                self._read_vote(place, level, foreign=foreign)
+
+    def _read_label(self, sample: Sample, context: Context, place: int, *, foreign: bool) -> None:
+        """The gold grade of a context or the label on it; `foreign` = it came back for another query than the sample's."""
+        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
+        label = context.relevant if context.grade is None else context.grade
+        if foreign:
+            self.failed[place] = "no label"
+        elif gold and (sample.qrels is None or context.id is None):
+            lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
+            self.failed[place] = f"no gold label: {lacking}"
+        elif gold:
+            assert sample.qrels is not None
+            grade = sample.qrels.get(context.id or "", 0)
+            self._reasons[place] = f"gold grade {grade}"
+            self._put(grade >= 1, _BINARY, place)
+        elif label is None:
+            self.failed[place] = "no label"
+        elif context.grade is None:
+            self._put(label, _BINARY, place)
+        elif not graded:
+            self._reasons[place] = f"a person's grade is {label} of 3"
+            self._put(label >= HELPS, _BINARY, place)
+        elif 0 <= label <= HIGHEST:
+            self._level[place] = label
+        else:
+            self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+
+    def _read_vote(self, place: int, level: float, *, foreign: bool) -> None:
+        """One of several people's answers in the place of a judge's; `foreign` as above."""
+        scale, graded = self.scales[self._scale[place]], self.settings.scale == "graded"
+        if foreign:
+            self._level[place], self.failed[place] = None, "no label"
+        elif scale not in {"graded", "binary"}:
+            why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
+            self._level[place], self.failed[place] = None, why
+        elif scale == "graded" and not graded:
+            self._worth.pop(place, None)
+            self._put(level >= HELPS, _BINARY, place)
 
     def _add_cells(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
         """The passages that a judge is asked about; of `best` those that nobody labelled."""

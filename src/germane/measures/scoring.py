@@ -33,6 +33,7 @@ from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, saf
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
@@ -166,11 +167,15 @@ REPEATED = "contexts repeat a document that stands higher in the same list (the 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it, and the case of an eval file that it stands in, if it does."""
+    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
+
+    `labels` are people's labels of its passages that stand beside it, not on its contexts.
+    """
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Any = None
+    labels: tuple[Label, ...] = ()
 
     def as_case(self) -> Any:
         """The case that it stands in, or one of its own: for graders that read one."""
@@ -640,7 +645,7 @@ class _Chosen:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = _means(ranked.values(measure, self.labels.table), self.labels.rows)
+                self._values[measure] = sample_means(measure, self.labels)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -697,6 +702,11 @@ class _Chosen:
         if relevant < (grader.expected_relevant_count or 0):
             notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
         return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
+
+
+def sample_means(measure: Measure, labels: PlaceLabels) -> Floats:
+    """A ranked measure's value of each sample: the mean over its rankings."""
+    return _means(ranked.values(measure, labels.table), labels.rows)
 
 
 def _means(values: Floats, rows: Sequence[int]) -> Floats:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Self, TypeAlias, get_args
+from functools import cache, lru_cache
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -25,7 +25,79 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.encoding import Json
-from germane.errors import AnswerError, Miscounted
+from germane.errors import AnswerError, Miscounted, Unended
+
+REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 1000, 1500, 64
+"""Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
+_OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 256
+"""Tokens of a field beside its value, characters of a reason per token, and tokens of a list about a short text."""
+
+
+class Limits(NamedTuple):
+    """How long an answer may be. In no key and no prompt hash: what is longer is no answer.
+
+    Attributes:
+        size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.
+        numbers: Of contexts in one list.
+        verdicts: The name of the list with one verdict for each given thing.
+        things: How many these are.
+    """
+
+    size: int = 0
+    numbers: int = LIST_LENGTH
+    verdicts: str = ""
+    things: int = 0
+
+    def entries(self, name: str, items: Mapping[str, Json]) -> int:
+        """Of the list of that name, at most."""
+        if name == self.verdicts:
+            return self.things
+        return self.numbers if items.get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
+
+    def tokens(self, part: Mapping[str, Json], name: str = "") -> int:
+        """Of an answer with that schema, at most: several times what is usual."""
+        if part.get("type") == "object":
+            return sum(_OVERHEAD + self.tokens(inner, name) for name, inner in part["properties"].items())
+        if part.get("type") == "array" and name != self.verdicts:
+            drawn_up = part["items"].get("type") != "integer"
+            return _DRAWN_UP + self.size if drawn_up else _CHARACTERS * self.numbers
+        if part.get("type") == "array":
+            return self.things * self.tokens(part["items"])
+        return part["maxLength"] // _CHARACTERS if "maxLength" in part else 0
+
+    def limit(self, part: Mapping[str, Json], name: str = "") -> dict[str, Json]:
+        """A plain schema with `maxItems` and `maxLength` wherever it has none of its own."""
+        if part.get("type") == "object":
+            inner = {key: self.limit(one, key) for key, one in part["properties"].items()}
+            return {**part, "properties": inner}
+        if part.get("type") == "array":
+            most = self.entries(name, part["items"])
+            return {"maxItems": most, **part, "items": self.limit(part["items"], name)}
+        if part.get("type") == "string" and "enum" not in part and "const" not in part:
+            return {"maxLength": REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH, **part}
+        return dict(part)
+
+    def check(
+        self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
+    ) -> None:
+        """Unended where a list or a text of an answer has reached a limit of ours.
+
+        A list of verdicts has as many entries as there are things; limits that the schema has itself may be reached.
+        """
+        if isinstance(payload, dict):
+            for key, part in plain["properties"].items():
+                if key in payload:
+                    self.check(payload[key], part, limited["properties"][key], key)
+            return
+        if not isinstance(payload, list | tuple | str):
+            return
+        keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
+        most = limited.get(keyword)
+        if most is not None and keyword not in plain and name != self.verdicts and len(payload) >= most:
+            raise Unended(f'"{name}" has reached the limit of {most:,} {of} and may not be whole: write less')
+        if not isinstance(payload, str) and "items" in plain:
+            for item in payload:
+                self.check(item, plain["items"], limited["items"], name)
 
 
 class PayloadModel(BaseModel):
@@ -62,6 +134,13 @@ class PayloadModel(BaseModel):
         whole = cls.model_json_schema()
         found: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
         return found
+
+    @classmethod
+    @lru_cache(256)
+    def model_limited(cls, limits: Limits) -> tuple[dict[str, Json], int]:
+        """The schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
+        limited = limits.limit(cls.model_schema())
+        return limited, limits.tokens(limited)
 
     @classmethod
     def model_descriptions(cls) -> list[str]:

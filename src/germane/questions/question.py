@@ -16,7 +16,7 @@ from germane.questions.text import blank
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from germane.questions.payload import PayloadModel
+    from germane.questions.payload import Limits, PayloadModel
 
 A = TypeVar("A")
 
@@ -146,6 +146,15 @@ class Question(ABC, Generic[A]):
         """The strict JSON Schema of the payload."""
         return self.payload_type().model_schema()
 
+    def limits(self) -> Limits:
+        """How long an answer may be, by the length of what is asked about."""
+        from germane.questions.payload import LIST_LENGTH, Limits
+
+        size = len(self.about.encode("utf-8", "replace"))
+        contexts = LIST_LENGTH + len(getattr(self, "contexts", ()))
+        verdicts = self.verdicts[0] if self.verdicts else ""
+        return Limits(_rounded(size), _rounded(contexts), verdicts, len(self.things))
+
     def read(self, payload: Json) -> A:
         """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
         return self.answer(self.parse(payload))
@@ -161,6 +170,14 @@ class Question(ABC, Generic[A]):
     def answer(self, payload: Any) -> A:
         """The typed answer in a payload that has been parsed."""
         return cast("A", payload)
+
+    def limited(self) -> tuple[dict[str, Json], int]:
+        """The schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
+        return self.payload_type().model_limited(self.limits())
+
+    def check_limits(self, payload: Json) -> None:
+        """Unended where a usable payload has reached a limit of its lists and texts."""
+        self.limits().check(payload, self.schema(), self.limited()[0])
 
     def checked(self, payload: Json) -> Json:
         """The payload as it is stored: "2" and 2.0 are 2, nothing is in it that the schema does not name.
@@ -283,6 +300,11 @@ def _kinds_of(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]
     for sub in base.__subclasses__():
         found |= {**_kinds_of(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
     return found
+
+
+def _rounded(count: int) -> int:
+    """Up to a power of two, so that few limits serve all texts."""
+    return 1 << max(0, count - 1).bit_length()
 
 
 def _says(value: Any) -> bool:

@@ -20,6 +20,9 @@ from germane.types import Json
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a Reading."""
 
+FREE_TEXT = 4096
+"""Tokens of an answer without a schema, at most."""
+
 EXTRACTED = 8000
 """Characters of text in one list of extractions, on average."""
 
@@ -110,7 +113,8 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
 class Ask:
     """One request in words: constant instructions, the data, the schema of the answer and whose parts it has.
 
-    Without a schema the answer is the text as it stands.
+    Without a schema the answer is the text as it stands. `limited` is the schema with `maxItems` and `maxLength`, `room`
+    how many tokens the answer may have.
     """
 
     name: str
@@ -118,6 +122,8 @@ class Ask:
     user: str
     schema: dict[str, Json]
     items: tuple[Reading, ...]
+    limited: dict[str, Json] = field(default_factory=dict)
+    room: int = 0
 
     def split(
         self, payload: dict[str, Json]
@@ -181,10 +187,10 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
         shuffled = sorted(items, key=_shuffle)
         shuffled = shuffled[start:] + shuffled[:start]
         shown = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
-        one = _object({"id": {"type": "integer"}, **_schema(first)["properties"]})
-        schema = _object({"items": {"type": "array", "items": one}})
+        longest, room = max(items, key=lambda item: len(item.about)), sum(map(_room, items))
+        schema, limited = _listing(_schema(first)), _listing(_schema(longest, limited=True), len(items))
         system = _instructions(first, prompts, many=True)
-        return Ask(f"{name}_list", system, _sections(shown), schema, tuple(shuffled))
+        return Ask(f"{name}_list", system, _sections(shown), schema, tuple(shuffled), limited, room)
     template = prompts.of(first.questions[0])
     if template.pieces:
         system = part("frame") if template.system is None else template.system
@@ -192,7 +198,7 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     else:
         system = _instructions(first, prompts)
         user = _sections({**first.beside, **({first.text: first.about} if first.text else {})})
-    return Ask(name, system, user, _schema(first), (first,))
+    return Ask(name, system, user, _schema(first), (first,), _schema(first, limited=True), _room(first))
 
 
 def _shuffle(reading: Reading) -> bytes:
@@ -212,14 +218,26 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
     return "\n".join(filter(None, [*parts, notes]))
 
 
-def _schema(reading: Reading) -> dict[str, Json]:
+def _schema(reading: Reading, *, limited: bool = False) -> dict[str, Json]:
     if reading.questions[0].free_text:
         return {}
-    if len(reading.questions) == 1:
-        return reading.questions[0].schema()
+    schemas = {one.kind: one.limited()[0] if limited else one.schema() for one in reading.questions}
+    if len(schemas) == 1:
+        return schemas.popitem()[1]
     if reading.flat():
-        return _object({k: v for question in reading.questions for k, v in _properties(question).items()})
-    return _object({question.kind: question.schema() for question in reading.questions})
+        return _object({name: part for one in schemas.values() for name, part in one["properties"].items()})
+    return _object(schemas)
+
+
+def _room(reading: Reading) -> int:
+    """Tokens of an answer, at most."""
+    return sum(FREE_TEXT if one.free_text else one.limited()[1] for one in reading.questions)
+
+
+def _listing(one: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
+    """The schema of a list of answers with ids."""
+    items = {"type": "array", "items": _object({"id": {"type": "integer"}, **one["properties"]})}
+    return _object({"items": items if count is None else {**items, "maxItems": count}})
 
 
 def _properties(question: AnyQuestion) -> Mapping[str, Json]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice, pairwise, repeat
 from math import fsum, nan
 from typing import Any, TypeAlias
 
@@ -20,13 +21,12 @@ from numpy.typing import NDArray
 from germane.errors import MeasureError
 from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
-from germane.measures import ranked
-from germane.measures.labels import PlaceLabel, Settings, fill_table
-from germane.measures.measure import Measure
-from germane.measures.scoring import labels_for, program_of
-from germane.questions.asking import Unanswered
+from germane.measures.labels import PlaceLabels, Settings
+from germane.measures.measure import LabelChoice, Measure
+from germane.measures.scoring import program_of, sample_means
+from germane.questions.asking import Unanswered, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS
+from germane.questions.relevance import HELPS, Passages, example_of
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary, interval_in_words
 from germane.statistics.correction import (
@@ -63,11 +63,13 @@ class JudgedThing:
     """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
 
     `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `weight` is what a hit adds to
-    the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands.
+    the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands. It was asked about in
+    question `number` of `questions`.
     """
 
     item: str
-    question: AnyQuestion
+    questions: Sequence[AnyQuestion]
+    number: int = 0
     part: int = 0
     verdict: float = nan
     scale: str = "binary"
@@ -75,43 +77,79 @@ class JudgedThing:
     call: int | None = None
     rank: int | None = None
 
+    @property
+    def question(self) -> AnyQuestion:
+        """The question that was asked about it, or about the list that it is a part of."""
+        return self.questions[self.number]
 
-def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> list[JudgedThing]:
-    """The verdicts that a sample's score rests on; none where people cannot label what the measure rests on."""
-    if measure.name in VERDICT_MEANS:
-        return list(_verdicts(measure, sample, settings, look_up))
-    if measure.definition.family != "ranked" or measure.labels != "judge" or settings.judged_by:
-        return []
-    lists, exchange = replay(labels_for(measure, sample, settings), look_up)
-    things = []
-    for call, ranking in enumerate(lists, 1):
-        shown = measure.cutoff if measure.name == "P" else len(ranking.places)
-        weight = 1 / (len(lists) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, place in enumerate(ranking.places, 1):
-            question, label = exchange[place.verdict][0], place.label
-            verdict, scale = nan, str(settings.scale)
-            if isinstance(label, PlaceLabel):
-                verdict, scale = label.gain, label.scale
-            things.append(
-                JudgedThing(item=question.item, question=question, verdict=verdict, scale=scale, weight=weight,
-                            call=call, rank=rank)
-            )  # fmt: skip
-    return things
+    @property
+    def kind(self) -> str:
+        """The kind of that question."""
+        return example_of(self.questions, self.number).kind
 
 
-def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> Iterator[JudgedThing]:
-    _, exchange = replay(program_of(measure, sample, settings), look_up)
-    for question, answer in exchange:
-        lost = isinstance(answer, Unanswered)
-        if question.kind == "support" and (claims := question.things):
-            weight = 1 / len(claims)
-            answers = [None] * len(claims) if lost else answer
-            for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                verdict = nan if one is None else float(bool(one.contexts))
-                yield JudgedThing(item=item, question=question, part=part, verdict=verdict, weight=weight)
-        elif question.kind == "sufficiency":
-            verdict = nan if lost else float(answer.sufficient)
-            yield JudgedThing(item=question.item, question=question, verdict=verdict, weight=1.0)
+class JudgedSamples:
+    """Samples with the stored answers to what was asked about them: the verdicts that their scores are made of.
+
+    Ranked measures that read the same labels share one table of them.
+    """
+
+    def __init__(self, samples: Sequence[Sample], settings: Settings, look_up: LookUp) -> None:
+        self._samples, self._settings, self._look_up = samples, settings, look_up
+        self._tables: dict[tuple[LabelChoice, int | None], tuple[PlaceLabels, list[Passages]]] = {}
+
+    def things(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[JudgedThing]]:
+        """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
+        if measure.name in VERDICT_MEANS:
+            return (list(self._verdicts(measure, self._samples[number])) for number in numbers)
+        if measure.definition.family != "ranked" or measure.labels != "judge" or self._settings.judged_by:
+            return ([] for _ in numbers)
+        labels, asked = self._labels(measure.choice, measure.depth)
+        return (list(_places(measure, labels, number, asked[number])) for number in numbers)
+
+    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[PlaceLabels, list[Passages]]:
+        """The labels of this choice, and what was asked about each sample."""
+        if (choice, depth) not in self._tables:
+            labels = PlaceLabels(choice, self._settings)
+            labels.add(self._samples, repeat(depth))
+            asked = [labels.questions(number) for number in range(len(self._samples))]
+            for number, passages in enumerate(asked):
+                if passages:
+                    found = self._look_up(passages)
+                    labels.take(number, [answered(passages.example, one).value for one in found])
+            self._tables[choice, depth] = labels, asked
+        return self._tables[choice, depth]
+
+    def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[JudgedThing]:
+        _, exchange = replay(program_of(measure, sample, self._settings), self._look_up)
+        for question, answer in exchange:
+            lost = isinstance(answer, Unanswered)
+            if question.kind == "support" and (claims := question.things):
+                weight = 1 / len(claims)
+                answers = [None] * len(claims) if lost else answer
+                for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
+                    verdict = nan if one is None else float(bool(one.contexts))
+                    yield JudgedThing(
+                        item=item, questions=[question], part=part, verdict=verdict, weight=weight
+                    )
+            elif question.kind == "sufficiency":
+                verdict = nan if lost else float(answer.sufficient)
+                yield JudgedThing(item=question.item, questions=[question], verdict=verdict, weight=1.0)
+
+
+def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[JudgedThing]:
+    """The places that a ranked measure reads of a sample."""
+    pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
+    verdicts, known = labels.verdicts_of(sample), labels.labelled
+    for call, (start, end) in enumerate(pairwise(pointers), 1):
+        shown = measure.cutoff if measure.name == "P" else end - start
+        weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
+        for rank, place in enumerate(range(start, end), 1):
+            verdict, scale, number = nan, str(labels.settings.scale), verdicts[place - pointers[0]]
+            if known[place] and place not in labels.failed:
+                verdict, scale = float(labels.gain[place]), labels.scales[labels.scale[place]]
+            yield JudgedThing(item=asked.items[number], questions=asked, number=number, verdict=verdict,
+                              scale=scale, weight=weight, call=call, rank=rank)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -185,7 +223,7 @@ class Corrections:
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """The corrections that these labels make, in the place of those of the tables."""
         other = copy(self)
-        for name in ("_book", "_drawn", "_all_labelled"):
+        for name in ("book", "_drawn", "_all_labelled"):
             other.__dict__.pop(name, None)
         other._drifted = {}  # noqa: SLF001 - it is one of us
         other._labels = list(labels)  # noqa: SLF001 - it is one of us
@@ -195,7 +233,7 @@ class Corrections:
         """The corrected mean, or None and why there is none."""
         if summary.mean is None:
             return None, "nothing was measured"
-        if not self._book:
+        if not self.book:
             return None, "no human labels"
         if not (self._drawn or self._all_labelled):
             between = any("between" in design_of(label) for label in self._labels)
@@ -216,7 +254,8 @@ class Corrections:
         return self._known[key]
 
     @cached_property
-    def _book(self) -> LabelBook:
+    def book(self) -> LabelBook:
+        """The labels that count."""
         return LabelBook(self._labels)
 
     @cached_property
@@ -226,60 +265,65 @@ class Corrections:
     @cached_property
     def _all_labelled(self) -> bool:
         """Whether everything of some kind that was judged may be labelled."""
-        judged = {(row.kind, row.of is not None, row.item) for row in self._tables.items}
+        columns = map(self._tables.items.column, ("kind", "of", "item"))
+        judged = {(kind, of is not None, item) for kind, of, item in zip(*columns, strict=True)}
         groups = Counter((kind, part) for kind, part, _ in judged)
-        labelled = Counter((kind, part) for kind, part, item in judged if item in self._book)
+        labelled = Counter((kind, part) for kind, part, item in judged if item in self.book)
         return any(count == groups[group] for group, count in labelled.items())
 
     @cached_property
-    def _samples(self) -> dict[SampleKey, Sample]:
-        return {sample.key: sample for sample in self._tables.samples}
+    def _samples(self) -> list[Sample]:
+        return list(self._tables.samples)
+
+    @cached_property
+    def _numbers(self) -> dict[SampleKey, int]:
+        return {sample.key: number for number, sample in enumerate(self._samples)}
 
     @cached_property
     def _settings(self) -> Settings:
         return Settings.stored(self._manifest)
 
     @cached_property
-    def _answers(self) -> Recorded:
-        return Recorded(self._tables.judgements)
+    def _judged(self) -> JudgedSamples:
+        return JudgedSamples(self._samples, self._settings, Recorded(self._tables.judgements).look_up)
 
     def _rows(self, summary: MeasureSummary) -> JudgedThings:
         measure, table = Measure.remembered(summary.type), self._tables.scores
         rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
-        samples: dict[str, list[Sample]] = {}
+        numbers: dict[str, list[int]] = {}
         keys = table.samples
-        for sample, value in zip(table.sample[rows].tolist(), table.taken(rows).value.tolist(), strict=True):
-            key = keys[sample]
-            if key[1] == summary.system:
-                cases.setdefault(key[0], []).append(value)
-                samples.setdefault(key[0], []).append(self._samples[key])
+        for row, value in zip(table.sample[rows].tolist(), table.taken(rows).value.tolist(), strict=True):
+            case, system, _ = keys[row]
+            if system == summary.system:
+                cases.setdefault(case, []).append(value)
+                numbers.setdefault(case, []).append(self._numbers[keys[row]])
         things: dict[tuple[int, str], JudgedThing] = {}
         weights: dict[tuple[int, str], float] = {}
-        for number, trials in enumerate(samples.values()):
-            for sample in trials:
-                for thing in things_of(measure, sample, self._settings, self._answers.look_up):
-                    at = number, thing.item
-                    things.setdefault(at, thing)
-                    weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
+        of_samples = self._judged.things(measure, chain.from_iterable(numbers.values()))
+        for number, trials in enumerate(numbers.values()):
+            for thing in chain.from_iterable(islice(of_samples, len(trials))):
+                at = number, thing.item
+                things.setdefault(at, thing)
+                weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
         return JudgedThings(
             measure=measure,
             names=list(cases),
             cases=list(cases.values()),
-            samples=list(samples.values()),
+            samples=[[self._samples[number] for number in trials] for trials in numbers.values()],
             items=[item for _, item in things],
             case=np.array([case for case, _ in things], np.intp),
             verdict=np.array([thing.verdict for thing in things.values()]),
             weight=np.array(list(weights.values())),
             rank=np.array([thing.rank or 0 for thing in things.values()], np.intp),
             scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
-            kind=next((thing.question.kind for thing in things.values()), ""),
+            kind=next((thing.kind for thing in things.values()), ""),
         )
 
     def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
-        values = self.human(rows, self._book, 0.0)
-        if isinstance(values, str) or np.isnan(values).any() or any(map(self._book.unsure, rows.items)):
+        values = self.human(rows, self.book, 0.0)
+        if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         ends = mean_interval(
@@ -324,17 +368,11 @@ class Corrections:
         """Why labels that were drawn for another report do not serve this one, or ""."""
         key = rows.measure, rows.kind, len(rows.items)
         if key not in self._drifted:
-            self._drifted[key] = drift_of(
-                [label for label in self._drawn if label.kind == rows.kind],
-                pool_of(self._tables, rows.kind),
-                dict(
-                    zip(
-                        rows.items,
-                        zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True),
-                        strict=True,
-                    )
-                ),
-            )
+            drawn = [label for label in self._drawn if label.kind == rows.kind]
+            places = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
+            stands = dict(zip(rows.items, places, strict=True))
+            pool = pool_of(self._tables, rows.kind) if drawn else {}
+            self._drifted[key] = drift_of(drawn, pool, stands) if drawn else ""
         return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:
@@ -442,20 +480,21 @@ class Corrections:
             human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
         except MeasureError as error:
             return str(error)
-        settings, missing = replace(self._settings, labels=book), set(rows.case[np.isnan(labels)].tolist())
+        missing = set(rows.case[np.isnan(labels)].tolist())
         doubts = {
             case for case, item in zip(rows.case.tolist(), rows.items, strict=True) if book.unsure(item)
         }
-        return np.array(
-            [
-                nan
-                if number in missing
-                else measure.definition.range[int(unsure)]
-                if number in doubts
-                else fsum(_valued(human, one, settings) for one in trials) / len(trials)
-                for number, trials in enumerate(rows.samples)
-            ]
-        )
+        people = PlaceLabels(human.choice, replace(self._settings, labels=book))
+        whole = [n for n in range(len(rows.samples)) if n not in missing and n not in doubts]
+        for number in whole:
+            people.add(rows.samples[number], repeat(human.depth))
+        values = np.full(len(rows.samples), nan)
+        values[[*doubts - missing]] = measure.definition.range[int(unsure)]
+        trials = iter(sample_means(human, people).tolist() if whole else ())
+        for number in whole:
+            mine = list(islice(trials, len(rows.samples[number])))
+            values[number] = fsum(mine) / len(mine)
+        return values
 
 
 def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
@@ -485,13 +524,6 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 
     (queue, design), _ = Counter(map(draw, labels)).most_common(1)[0]
     return [label for label in labels if draw(label) == (queue, design)], queue, design
-
-
-def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
-    """A ranked measure over people's labels, all of which are there."""
-    lists, _ = replay(labels_for(measure, sample, settings), lambda _: ())  # labels ask nobody
-    values: list[float] = ranked.values(measure, fill_table(lists)).tolist()
-    return fsum(values) / len(values) if values else 0.0
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -29,6 +30,7 @@ from germane.types import Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+    from germane.reports.correct import Corrections
 
 
 class ReportData:
@@ -47,6 +49,7 @@ class ReportData:
         manifest: Mapping[str, Json],
         verdict: Verdict,
         summaries: Sequence[MeasureSummary],
+        corrections: Corrections | None = None,
         *,
         folder: Path | None = None,
         stopped: str = "",
@@ -54,7 +57,7 @@ class ReportData:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
         if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
-        self.folder = folder
+        self.folder, self._corrections = folder, corrections
         self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
@@ -108,6 +111,40 @@ class ReportData:
             found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
         return [one for one in found if one.summaries]
 
+    @property
+    def corrections(self) -> Corrections:
+        """What corrects the judged means with people's labels."""
+        if self._corrections is None:
+            from germane.reports import correct  # not at the top: `germane rank` has no questions
+
+            self._corrections = correct.Corrections(self.tables, self.manifest)
+        return self._corrections
+
+    def tag_slices(self, most: int) -> list[Slice]:
+        """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
+        found: dict[str, array[int]] = {}
+        keys = self.tables.scores.keys
+        for key, tags in self.tables.tags():
+            if (number := keys.find(key)) is not None:
+                for tag in dict.fromkeys(tags):
+                    found.setdefault(tag, array("i")).append(number)
+        kept = sorted(sorted(found, key=lambda tag: -len(found[tag]))[:most])
+        slices = []
+        for tag in kept:
+            keep = np.zeros(len(keys), np.bool_)
+            keep[found[tag]] = True
+            slices.append(self._slice(tag, keep))
+        return [one for one in slices if one.summaries]
+
+    def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
+        """The values that a summary's measure has over its system's samples, in input order; of those that have one."""
+        table = self.tables.scores
+        rows = table.rows_of((line.measure, line.type))
+        systems, codes = table.keys.systems()
+        if len(systems) > 1:
+            rows = rows[(codes == systems.index(line.system))[table.sample[rows]]]
+        return table.taken(rows).value
+
     @cached_property
     def case_scores(self) -> CaseScores:
         """The scores by case."""
@@ -133,13 +170,20 @@ class ReportData:
         return tuple(found)
 
     def _slice(self, name: str, keep: NDArray[np.bool_], why: str = "") -> Slice:
+        return Slice(name, self.summaries_of(keep, why), keep)
+
+    def summaries_of(self, keep: NDArray[np.bool_], why: str = "") -> list[MeasureSummary]:
+        """The summaries over some of the samples, shape (samples,); `why` is why none of them is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
-        lines = summarise(self.tables.scores, clusters=self.tables.clusters(), keep=keep)
-        summaries = [
+        lines = summarise(self.tables.scores, clusters=self._clusters, keep=keep)
+        return [
             replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
             for line in lines
         ]
-        return Slice(name, summaries, keep)
+
+    @cached_property
+    def _clusters(self) -> dict[str, str]:
+        return self.tables.clusters()
 
     # the tables
 
@@ -149,9 +193,7 @@ class ReportData:
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
         """The samples with these keys."""
-        found = self.tables.samples_of(keys) if isinstance(self.tables, ReportFolder) else self.tables.samples
-        keyed = ((sample.key, sample) for sample in found)
-        return {key: sample for key, sample in keyed if key in keys}
+        return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def items(self) -> Iterator[ItemRow]:
         """The places where something was asked, in input order."""
@@ -169,22 +211,27 @@ class ReportData:
         """The scores, in input order, then measure order."""
         return iter(self.tables.scores)
 
-    def to_pandas(self, table: str = "scores") -> Frame:
-        """One of the tables (samples, items, judgements, labels, scores) as a DataFrame of pandas."""
+    def to_pandas(self, table: str | None = None) -> Frame:
+        """A DataFrame of pandas with one row per sample: what it is, its value by each measure, and why one has none.
+
+        With the name of a table (samples, items, judgements, labels, scores) that one, as it is stored.
+        """
         return self._frame(table, "pandas")
 
-    def to_polars(self, table: str = "scores") -> Frame:
-        """One of the tables as a DataFrame of polars, which the extra `tables` brings."""
+    def to_polars(self, table: str | None = None) -> Frame:
+        """The same as a DataFrame of polars, which the extra `tables` brings."""
         return self._frame(table, "polars")
 
-    def _frame(self, table: str, library: Library) -> Frame:
-        if table == "samples":
+    def _frame(self, table: str | None, library: Library) -> Frame:
+        if table is None:
+            columns: dict[str, Sequence[Json]] = self._wide()
+        elif table == "samples":
             from germane.samples.rows import sample_to_json
 
             rows = list(map(sample_to_json, self.samples()))
             names = dict.fromkeys(["id", "query", "system", "trial", *(name for row in rows for name in row)])
             missing: dict[str, Json] = {"system": "", "trial": 0}
-            columns: dict[str, Sequence[Json]] = {
+            columns = {
                 "sample" if name == "id" else name: [row.get(name, missing.get(name)) for row in rows]
                 for name in names
             }
@@ -198,6 +245,22 @@ class ReportData:
             )
         return to_frame(columns, library)
 
+    def _wide(self) -> dict[str, Sequence[Json]]:
+        """One row per sample, in input order: a column per measure, and the reasons of values that are missing."""
+        rows: dict[SampleKey, dict[str, Json]] = {}
+        for score in self.scores():
+            row = rows.setdefault(score.key, {})
+            row[score.measure] = score.value
+            if score.status != "ok":
+                row.setdefault("", []).append(f"{score.measure}: {score.status}: {score.why}")
+        queries = {sample.key: sample.query for sample in self.samples()}
+        found: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
+        if queries:
+            found["query"] = [queries.get(key) for key in rows]
+        found |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
+        found |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
+        return found | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
+
     # what is derived from them
 
     def cases(self) -> Iterator[CaseResult]:
@@ -205,6 +268,16 @@ class ReportData:
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield _case(key, list(scores), self.graders_of(key), open_to)
+
+    @cached_property
+    def has_verdicts(self) -> bool:
+        """Whether its cases pass or fail: any of its graders declares it."""
+        return any(grader.declares for graders in self._sets for grader in graders.values())
+
+    def failed(self) -> list[CaseResult]:
+        """The cases that fail, the worst first."""
+        failed = (case for case in self.cases() if case.failed) if self.has_verdicts else ()
+        return sorted(failed, key=lambda case: case.score or 0.0)
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
@@ -233,6 +306,17 @@ class ReportData:
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
+        rows, goodness = self._goodness(measure, system)
+        return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+
+    def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
+        """How many scores of a measure are as bad as any can be."""
+        return int((self._goodness(measure, system)[1] <= 0).sum())
+
+    def _goodness(
+        self, measure: str | Measure, system: str | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The rows of a measure's scores that have a value, and how good each is: 0 to 1."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
         rows = table.rows_of((summary.measure, summary.type))
@@ -240,8 +324,7 @@ class ReportData:
             systems, codes = table.keys.systems()
             rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
         good = Measure.remembered(summary.type).definition.good
-        goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
-        return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+        return rows, np.array([good(value) for value in table.taken(rows).value.tolist()])
 
 
 CASE_SCORE = "score of each case"

@@ -79,12 +79,19 @@ GRADED = "graded"
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """What a grader found in a case, as a row of the judgements: it is not derived again when someone looks."""
-    of = (sample.id, sample.system, str(sample.trial), grader)
-    key = digest({"kind": GRADED, "of": of})
-    provenance = FrozenDict(of=of)
+    key, provenance = result_item(sample, grader), FrozenDict(of=_result_of(sample, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
     )
+
+
+def result_item(sample: Sample, grader: str) -> str:
+    """The item of what a grader found in a case."""
+    return digest({"kind": GRADED, "of": _result_of(sample, grader)})
+
+
+def _result_of(sample: Sample, grader: str) -> tuple[str, ...]:
+    return sample.id, sample.system, str(sample.trial), grader
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:

@@ -10,29 +10,50 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
+from germane.clean import (
+    Markup,
+    cell,
+    clean,
+    html_lines,
+    html_table,
+    markdown_table,
+    markdown_text,
+    shorten,
+    some_of,
+)
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice, system_lines
-from germane.reports.explain import explained, strips
+from germane.reports.explain import MOST_EXPLAINED, explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, p_in_words
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+    range_of,
+)
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json, Score
-from germane.wholetable import HangingText, WholeTable, plain_text
+from germane.wholetable import CutRows, HangingText, plain_text
+
+if TYPE_CHECKING:
+    from germane.reports.page.excerpt import PageQueries
 
 _WORST = 5
 
@@ -57,11 +78,54 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 
 def render_html(report: ReportData) -> str:
-    """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
+    """The report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
+
+    No script, no colour of its own, so that it is light or dark as its page.
+    """
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
-    below = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(table.header, table.rows, below)
+    rows = [[*row, bar(one)] for row, (_, one) in zip(table.rows, lines, strict=True)]
+    remarks = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
+    parts = [html_table([*table.header, ""], rows, remarks)]
+    if lowest := _lowest(report, _WORST):
+        worst = (
+            (in_digits(score.value), strip, score.sample, shorten(query, 80))
+            for strip, score, query in strips(report, lowest)
+        )
+        first = report.summaries[0]
+        heads = (first.measure, "ranks", f"worst of {first.system}" if first.system else "worst", "query")
+        parts.append(html_table(heads, worst, [_SIGNS]))
+    return "".join([*parts, html_lines(report.verdict.lines())])
+
+
+_SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
+_BAR, _BAR_HEIGHT = 120, 14
+"""Pixels of the bar that shows a mean."""
+
+
+def bar(summary: MeasureSummary) -> Markup:
+    """A mean and its interval on the range of its measure, as an SVG element; nothing where there is no mean or no end."""
+    low, high = range_of(summary.type)
+    if summary.mean is None or not isfinite(high - low):
+        return Markup()
+
+    def at(value: float) -> float:
+        return round(2 + (_BAR - 4) * (value - low) / (high - low), 1)
+
+    middle = _BAR_HEIGHT / 2
+    shapes = [f'<path d="M2 {middle:g}H{_BAR - 2}" stroke="currentColor" stroke-opacity=".3"/>']
+    if summary.interval is not None:
+        ends = "H".join(f"{at(min(max(end, low), high)):g}" for end in summary.interval)
+        start, _, end = ends.partition("H")
+        shapes.append(
+            f'<path d="M{start} {middle:g}H{end}" stroke="currentColor" stroke-opacity=".5" stroke-width="6"/>'
+        )
+    shapes.append(f'<circle cx="{at(summary.mean):g}" cy="{middle:g}" r="3" fill="currentColor"/>')
+    title = f"{summary.in_words()}, interval {summary.interval_in_words()}"
+    return Markup(
+        f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
+        f' aria-label="{title}">{"".join(shapes)}</svg>'
+    )
 
 
 def _table(
@@ -97,25 +161,19 @@ def render(report: ReportData) -> RenderableType:
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
-    for file in report.files:
-        yield Text(f"\n{clean(file.name)}", style="bold")
-        yield _table(report, _lines([file])).rich(_STYLES)
-    if not report.files:
-        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
-    if any(one.interval for one in report.summaries):
-        yield Text(f"  {_INTERVALS}", style="dim")
-    yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
-    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from _whys(report)
+    """What to look into first, what the means rest on, and last, where a terminal stops: means, gates and verdict."""
     slices, problem = slices_shown(report)
     if problem:
-        yield Text(f"  no slices: {clean(problem)}", style="yellow")
+        yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
         yield _table(report, _lines(slices), "slice").rich(_STYLES)
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
+    yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
+    yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
+    yield from _whys(report)
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield Text(f"note     {judge['stand_in']}", style="yellow")
@@ -124,6 +182,13 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
     if report.folder is not None:
         yield Text(f"report   {report.folder}")
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield _table(report, _lines([file])).rich(_STYLES)
+    if not report.files:
+        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
+    if any(one.interval for one in report.summaries):
+        yield Text(f"  {_INTERVALS}", style="dim")
     yield _verdict(report)
 
 
@@ -152,7 +217,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
     for (why, count), concerned in list(measures.items())[:most]:
         names = list(dict.fromkeys(concerned))
         named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
-        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
+        yield Text(f"note     {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
 
 
 def remarks_of(report: ReportData) -> list[str]:
@@ -213,15 +278,15 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     if not lowest:
         return
     first = report.summaries[0]
-    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for justify in ("right", "right", "left", "left"):
-        table.add_column(justify=justify)
-    for strip, score, query in strips(report, lowest):
-        name = Text(shorten(score.sample, 80), style="cyan")
-        table.add_row(f"  {score.value:.4f}", Text(strip), name, Text(shorten(query, 60)))
+    rows = [
+        (Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query)))
+        for strip, score, query in strips(report, lowest)
+    ]
     of_system = f" of {clean(first.system)}" if first.system else ""
-    yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
-    yield table
+    yield Text(f"worst by {first.measure}{of_system}   {_SIGNS}")
+    yield CutRows(rows, "rrl")
+    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
@@ -380,9 +445,27 @@ def _agentv(report: ReportData) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names = _LEFT_OUT.get(kind, "")
+    count = len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
+
+
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
     """The verdict on each case that has one."""
-    return {case.key: case.verdict for case in report.cases()}
+    return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
@@ -393,11 +476,13 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 def _csv(report: ReportData) -> Iterator[str]:
     """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
-    words, verdicts = _words(report), _verdicts(report)
-    if words:
-        said = list(chain.from_iterable(words.values()))
+    words = _words(report)
+    if report.manifest.get("graders"):
+        verdicts = _verdicts(report)
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
+    if words:
+        said = list(chain.from_iterable(words.values()))
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
@@ -443,6 +528,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     said = [_INTERVALS, *remarks, *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
     said += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
+    said += [f"{missing[0].upper()}{missing[1:]}."] if (missing := left_out(report, ".md")) else []
     lines = (f"- {markdown_text(line, 400)}\n" for line in (*said, *notes_of(report)))
     yield from _folded("Notes", islice(lines, _MOST_NOTES))
     yield from _cases_in_markdown([key for key, *_ in worst], words, report)
@@ -520,7 +606,7 @@ def _worst_cases(report: ReportData, words: Words) -> Iterator[tuple[SampleKey, 
 def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]]) -> Iterator[str]:
     if not worst:
         return
-    failed = sum(1 for case in report.cases() if case.failed)
+    failed = len(report.failed())
     said = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
     if failed < len(worst):
         by = f"worst by {markdown_text(report.summaries[0].measure)}"
@@ -535,7 +621,7 @@ def failed_cases(
     report: ReportData, words: Words | None = None
 ) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
-    failed = sorted((case for case in report.cases() if case.failed), key=lambda case: case.score or 0.0)
+    failed = report.failed()
     if words is None:
         words = _words(report) if failed else {}
     for case in failed:
@@ -545,7 +631,7 @@ def failed_cases(
 
 def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportData) -> Iterator[str]:
     """What each grader found in the worst cases, folded away."""
-    cases = {case.key: case for case in report.cases()}
+    cases = {case.key: case for case in report.cases() if case.key in words} if words else {}
     found = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
     if found:
         heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
@@ -585,24 +671,36 @@ def html(
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
     stages: Json = None,
+    queries: PageQueries | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
+    Of a large report it shows the worst queries and a random sample, as many as `queries` says (None = 200 and 1,000).
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
     what `germane stages --json` says of each system, without the documents.
     """
-    from germane.reports.page.data import Pages
+    from germane.reports.page.data import SOURCES, Pages
+    from germane.reports.page.excerpt import DEFAULT, Excerpt
     from germane.reports.page.render import page_html
-    from germane.reports.plots.figures import charts_of
+    from germane.reports.plots.figures import charts_of, ranks
 
+    excerpt = Excerpt(report, queries or DEFAULT)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
-    pages = Pages(report, baseline, text=text, extra=extra)
-    charts: dict[str, str] = {}
+    pages = Pages(excerpt, baseline, text=text, extra=extra)
+    drawn = {
+        f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
+        for source, strips in pages.strips().items()
+    }
     with suppress(InputError):
-        drawn = charts_of(report, strips=pages.strips, baseline=baseline)
-        charts = {chart.kind: chart.svg() for chart in drawn}
-    return page_html(pages.data, pages.blocks, charts)
+        for number, chart in enumerate(charts_of(excerpt.random, strips=())):
+            drawn[f"{chart.kind}-{number}"] = chart
+    if baseline is not None:
+        with suppress(InputError):
+            charts = charts_of(report, kinds=["differences"], baseline=baseline)
+            drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
+    pictures = {name: chart.svg() for name, chart in drawn.items() if chart is not None}
+    return page_html(pages.data, pages.blocks, pictures)
 
 
 def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
@@ -636,8 +734,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline; HTML also `text`,
-    whether texts are in it, `audit`, how far its judge can be trusted, and `stages`, where documents were lost.
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `queries`, how
+    many queries of a large report they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    trusted, and `stages`, where documents were lost.
     """
     kind = path.name if path.name in FORMATS else path.suffix.lower()
     if kind not in FORMATS:
@@ -649,7 +748,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
-        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline))
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("queries")))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
 
@@ -657,11 +756,11 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 def write_several(
     reports: Mapping[str, ReportData],
     path: Path,
-    page: Callable[[ReportData], Mapping[str, Any]] = lambda _: {},
+    page: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> bool:
     """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes (see `html`).
+    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes by its name (see `html`).
     """
     kind = path.suffix.lower()
     parts: Iterable[str]
@@ -671,11 +770,14 @@ def write_several(
     elif kind == ".html":
         from germane.reports.page.several import several_html
 
-        parts = several_html([(name, one, html(one, **page(one))) for name, one in reports.items()])
+        parts = several_html([(name, one, html(one, **page(name))) for name, one in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
-        parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
+        parts = chain.from_iterable(
+            headed(name, one, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
+            for name, one in reports.items()
+        )
     else:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -684,19 +786,35 @@ def write_several(
     return True
 
 
-def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
-    """One of several reports as Markdown or text, under its name."""
-    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
-    yield from FORMATS[kind](report)
+def headed(
+    name: str, report: ReportData, kind: str = ".md", *, comparison: Mapping[str, Json] | None = None
+) -> Iterator[str]:
+    """A report as Markdown or text, one of several under its name."""
+    if name:
+        yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield from markdown(report, comparison) if kind == ".md" else FORMATS[kind](report)
 
 
-def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:
-    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none."""
+def _pictures(
+    report: ReportData, path: Path, baseline: ReportData | None, queries: PageQueries | None
+) -> Iterator[str]:
+    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
+
+    Of a large report they are of a random sample of its queries, but for the differences to the baseline.
+    """
+    from germane.reports.page.excerpt import DEFAULT, Excerpt, PageQueries
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
 
+    size = queries or DEFAULT
+    excerpt = Excerpt(report, PageQueries(size.random and 0, size.random))
+    charts = []
     with suppress(InputError):
-        charts = charts_of(report, baseline=baseline)
+        charts += charts_of(excerpt.random)
+    with suppress(InputError):
+        charts += charts_of(report, kinds=["differences"], baseline=baseline) if baseline is not None else ()
+    if charts:
         path.write_text(document(charts), encoding="utf-8")
         title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        yield from _folded("Pictures", [f"![{title}]({quote(path.name)})\n"])
+        of = f" (charts of {excerpt.in_words()} queries, drawn at random)" if excerpt.capped else ""
+        yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])

@@ -36,7 +36,6 @@ from germane.statistics.comparison import (
     decide_change,
     holm,
     paired_difference,
-    split_difference,
 )
 from germane.statistics.intervals import Interval, group_cases
 from germane.statistics.power import Pilot
@@ -60,8 +59,8 @@ class MeasureComparison:
     of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
     where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
     `mde` is the smallest difference that so many cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
-    difference into retrieval and verdicts over `parts.n` cases, with whose verdicts these are in `verdicts`; where that
-    is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
+    difference by cause (corpus, retrieval, judge, labels) over the same cases, with whose verdicts were read in `verdicts`; where
+    that is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
 
     `corrected` is the difference as people's labels correct it; None where the verdicts are no judge's, or for the reason in
     `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `decide`, the gates on a change and
@@ -363,17 +362,6 @@ class Pair:
         span = limits_of(range_of(self.a.types[measure]), ours, theirs)
         end = span[1] - span[0] if span and isfinite(span[1]) else None
         return Pilot(units if higher_is_better(self.a.types[measure]) else units.turned, end)
-
-    def split(self, measure: str, mixed: Floats) -> DifferenceParts | None:
-        """The difference as retrieval and verdicts, over the cases with all three scores; None where there is none.
-
-        `mixed` holds the score of B's lists with A's verdicts for each of A's cases, nan where there is none.
-        """
-        ours, theirs = self.values(measure)
-        known = np.flatnonzero(ours.complete & theirs.complete & ~np.isnan(mixed[ours.case]))
-        if not len(known):
-            return None
-        return split_difference(ours.low[known], mixed[ours.case[known]], theirs.low[known])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from germane.types import Json, Score
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
+    from germane.reports.correct import Corrections
     from germane.reports.schema import Document
 
 
@@ -59,7 +60,7 @@ class Report(ReportData):
         if gates is None:
             gates = [Gate.of_stored(gate) for gate in made.get("gates", ())]
         made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
-        report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
+        report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required, report.stand_ins)
@@ -95,7 +96,7 @@ class Report(ReportData):
     ) -> Report:
         """What is known of an evaluation that was stopped: its finished blocks, what was spent, how it goes on."""
         made = {**_counted(tables), **manifest}
-        return cls(tables, made, verdict, _summaries(tables, made), folder=folder, stopped=stopped)
+        return cls(tables, made, verdict, *_summaries(tables, made), folder=folder, stopped=stopped)
 
     @classmethod
     def open(cls, folder: str | Path) -> Report:
@@ -120,13 +121,18 @@ class Report(ReportData):
         with _well_formed(tables.path / "manifest.json"):
             return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
-    def save(self, folder: str | Path, *, force: bool = False) -> Report:
-        """Write the report folder; returns the report that stands on it.
+    def save(self, path: str | Path, *, force: bool = False) -> Report:
+        """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
 
-        InputError where the report of another evaluation stands there, unless `force` replaces it, or where another
-        process writes there.
+        Returns the report: of a folder the one that stands on it. InputError where the report of another evaluation stands
+        in the folder, unless `force` replaces it, or where another process writes there.
         """
-        path = Path(folder)
+        path = Path(path)
+        from germane.reports.formats import FORMATS, write
+
+        if path.suffix.lower() in FORMATS and not path.is_dir():
+            write(self, path)
+            return self
         target = ReportFolder(path).lock()
         try:
             mine = self.folder is not None and path.resolve() == self.folder.resolve()
@@ -293,7 +299,7 @@ def read_document(path: Path) -> ReportData:
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
     with _well_formed(path):
-        return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
+        return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
 def required_gates(
@@ -370,8 +376,11 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
     return {f"questions to the panel: {words}, {others}": panel}
 
 
-def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases, corrections, found = Bases(manifest, tables), None, []
+def _summaries(
+    tables: Tables, manifest: Mapping[str, Json]
+) -> tuple[list[MeasureSummary], Corrections | None]:
+    """A summary of each measure and system, and what corrected their means, where there are labels of people."""
+    bases, corrections, found = Bases(manifest, tables), None, list[MeasureSummary]()
     tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system)
@@ -379,12 +388,10 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
         if basis.source == "judge":
             why = "nothing was measured" if line.mean is None else "no human labels"
             if len(tables.labels):
-                from germane.reports.correct import (
-                    Corrections,  # not at the top: `germane rank` has no questions
-                )
+                from germane.reports import correct  # not at the top: `germane rank` has no questions
 
-                corrections = corrections or Corrections(tables, manifest)
+                corrections = corrections or correct.Corrections(tables, manifest)
                 corrected, why = corrections.of(line)
                 basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
         found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
-    return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded"))
+    return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded")), corrections

@@ -286,7 +286,7 @@ def _summary(
     values, low, high = found.measured, found.low, found.high
     n, due = len(values), len(low)
     names = cases.clusters_of(found.case, clusters)
-    interval = _interval(found, names, span)
+    interval = interval_of_cases(found, names, span)
     ends = interval.ends
     total = fsum(values.tolist())
     sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
@@ -322,14 +322,23 @@ def _summary(
     )
 
 
-def _interval(found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float]) -> Interval:
-    """The interval of the mean over all cases that should have been measured; `span` is the range of the measure."""
+def interval_of_cases(
+    found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
+) -> Interval:
+    """The interval of the mean over all cases that should have been measured; `span` is the range of the measure.
+
+    With `times` the one that so many times as many cases like these would give.
+    """
     low, high = found.low, found.high
     if not np.isfinite(high).all():
         why = "what is missing could have any value"
         return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
     return mean_interval(
-        found.values, clusters=clusters, bounds=(low, high), value_range=limits_of(span, found)
+        found.values,
+        clusters=clusters,
+        bounds=(low, high),
+        value_range=limits_of(span, found),
+        times=times,
     )
 
 
@@ -354,9 +363,14 @@ LIKE_THESE, THESE = "of queries like these", "of these queries"
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
-    """An interval as it is printed, rounded outwards; "-" where there is none. `sign` "+": with its sign."""
+    """An interval as it is printed, rounded outwards; one number where it has no width, "-" where there is none.
+
+    `sign` "+": with its sign.
+    """
     if ends is None:
         return "-"
+    if ends[1] - ends[0] <= 1e-12:
+        return f"{ends[0]:{sign}.{digits}f}"
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
     return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"

@@ -77,7 +77,7 @@ FIELDS = {
 """The fields of a sample, as every reader knows them."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", ("doc_id", "document_id")),
+    "id": Field("the id of its document", ("doc_id", "document_id", "context_id")),
     "score": Field("the retriever's own score"),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
     "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
@@ -346,6 +346,17 @@ def _message(value: Json) -> Json:
 def _conversation(value: Json) -> Json:
     """A bare string is one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
+
+
+_YES_NO = {"true": True, "false": False}
+
+
+def yes_no(value: Json) -> Json:
+    """Yes or no as tables have it: 1.0 in a column in which one is missing, a text in a column of texts; others as they are."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower(), value)
+    whole = _whole(value)
+    return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
 READ: dict[str, Callable[[Json], Json]] = {

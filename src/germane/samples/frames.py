@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, Place, install_extra
+from germane.samples.fields import yes_no
 from germane.samples.files import check_place, shown_name
 from germane.types import Json
 
@@ -82,10 +83,8 @@ def _exchanged(source: Any) -> Iterable[Any]:
 def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
     for key, value in row.items():
         plain = value if type(value) in _PLAIN else _plain(value)
-        if key == "answerable" and isinstance(plain, float) and plain in {0.0, 1.0}:
-            plain = plain == 1.0  # what pandas makes of a column of booleans in which one is missing
         if plain is not None:
-            yield key, plain
+            yield key, yes_no(plain) if key == "answerable" else plain
 
 
 def _plain(value: Any) -> Json:

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
-from germane.samples.fields import SPELLINGS
+from germane.samples.fields import FIELDS, IDS, SPELLINGS, yes_no
 from germane.samples.files import (
     JsonFault,
+    Notice,
     Notices,
     Warn,
     decoded,
@@ -136,6 +137,36 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
     if isinstance(source, Mapping | Sample):
         raise InputError("this is one sample, and a list of samples is needed", fix=LIST)
     return records(source)
+
+
+def read_questions(
+    source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
+) -> Iterator[Sample]:
+    """The samples in a SampleSource; where a system is `asked` the contexts for them, texts are questions too.
+
+    `warn` gets a Notice for each field that is probably misspelt, and where nothing says what was retrieved one for the
+    columns that are not known. Raises InputError as `read_samples` does.
+    """
+    rows = rows_of(source)
+    if asked:
+        rows = ({"query": row} if isinstance(row, str) else row for row in rows)
+    unknown: dict[str, None] = {}
+    retrieved = asked
+    for sample in samples_from(rows, warn=warn):
+        retrieved = retrieved or sample.contexts is not None or sample.calls is not None
+        if not retrieved:
+            unknown |= dict.fromkeys(sample.metadata)
+        yield sample
+    if warn is not None and unknown and not retrieved:
+        names = ", ".join(map(repr, list(unknown)[:10]))
+        aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in ("contexts", "qrels", IDS))
+        warn(
+            Notice(
+                f"no sample has contexts; not known, and kept as metadata: {names}",
+                f"names that are read as {aliases}",
+                Place("samples"),
+            )
+        )
 
 
 def _file(source: str | Path) -> Path:
@@ -347,10 +378,16 @@ def _cell(cell: str, field: str | None) -> Json:
         if value is None:
             raise Wrong("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
         return value
+    if field == "answerable" and type(yes := yes_no(cell)) is bool:
+        return yes
     if field in _SINGLE:
         return [cell.strip()] if field != "contexts" else [cell]
     try:
-        return parse_strict_json(cell.strip().lower() if field == "answerable" else cell.strip())
+        return (
+            yes_no(parse_strict_json(cell.strip()))
+            if field == "answerable"
+            else parse_strict_json(cell.strip())
+        )
     except JsonFault as fault:
         raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
 

@@ -142,6 +142,10 @@ class RowReader:
         """The fault with the row's own names in its path, and with an example of that field."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
+            if wrong.problem.endswith("has no query") and row:
+                fields = ", ".join(map(repr, list(row)[:10]))
+                wrong.problem += f"; its fields are {fields}"
+                wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
             return wrong
         names = {name: key for key, name, _ in self._plan(tuple(row)).fields}
         first = names.get(str(wrong.path[0]), wrong.path[0])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil, fsum, isfinite, sqrt
 from typing import Literal
 
@@ -78,21 +77,39 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceParts:
-    """B - A as retrieval (B's lists with A's verdicts, minus A) plus verdicts (B, minus B's lists with A's verdicts).
+    """What a difference B - A is made of, by cause: "retrieval", "judge", "labels"; joined ones as "retrieval+judge".
 
-    Means over n cases; the two parts sum to the difference. `share` is the verdicts' share of both parts' sizes, 0 to
-    1, or None where both are 0.
+    `causes` hold means over the same n cases, which sum to the difference; `ends` the interval of each that is not 0 in every
+    case. A joined part is what cannot be told apart from what is known.
     """
 
     n: int
-    retrieval: float
-    verdicts: float
+    causes: Mapping[str, float]
+    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def retrieval(self) -> float:
+        """What other lists make with the same verdicts, as far as that is known alone."""
+        return self.causes.get("retrieval", 0.0)
+
+    @property
+    def verdicts(self) -> float:
+        """What other verdicts (of a judge, of labels) make on the same lists, as far as that is known alone."""
+        return fsum(part for cause, part in self.causes.items() if _VERDICTS.issuperset(cause.split("+")))
+
+    @property
+    def joined(self) -> dict[str, float]:
+        """The parts of several causes that cannot be told apart."""
+        return {cause: part for cause, part in self.causes.items() if "+" in cause}
 
     @property
     def share(self) -> float | None:
-        """Share of the verdicts in what moved: |verdicts| / (|retrieval| + |verdicts|)."""
-        total = abs(self.retrieval) + abs(self.verdicts)
+        """Share of the verdicts in what moved: |verdicts| / the sum of all |parts|; None where nothing moved."""
+        total = fsum(map(abs, self.causes.values()))
         return abs(self.verdicts) / total if total else None
+
+
+_VERDICTS = {"judge", "labels"}
 
 
 def paired_difference(
@@ -262,21 +279,32 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
 
 
-def split_difference(a: ArrayLike, mixed: ArrayLike, b: ArrayLike) -> DifferenceParts:
-    """The difference of two systems' means as a part of retrieval and a part of verdicts (judge or labels); exact.
+def split_difference(
+    causes: Mapping[str, ArrayLike],
+    *,
+    clusters: ArrayLike | None = None,
+    value_range: tuple[float, float] | None = None,
+) -> DifferenceParts:
+    """The means of the causes of a difference, each with the interval of a paired difference.
 
     Args:
-        a: Scores of A, shape (n,).
-        mixed: Scores of B's lists with A's verdict on every item that both hold, shape (n,).
-        b: Scores of B, shape (n,).
+        causes: What each cause adds to the difference of every case, shape (n,) each; their sum is B - A.
+        clusters: Identity of each case's cluster, shape (n,).
+        value_range: Smallest and largest score possible; None = unknown.
 
     Raises:
-        InputError: Shapes differ, a score is nan, or there is none.
+        InputError: Shapes differ, a part is nan, or there is none.
     """
-    rows = [np.asarray(scores, float) for scores in (a, mixed, b)]
-    if len({row.shape for row in rows}) > 1 or not rows[0].size or np.isnan(np.stack(rows)).any():
+    parts = {cause: np.asarray(part, float) for cause, part in causes.items()}
+    shapes = {part.shape for part in parts.values()}
+    if len(shapes) != 1 or not min(shapes)[0] or any(np.isnan(part).any() for part in parts.values()):
         raise InputError(
-            "a difference is split over the same cases", fix="give all three scores of each case"
+            "a difference is split over the same cases", fix="give what each cause adds to each case"
         )
-    retrieval, verdicts = (fsum((to - of).tolist()) / to.size for of, to in pairwise(rows))
-    return DifferenceParts(n=rows[0].size, retrieval=retrieval, verdicts=verdicts)
+    n = min(shapes)[0]
+    ends: dict[str, tuple[float, float]] = {}
+    for cause, part in parts.items():
+        if part.any():
+            found = paired_difference(np.zeros(n), part, clusters=clusters, value_range=value_range)
+            ends |= {cause: found.interval.ends} if found.interval.ends else {}
+    return DifferenceParts(n, {cause: fsum(part.tolist()) / n for cause, part in parts.items()}, ends)

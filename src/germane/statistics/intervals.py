@@ -140,6 +140,7 @@ def mean_interval(
     value_range: tuple[float, float] | None = None,
     weights: ArrayLike | None = None,
     differences: bool = False,
+    times: float = 1.0,
 ) -> Interval:
     """Confidence interval of the mean over cases, by the method that the values call for.
 
@@ -161,6 +162,7 @@ def mean_interval(
         value_range: Smallest and largest value possible; None = unknown. Of differences of scores in 0 to 1: (-1, 1).
         weights: Weight of each case, shape (n,), where cases were drawn with unequal probabilities: 1 / probability.
         differences: The values are differences between two scores of each case.
+        times: How often there is each unit: the interval is then what as many more units like these would give.
 
     Raises:
         InputError: Shapes differ, a value is outside the range, or a score is nan without bounds.
@@ -171,7 +173,7 @@ def mean_interval(
     below = group_cases(low, clusters, weights)
     above = below if complete else group_cases(high, clusters, weights)
     n = len(below.sums)
-    tail = 1 - UPPER if complete else _tail(below, above)
+    tail = 1 - UPPER if complete else _tail(below, above, times)
     ends: tuple[float, float] | None
     p = None
     if (
@@ -182,15 +184,16 @@ def mean_interval(
         and _binary(high)
     ):
         method = "Clopper-Pearson"
-        ends = clopper_pearson(int(low.sum()), n, tail)[0], clopper_pearson(int(high.sum()), n, tail)[1]
+        least, most = (times * int(side.sum()) for side in (low, high))
+        ends = clopper_pearson(least, times * n, tail)[0], clopper_pearson(most, times * n, tail)[1]
     elif value_range is not None and all(map(isfinite, value_range)):
         method, limits = "Gaffke", value_range
         if differences:
             moved = np.maximum(np.abs(below.sums), np.abs(above.sums)) / below.sizes
             limits = reach(float(moved.max()), int(np.count_nonzero(moved > SAME)), value_range[1])
-        ends, p = _gaffke(below, above, limits, tail, test=differences)
+        ends, p = _gaffke(below, above, limits, tail, times, test=differences)
     else:
-        method, (ends, p) = "Student t", _student(below, above, value_range or (-inf, inf), tail)
+        method, (ends, p) = "Student t", _student(below, above, value_range or (-inf, inf), tail, times)
     return Interval(
         mean=below.mean if complete else None,
         ends=ends,
@@ -235,7 +238,7 @@ def _binary(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
-def clopper_pearson(successes: int, n: int, tail: float = 1 - UPPER) -> tuple[float, float]:
+def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tuple[float, float]:
     """Exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
     low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
@@ -255,14 +258,14 @@ def reach(largest: float, differing: float, end: float) -> tuple[float, float]:
 
 
 def _gaffke(
-    below: Units, above: Units, limits: tuple[float, float], tail: float, *, test: bool
+    below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
     """Gaffke's limits, the lower one of the lower bounds and the upper one of the upper bounds, and p if it is wanted."""
     start, end = limits
     if not start < end:
         raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
     sides = (below.sums, start), (-above.sums, -end)
-    low, high = (lower_limit(sums, below.sizes, at, tail) for sums, at in sides)
+    low, high = (lower_limit(sums, below.sizes, at, tail, times) for sums, at in sides)
     if not test:
         return (low, -high), None
     return (low, -high), min(
@@ -271,12 +274,13 @@ def _gaffke(
 
 
 def _student(
-    below: Units, above: Units, limits: tuple[float, float], tail: float
+    below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
     """Student t interval from the mean of the lower bounds to that of the upper ones, and p; None where it has no width."""
-    df, errors = len(below.sums) - 1, (below.error, above.error)
+    df = more * len(below.sums) - 1
+    errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
-    if not df or flat:
+    if df <= 0 or flat:
         return None, None
     times = t_quantile(1 - tail, df)
     low, high = below.mean - times * errors[0], above.mean + times * errors[1]
@@ -284,9 +288,9 @@ def _student(
     return (max(low, limits[0]), min(high, limits[1])), p
 
 
-def _tail(below: Units, above: Units) -> float:
+def _tail(below: Units, above: Units, more: float) -> float:
     """Probability beyond each end of the interval of a mean that lies between two others."""
-    error, df = max(below.error, above.error), max(len(below.sums) - 1, 1)
+    error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 

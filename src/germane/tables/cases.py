@@ -64,7 +64,8 @@ class CaseScores:
         return numbers
 
     @cached_property
-    def _case(self) -> Ints:
+    def case(self) -> Ints:
+        """The number of the case of each of the table's samples, shape (samples,)."""
         if len(self.systems) < 2 and not self.table.keys.trials:
             return np.arange(len(self.table.keys), dtype=np.int64)
         cases = self._cases
@@ -83,9 +84,7 @@ class CaseScores:
     def cases_of(self, system: str) -> Ints:
         """The numbers of the cases of a system, each once, in order of first appearance."""
         mine = (
-            self._case[self._system == self.systems.index(system)]
-            if system in self.systems
-            else self._case[:0]
+            self.case[self._system == self.systems.index(system)] if system in self.systems else self.case[:0]
         )
         distinct, first = np.unique(mine, return_index=True)
         return distinct[np.argsort(first)]
@@ -129,7 +128,7 @@ class CaseScores:
         else:
             low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
             high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
-        case = self._case[self._sample_of(rows[due])]
+        case = self.case[self._sample_of(rows[due])]
         if not self.table.keys.trials:
             return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
-
-from msgspec import Struct, defstruct
 
 from germane.encoding import encode, encode_record
 from germane.errors import MissingPart, install_extra
@@ -16,7 +14,7 @@ from germane.types import Json
 
 R = TypeVar("R")
 _AT_ONCE = 1000
-"""Rows that are read together."""
+"""Rows that are taken apart together."""
 
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
@@ -26,19 +24,13 @@ Frame: TypeAlias = Any
 class RowTable(Generic[R]):
     """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
 
-    A subclass names the type of its rows and their fields.
+    A subclass names the type of its rows.
     """
 
-    row: ClassVar[type[Any]]
-    fields: ClassVar[tuple[str, ...]]
-    _line: ClassVar[type[Struct]]
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._line = defstruct(cls.__name__, [(name, Any) for name in cls.fields], gc=False)
+    row: ClassVar[Any]
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in self.fields}
+        self._columns: dict[str, list[Any]] = {name: [] for name in self.row.__struct_fields__}
         self._texts: dict[str, str] = {}
         self.extend(rows)
 
@@ -48,19 +40,13 @@ class RowTable(Generic[R]):
             for name, column in self._columns.items():
                 column.extend(rows.column(name))
             return self
-        known = self._texts.setdefault
-        columns = zip(*map(attrgetter(*self.fields), rows), strict=True)
-        for column, values in zip(self._columns.values(), columns, strict=False):  # no rows, no columns
-            column.extend(known(value, value) if type(value) is str else value for value in values)
-        return self
-
-    def read(self, records: Iterable[Mapping[str, Any]]) -> Self:
-        """Append rows, each as field -> value."""
-        known, remaining = self._texts.setdefault, iter(records)
+        known, fields = self._texts.setdefault, attrgetter(*self._columns)
+        remaining = iter(rows)
         while some := list(islice(remaining, _AT_ONCE)):
-            for name, column in self._columns.items():
-                values = [row[name] for row in some]
-                column.extend([known(one, one) if type(one) is str else one for one in values])
+            for column, values in zip(
+                self._columns.values(), zip(*map(fields, some), strict=True), strict=True
+            ):
+                column += [known(value, value) if type(value) is str else value for value in values]
         return self
 
     def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:
@@ -71,19 +57,19 @@ class RowTable(Generic[R]):
 
     def lines(self) -> Iterator[bytes]:
         """Each row as a line of JSON."""
-        return (encode_record(row) + b"\n" for row in map(self._line, *self._columns.values()))
+        return (
+            encode_record(row) + b"\n" for row in starmap(self.row, zip(*self._columns.values(), strict=True))
+        )
 
     def column(self, name: str) -> list[Any]:
         """One column by its field's name."""
         return self._columns[name]
 
     def __len__(self) -> int:
-        return len(self._columns[self.fields[0]])
+        return len(next(iter(self._columns.values())))
 
     def __iter__(self) -> Iterator[R]:
-        make = self.row
-        for values in zip(*self._columns.values(), strict=True):
-            yield make(**dict(zip(self.fields, values, strict=True)))
+        return starmap(self.row, zip(*self._columns.values(), strict=True))
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

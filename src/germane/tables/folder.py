@@ -13,12 +13,13 @@ from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO, Self, TypeAlias
 
+import msgspec
 import numpy as np
 
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
-from germane.tables.items import ItemTable
+from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
@@ -33,6 +34,7 @@ from germane.tables.stored import (
     labels_in,
     lines_of,
     numbered_rows,
+    records_in,
     row_in,
     rows_of,
 )
@@ -361,6 +363,44 @@ class ReportFolder:
                 place = Place(str(path), number)
                 yield reader.read(_without_graders(row), number, partial(_at, place))
 
+    def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
+        """The places of these samples; of other lines nothing but the sample's id is looked at."""
+        ids = {b'"sample":%b' % encode(name) for name, _, _ in keys}
+
+        def wanted(line: bytes) -> bool:
+            start = line.find(b'"sample":')
+            return start < 0 or line[start : line.find(b',"system":', start)] in ids
+
+        for _, row in numbered_rows(self._path("items"), wanted):
+            if (row["sample"], row["system"], row["trial"]) in keys:
+                yield ItemRow(**row)
+
+    def labels_of(self, items: Collection[str]) -> Iterator[Label]:
+        """The labels of these items; of other lines nothing but the item is looked at."""
+        if self._source is not None:
+            yield from self._source.labels_of(items)
+            return
+        heads = {b'{"item":%b,' % encode(item) for item in items}
+        files = [(self._path("labels"), False), *[(self.path / _LABELS, True)] * bool(self._end)]
+        for path, people in files:
+            for number, (_, line) in enumerate(lines_of(path), 1):
+                if line[: line.find(b",") + 1] in heads or not line.startswith(b'{"item":'):
+                    label = label_in(path, number, line)
+                    if label.item in items and (by_people(label) or not people):
+                        yield label
+
+    def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
+        """The tags of each sample that has any; of other fields nothing is read."""
+        decoder, path = msgspec.json.Decoder(_Tagged), self._path("samples")
+        for number, (_, line) in enumerate(lines_of(path), 1):
+            if b'"tags":' in line:
+                try:
+                    row = decoder.decode(line)
+                except msgspec.DecodeError:  # an older report, or half a surrogate pair
+                    read = row_in(path, number, line)
+                    row = _Tagged(read["id"], read.get("system", ""), read.get("trial", 0), read["tags"])
+                yield (row.id, row.system, row.trial), row.tags
+
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
         numbered = (row for row in rows_of(self._path("samples")) if row.get("graders"))
@@ -378,7 +418,7 @@ class ReportFolder:
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
-        return ItemTable().read(rows_of(self._path("items")))
+        return ItemTable(records_in(self._path("items"), ItemRow))
 
     @property
     def judgements(self) -> StoredJudgements:
@@ -427,6 +467,15 @@ class ReportFolder:
 
 Tables: TypeAlias = Part | ReportFolder
 """The tables of an evaluation, in memory or on disk: `samples`, `items`, `judgements`, `labels`, `scores`."""
+
+
+class _Tagged(msgspec.Struct):
+    """What is read of a line of samples.jsonl for its tags."""
+
+    id: str
+    system: str = ""
+    trial: int = 0
+    tags: tuple[str, ...] = ()
 
 
 class _HashedFile:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from germane.tables.columns import RowTable
 from germane.types import Json, RankedPassage, Sample
 
 
-class ItemRow(NamedTuple):
+class ItemRow(msgspec.Struct, frozen=True, gc=False):
     """One place where a judge or a person was asked something.
 
     `item` is the digest of what was asked about. `call` and `rank` count from 1 and are None where it is not one
@@ -31,7 +33,6 @@ class ItemTable(RowTable[ItemRow]):
     """The items of an evaluation, in input order."""
 
     row = ItemRow
-    fields = ItemRow._fields
 
     def items_of(self, system: str) -> set[str]:
         """The distinct items of a system."""

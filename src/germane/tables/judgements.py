@@ -36,6 +36,14 @@ _COUNTED = (
 )
 
 
+class ItemAnswer(NamedTuple):
+    """What was answered of an item of a kind, as JSON; None where that failed."""
+
+    item: str
+    kind: str
+    answer: bytes | None
+
+
 class JudgementTable:
     """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
 
@@ -71,6 +79,12 @@ class JudgementTable:
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys."""
         return (judgement for key, judgement in self._rows.items() if key in keys)
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """What was answered of each item, without what was merged into other judgements."""
+        for one in self:
+            if one.parent is None:
+                yield ItemAnswer(one.item, one.kind, None if one.error is not None else encode(one.answer))
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from math import lcm
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
 from germane.tables.columns import RowTable
-from germane.types import NOTHING, Context, FrozenDict, Json, Sample, freeze
+from germane.types import FROZEN, NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
@@ -33,7 +35,7 @@ class Label:
     who: str | None = None
     at: str | None = None
     queue: Queue = "import"
-    design: FrozenDict | None = None
+    design: Mapping[str, Any] | None = None
     blind: bool = False
     guideline: str | None = None
     reason: str | None = None
@@ -43,61 +45,84 @@ class Label:
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "answer", freeze(self.answer))
-        object.__setattr__(self, "design", freeze(self.design))
-
-
-_FIELDS = tuple(field.name for field in fields(Label))
+        if type(self.answer) not in FROZEN:
+            force_setattr(self, "answer", freeze(self.answer))
+        if type(self.design) not in FROZEN:
+            force_setattr(self, "design", freeze(self.design))
 
 
 class LabelTable(RowTable[Label]):
     """The labels of an evaluation, oldest first."""
 
     row = Label
-    fields = _FIELDS
 
 
-def dump_label(label: Label) -> dict[str, Json]:
-    """A label as the JSON object of labels.jsonl."""
-    return {name: getattr(label, name) for name in _FIELDS}
+dump_label = asdict
+"""A label as the JSON object of labels.jsonl."""
 
 
-_TEXTS = ("item", "kind", "scale", "who", "at", "queue", "guideline", "reason", "sample", "system")
 _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
-def load_label(row: Any, place: Place | None = None) -> Label:
-    """The label in a JSON object; InputError where it is none."""
-    if not isinstance(row, Mapping):
-        raise InputError("this label is not an object", fix="remove it", place=place)
-    found = {name: value for name, value in row.items() if name in _FIELDS}
-    for name, value in {"item": None, "kind": None, "scale": None, **found}.items():
-        wanted = name in {"item", "kind", "scale"}
-        if name in _TEXTS and not (isinstance(value, str) or (value is None and not wanted)):
-            raise InputError(f"the {name} of this label is not text", fix="write a text", place=place)
-    if not isinstance(found.get("design"), Mapping | None):
-        raise InputError("the design of this label is not an object", fix="leave it out", place=place)
-    low, high = scale_ends(found["scale"], place)
-    if "answer" not in found:
-        fix = "write one, or null to take back the one before"
-        raise InputError("this label has no answer", fix=fix, place=place)
-    answer = found["answer"]
-    graded = isinstance(answer, int | float) or (found["kind"] == "relevance" and answer is not None)
+_label_in = msgspec.json.Decoder(Label).decode
+_AT = re.compile(r"`\$\.(\w+)|field `(\w+)`")
+_KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool": "true or false"}
+
+
+def decode_label(line: bytes, place: Place | None = None) -> Label | None:
+    """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
+    try:
+        label = _label_in(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return _on_scale(label, place)
+
+
+def load_label(row: Json, place: Place | None = None) -> Label:
+    """The label in a JSON object, or in a row of texts; InputError where it is none."""
+    try:
+        label = msgspec.convert(row, Label, strict=False)
+    except msgspec.ValidationError as error:
+        at, wanted = _AT.search(str(error)), re.match(r"Expected `(\w+)", str(error))
+        problem, fix = "this label is not an object", "remove it"
+        if at is not None and "answer" in at.groups():
+            problem, fix = "this label has no answer", "write one, or null to take back the one before"
+        elif at is not None:
+            kind = "text" if wanted is None else _KINDS.get(wanted[1], "one of its values")
+            problem, fix = (
+                f"the {at[1] or at[2]} of this label is not {kind}",
+                f"write {kind}, or leave it out",
+            )
+        raise InputError(problem, fix=fix, place=place) from None
+    return _on_scale(label, place)
+
+
+def _on_scale(label: Label, place: Place | None) -> Label:
+    """The label; InputError where its answer is not on its scale."""
+    low, high = scale_ends(label.scale, place)
+    answer = label.answer
+    graded = isinstance(answer, int | float) or (label.kind == "relevance" and answer is not None)
     if graded and not (isinstance(answer, int) and low <= answer <= high):
         problem = f"the answer of this label is not on the scale {low}-{high}"
         raise InputError(
             problem, fix=f"write a number from {low} to {high}, or name its scale: 0-4", place=place
         )
-    return Label(**found)
+    return label
 
 
 def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
     """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
-    ends = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    ends = _ends(scale)
     if ends is None:
         problem, fix = f"there is no scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
         raise InputError(problem, fix=fix, place=place)
-    return int(ends[1]), int(ends[2])
+    return ends
+
+
+@cache
+def _ends(scale: str) -> tuple[int, int] | None:
+    found = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    return found and (int(found[1]), int(found[2]))
 
 
 UNSURE, TAKEN_BACK = "unsure", "taken back"
@@ -113,6 +138,12 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
+        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
+        self._unsure: dict[str, int] = {}
+        self.add(labels)
+
+    def add(self, labels: Iterable[Label]) -> None:
+        """Add all labels of items that are not here yet."""
         newest: dict[str, dict[str | None, tuple[str, Label]]] = {}
         for label in labels:
             people = newest.setdefault(label.item, {})
@@ -120,8 +151,6 @@ class LabelBook:
             if known is None or known[0] <= (label.at or ""):
                 people.pop(label.who, None)
                 people[label.who] = (label.at or "", label)
-        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
-        self._unsure: dict[str, int] = {}
         for item, people in newest.items():
             if given := [one for one in people.values() if one[1].answer is not None]:
                 self._labels[item] = _agreed(given)
@@ -223,8 +252,9 @@ def add_labels(
 
 
 _NOTHING_SAID: dict[str, Any] = {
-    **{field.name: field.default for field in fields(Label) if field.default is not MISSING},
-    "kind": "relevance",
+    name: value
+    for name, value in asdict(Label("", "relevance", None, "")).items()
+    if name not in {"item", "answer", "scale", "sample", "system", "call", "rank"}
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from germane.encoding import canonical
-from germane.tables.items import ItemTable
+from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
@@ -57,6 +57,22 @@ class Part:
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples."""
         return filter(by_people, self.labels)
+
+    def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
+        """The samples with these keys, in input order."""
+        return (sample for sample in self.samples if sample.key in keys)
+
+    def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
+        """The places of these samples."""
+        return (row for row in self.items if (row.sample, row.system, row.trial) in keys)
+
+    def labels_of(self, items: Collection[str]) -> Iterator[Label]:
+        """The labels of these items."""
+        return (label for label in self.labels if label.item in items)
+
+    def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
+        """The tags of each sample that has any."""
+        return ((sample.key, sample.tags) for sample in self.samples if sample.tags)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""

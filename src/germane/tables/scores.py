@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
 
@@ -26,6 +27,8 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """The status that each status code stands for: ok, skipped, incomplete, error."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
+_AT_ONCE = 10_000
+"""Rows that are made together."""
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
@@ -128,9 +131,19 @@ class SampleKeys:
             yield name, systems[system], trial
 
     def __getitem__(self, number: int) -> SampleKey:
-        start = self._ends[number - 1] if number else 0
-        name = self._ids[start : self._ends[number]].decode(errors="surrogatepass")
-        return name, list(self._systems)[self._system[number]], self._trial[number]
+        return self.taken([number])[0]
+
+    def taken(self, numbers: Iterable[int]) -> list[SampleKey]:
+        """The keys of these numbers."""
+        systems, ids, ends = list(self._systems), self._ids, self._ends
+        return [
+            (
+                ids[ends[number - 1] if number else 0 : ends[number]].decode(errors="surrogatepass"),
+                systems[self._system[number]],
+                self._trial[number],
+            )
+            for number in numbers
+        ]
 
 
 class ScoreRows(NamedTuple):
@@ -353,13 +366,18 @@ class ScoreTable:
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
         """The scores in these rows."""
-        places = np.fromiter(numbers, dtype=np.int64)
-        keys: list[SampleKey] | SampleKeys = self.samples if len(places) == len(self) else self.keys
+        remaining = iter(numbers)
+        while some := list(islice(remaining, _AT_ONCE)):
+            yield from self._scores_of(np.array(some, dtype=np.int64))
+
+    def _scores_of(self, places: NDArray[np.int64]) -> Iterator[Score]:
+        samples, order = np.unique(np.asarray(self._sample)[places], return_inverse=True)
+        keys, at = self.keys.taken(samples.tolist()), iter(order.tolist())
         measures, whys = self.measures, self.whys
         columns = (column.tolist() for column in (places, *self.taken(places)))
         for row, value, code, why, low, high in zip(*columns, strict=True):
             (name, system, trial), (reported, canonical) = (
-                keys[self._sample[row]],
+                keys[next(at)],
                 measures[self._measure[row]],
             )
             status = STATUSES[code]
@@ -381,6 +399,11 @@ class ScoreTable:
         return self.rows(
             () if number is None else np.flatnonzero(np.asarray(self._sample) == number).tolist()
         )
+
+    def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
+        """The scores of these samples, in the table's order."""
+        numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
+        return self.rows(np.flatnonzero(np.isin(np.asarray(self._sample), numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""

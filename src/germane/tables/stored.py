@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.tables.judgements import load_judgement
-from germane.tables.labels import Label, load_label
+from germane.tables.judgements import ItemAnswer, load_judgement
+from germane.tables.labels import Label, decode_label, load_label
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -24,6 +25,7 @@ KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
 """Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
 
 _BLOCK = 1 << 20
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[tuple[int, Any]]:
@@ -39,6 +41,20 @@ def numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> 
 def rows_of(path: Path) -> Iterator[Any]:
     """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
     return (row for _, row in numbered_rows(path))
+
+
+def records_in(path: Path, kind: type[S]) -> Iterator[S]:
+    """The records in the lines of a file; none where there is no file. InputError names a damaged line."""
+    read = msgspec.json.Decoder(kind).decode
+    for number, (_, line) in enumerate(lines_of(path), 1):
+        try:
+            yield read(line)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            row = row_in(path, number, line)  # half a surrogate pair is read there
+            try:
+                yield msgspec.convert(row, kind)
+            except msgspec.ValidationError:
+                raise _damaged(path, number) from None
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -71,8 +87,11 @@ def row_in(path: Path, number: int, line: bytes) -> Any:
     try:
         return decode(line)
     except (ValueError, RecursionError):
-        place = Place(str(path), number)
-        raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
+        raise _damaged(path, number) from None
+
+
+def _damaged(path: Path, number: int) -> InputError:
+    return InputError("this line is damaged", fix="run again with --resume", place=Place(str(path), number))
 
 
 def labels_in(path: Path) -> Iterator[Label]:
@@ -82,7 +101,8 @@ def labels_in(path: Path) -> Iterator[Label]:
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
-    return load_label(row_in(path, number, line), Place(str(path), number))
+    place = Place(str(path), number)
+    return decode_label(line, place) or load_label(row_in(path, number, line), place)
 
 
 class Places:
@@ -113,6 +133,19 @@ class Places:
         return len(self._hashes)
 
 
+_NULL = msgspec.Raw(b"null")
+
+
+class _AnswerLine(msgspec.Struct, gc=False):
+    """What is read of a line of judgements.jsonl where nothing but the answer is of interest."""
+
+    item: str = ""
+    kind: str = ""
+    answer: msgspec.Raw = _NULL
+    error: msgspec.Raw = _NULL
+    parent: str | None = None
+
+
 class StoredJudgements:
     """The rows of judgements.jsonl, read from the file each time."""
 
@@ -125,6 +158,14 @@ class StoredJudgements:
 
     def __iter__(self) -> Iterator[Judgement]:
         return (load_judgement(row) for _, row in numbered_rows(self.path))
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """What was answered of each item, without what was merged into other judgements: nothing else of a line is read."""
+        for one in records_in(self.path, _AnswerLine):
+            if one.parent is None:
+                yield ItemAnswer(
+                    one.item, one.kind, bytes(one.answer) if bytes(one.error) == b"null" else None
+                )
 
     def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
         """The judgements of these items; other lines are passed over unread, as the item follows the key in a line."""

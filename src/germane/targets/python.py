@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, TextIO
+from typing import Annotated, Any, ClassVar, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -69,6 +69,17 @@ class PythonTarget(Target):
             problem = f"the module {module} has no function {name!r}"
             raise InputError(problem, fix="check the name after the colon", place=place)
         self._called = function
+
+    @classmethod
+    def calling(cls, found: Any) -> Self:
+        """The target that asks this function, retriever, engine or pipeline. InputError where it is none."""
+        function = None if isinstance(found, str) else _asked_by(found)
+        if function is None:
+            fix = "give a function of the query, or a retriever with invoke, retrieve or run"
+            raise InputError(f"{found!r} is not a system that can be asked", fix=fix)
+        target = cls(name=getattr(found, "__name__", None) or type(found).__name__, function="python:object")
+        target._called = function
+        return target
 
     async def ask(self, case: Case) -> Any:
         """The function's answer; TargetError with type and message of what it raised."""

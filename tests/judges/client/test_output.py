@@ -22,6 +22,8 @@ from tests.server import Act, Asked, ModelServer
 QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(3)]
 CUT = '{"reasoning": "it sa'
+USUAL = QUESTIONS[0].limited()[1]
+"""Tokens that the answer to one of them may have."""
 
 
 def judged(server: ModelServer, **more) -> list[Reply]:
@@ -103,20 +105,20 @@ class TestCut:
         with ModelServer(heeding(*LIMIT_NAMES)) as server:
             replies = judged(server)
         assert all(reply.error is None for reply in replies)
-        assert [limit_of(asked) for asked in server.asked] == [None, 4096, 4096, 4096]
+        assert [limit_of(asked) for asked in server.asked] == [USUAL, *[USUAL + 4096] * 3]
 
     def test_one_long_answer_shortens_no_other(self) -> None:
-        """What is cut at more than that was not cut by a short limit."""
+        """What is cut at more than that was not cut by a short limit; its tokens were thoughts, which get room once."""
         with ModelServer([Act(text=CUT, finish="length", usage={"completion_tokens": 16000})]) as server:
             replies = judged(server)
         assert all(reply.error is None for reply in replies)
-        assert [limit_of(asked) for asked in server.asked] == [None, 32000, None, None]
+        assert [limit_of(asked) for asked in server.asked] == [USUAL, *[USUAL + 4096] * 3]
 
     def test_a_whole_answer_that_is_wrong_is_given_none(self) -> None:
         """Only what has no end may lack room."""
         with ModelServer([Act(text='{"reasoning": "r", "grade": 9}')]) as server:
             judged(server)
-        assert all(limit_of(asked) is None for asked in server.asked)
+        assert all(limit_of(asked) == USUAL for asked in server.asked)
 
 
 class TestWording:
@@ -149,8 +151,8 @@ class TestTogether:
         """All are cut at the server's own limit at once: each is given the least room, not twice what it never had."""
 
         def script(asked: Asked) -> Act | None:
-            limit = limit_of(asked)
-            if limit is None:
+            limit = limit_of(asked) or 0
+            if limit < 4096:
                 return Act(text=CUT, finish="length", usage={"completion_tokens": 60})
             return Act(status=400, error="max_tokens is too large: at most 4096") if limit > 4096 else None
 
@@ -160,7 +162,7 @@ class TestTogether:
                 together(LLMJudge("openai:test", base_url=server.url, api_key="k"), questions)
             )
         assert all(reply.error is None for reply in replies)
-        assert {limit_of(asked) for asked in server.asked} == {None, 4096}
+        assert {limit_of(asked) for asked in server.asked} == {USUAL, 4096}
 
 
 async def together(judge: LLMJudge, questions: list[Relevance]) -> list[Reply]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from germane.errors import AnswerError, GermaneError, Miscounted
+from germane.errors import AnswerError, GermaneError, Miscounted, Unended
 from germane.judges.client.client import CallState, ModelClient
 from germane.judges.client.errors import GaveUp
 from germane.judges.client.output import MODES, Correction
@@ -228,17 +228,30 @@ class GroupCall:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None
-        if got.cut and ask.schema:
-            self.client.widen(got, self.state)
-            return _CUT, note
+        if got.cut and (ask.schema or self.state.ours):
+            if self.client.widen(got, self.state):
+                return _CUT, note
+            return self._endless(ask, got)
         problem = self._keep(ask, got)
         if problem is None:
             if note is None and ask.schema:
                 self.client.capabilities.usable(self.state.mode)
             return None, note
-        if not (isinstance(problem, Miscounted) or got.problem):
+        if not (isinstance(problem, Miscounted | Unended) or got.problem):
             self.client.capabilities.shapeless()
-        return problem, Correction(got.text[:_SHOWN], str(problem)[:_PROBLEM])
+        shown = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
+        return problem, Correction(shown, str(problem)[:_PROBLEM])
+
+    def _endless(self, ask: Ask, got: Completion) -> tuple[Unended, Correction | None]:
+        """What was wrong with an answer that used all the tokens that such a question needs."""
+        if ask.schema and not got.text.lstrip().startswith("{"):
+            self.client.capabilities.shapeless()
+        limit = f"{self.state.limit:,} tokens"
+        problem = Unended(
+            f"the answer did not end within {limit}: --model-parameter max_tokens=N allows more"
+        )
+        again = Correction("", f"the answer did not end within {limit}, write less")
+        return problem, again if ask.schema else None
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; what is wrong with the rest."""
@@ -253,6 +266,8 @@ class GroupCall:
                 continue
             try:
                 payload = question.checked(part)
+                if self.state.limited:
+                    question.check_limits(payload)
             except AnswerError as error:
                 problem = error
                 continue

@@ -38,6 +38,9 @@ from germane.judges.judge import Stopped, waiting
 from germane.questions.reading import Ask
 from germane.types import Usage
 
+MOST_THOUGHTS = 1 << 14
+"""Tokens for what a model thinks before it answers, at most, where the user has named no limit."""
+
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
@@ -77,6 +80,9 @@ class CallState:
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
         in_flight: Whether it holds a place: from one request on until the next, or until its answers are stored.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
+        ours: Whether that limit was the one that the question has by itself.
+        limited: Whether the schema of the last request had limits.
+        full: Whether the texts and our limit are more than the model takes at once: none is sent then.
     """
 
     left: float
@@ -96,7 +102,10 @@ class CallState:
     fingerprint: str = ""
     room: int = 0
     size: int = 0
-    limit: int | None = None
+    limit: int = 0
+    ours: bool = False
+    limited: bool = False
+    full: bool = False
     version: int = 0
     taken: Taken | None = None
     in_flight: bool = False
@@ -142,6 +151,7 @@ class ModelClient:
         self._answers = self._output = 0
         self._slowest = 0.0
         self._cuts_at = 0
+        self._warned = False
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
@@ -195,25 +205,41 @@ class ModelClient:
         if call.room and not known.limit_names:
             why = "the answer was cut off, and the endpoint takes no limit that could be raised"
             raise GaveUp(why)
-        call.limit = (call.room or known.max_tokens) if known.limit_names else None
+        limit = call.room or (0 if call.full and not known.max_tokens else known.limit(ask))
+        call.limit = limit if known.limit_names else 0
+        call.ours = bool(call.limit) and not call.room and not known.max_tokens
         call.mode, call.version = max(call.mode, known.mode), known.version
+        call.limited = known.schema_limits and call.mode < PROMPT
         body = known.body(ask, note, call.limit, call.mode)
         call.size = len(body)
         return body
 
-    def widen(self, got: Completion, call: CallState) -> None:
-        """Give the next answer more room, since this one was cut off."""
-        limit = call.limit or 0
-        known = self.capabilities
+    def widen(self, got: Completion, call: CallState) -> bool:
+        """Give the next answer more room, since this one was cut off; False where it does not end.
+
+        That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
+        room, in later requests too. One that was cut off earlier met a limit of the server's own.
+        """
+        known, limit = self.capabilities, 0 if call.ours else call.limit
+        if call.ours and 2 * (got.output_tokens or call.limit) > call.limit:
+            if got.thought and call.version == known.version:
+                known.thoughts = min(max(ROOM, 2 * known.thoughts), MOST_THOUGHTS)
+                known.version += 1
+            return got.thought
         if not limit and (got.output_tokens or ROOM) < ROOM and known.max_tokens is None:
             known.max_tokens = ROOM  # the server's own is short: named in every request from now on
             known.version += 1
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
+        return True
 
     def _learn(self, error: RetryDecision, call: CallState) -> None:
         """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
-        text = error.text
-        if call.limit and is_over_limit(text) and (call.room or not error.too_long):
+        text, known = error.text, self.capabilities
+        over = is_over_limit(text)
+        if call.ours and over:
+            call.full, known.token_limits = error.too_long, known.token_limits and error.too_long
+            return
+        if call.limit and over and (call.room or not error.too_long):
             raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({error.why})")
         if error.too_long:
             tokens = call.size // BYTES_PER_TOKEN
@@ -223,15 +249,16 @@ class ModelClient:
             raise GaveUp(f"the provider's content filter refused the texts ({error.why})")
         if UNFIT.search(text):
             raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        if self.capabilities.version != call.version:  # another call has learned meanwhile
+        if known.version != call.version:  # another call has learned meanwhile
             return
-        if self.capabilities.learn(text, call.mode, limited=call.limit is not None):
+        learned = known.learn(text, call.mode, limited=call.limit > 0)
+        if learned or (not known.proven and known.drop_limits()):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
             self._unusable = f"{self.transport.url} cannot be used: it took none of {self._rejected} requests, the last: {error.why}"
             raise JudgeError(self._unusable)
-        if self.capabilities.proven or call.mode == PROMPT:
+        if known.proven or call.mode == PROMPT:
             raise GaveUp(error.why)
         call.mode += 1
 
@@ -333,7 +360,7 @@ class ModelClient:
         Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
         """
         policy, sent = self.policy, monotonic()
-        seconds = min(policy.read, call.left)
+        seconds = limit = min(policy.read, call.left)
         if self._answers >= _ENOUGH and call.failures + 1 < policy.attempts:
             seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
         try:
@@ -344,7 +371,7 @@ class ModelClient:
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self.concurrency.throttled(sent)
-            decision = RetryDecision(Action.RETRY, f"no answer within {seconds:.3g} s")
+            decision = RetryDecision(Action.RETRY, self._timed_out(seconds, hung=seconds < limit))
         except TransportError as error:
             decision = RetryDecision(Action.RETRY, str(error))
         finally:
@@ -357,6 +384,23 @@ class ModelClient:
             self._slowest = max(monotonic() - sent, _FORGET * self._slowest)
             return decision
         return self._failed(decision._replace(text=self._masked(decision.text)), sent, call)
+
+    def _timed_out(self, seconds: float, *, hung: bool) -> str:
+        """Why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
+        why = f"no answer within {seconds:.3g} s"
+        if hung:
+            return f"{why}, far longer than answers take here"
+        if seconds < self.policy.read:  # the end of the call's deadline
+            return why
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: %s: the request is cancelled and sent again; a slow model needs a longer --timeout"
+                " (in Python: retry=RetryPolicy(read=...))",
+                self.transport.url,
+                why,
+            )
+        return f"{why} (--timeout)"
 
     def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
         """Tell the limits of the endpoint what a request without an answer shows; the decision, where that is known now."""

@@ -36,6 +36,11 @@ _MENTIONS = {
     "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
     "tool": ("tool", "function"),
 }
+_LIMITS = ("maxlength", "maxitems")
+_WHOLLY = re.compile(
+    r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
+)
+"""What says that the mode itself is not taken, whatever the schema holds."""
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
@@ -66,6 +71,9 @@ class ModelCapabilities:
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_names: Names of that limit that may be taken, the first is sent.
+        schema_limits: Whether the schema says how long lists and texts may be.
+        token_limits: Whether a limit of tokens is sent that depends on the question, where the user named none.
+        thoughts: Tokens beyond that limit, for what the model thinks before it answers.
         mode: The index in MODES.
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
@@ -79,6 +87,9 @@ class ModelCapabilities:
     reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
     limit_names: tuple[str, ...] = LIMIT_NAMES
+    schema_limits: bool = False
+    token_limits: bool = False
+    thoughts: int = 0
     mode: int = 0
     proven: bool = False
     system: bool = True
@@ -104,27 +115,35 @@ class ModelCapabilities:
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
-        """The request: constant instructions first, the text last; `limit` is how many tokens the answer may have."""
-        mode = max(mode, self.mode)
+        """The request: constant instructions first, the text last.
+
+        `limit` is how many tokens the answer may have; 0 = none is named, None = what is usual.
+        """
+        mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
         if self.temperature is not None:
             request["temperature"] = self.temperature
         if self.reasoning:
             request["reasoning_effort"] = self.reasoning[0]
-        if not ask.schema:
+        schema = ask.limited if self.schema_limits else ask.schema
+        if not schema:
             pass
         elif MODES[mode] == "schema":
-            schema = {"name": ask.name, "strict": True, "schema": ask.schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": schema}
+            wanted = {"name": ask.name, "strict": True, "schema": schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": wanted}
         elif MODES[mode] == "tool":
-            function = {"name": ask.name, "description": "Give the answer.", "parameters": ask.schema}
+            function = {"name": ask.name, "description": "Give the answer.", "parameters": schema}
             request["tools"] = [{"type": "function", "function": function}]
             request["tool_choice"] = {"type": "function", "function": {"name": ask.name}}
         request.update(self.parameters)
-        if (limit := limit or self.max_tokens) and self.limit_names:
+        if limit and self.limit_names:
             request = {name: value for name, value in request.items() if name not in LIMIT_NAMES}
             request[self.limit_names[0]] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def limit(self, ask: Ask) -> int:
+        """How many tokens an answer may have: the user's limit, else the question's own; 0 = none is named."""
+        return self.max_tokens or (ask.room + self.thoughts if self.token_limits else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
@@ -173,12 +192,22 @@ class ModelCapabilities:
         elif self.system and _SYSTEM.search(text):
             self.system = False
             self.left_out += ("system",)
-        elif mode < PROMPT and any(word in text for word in _MENTIONS[MODES[mode]]):
-            self.lower(mode + 1, error)
+        elif mode < PROMPT and any(word in text for word in (*_MENTIONS[MODES[mode]], *_LIMITS)):
+            if _WHOLLY.search(text) or not self.drop_limits(tokens=False):
+                self.lower(mode + 1, error)
         else:
             return False
         self.version += 1
         return True
+
+    def drop_limits(self, *, tokens: bool = True) -> bool:
+        """Send no limits of the schema any more, nor, with `tokens`, ours of the answer; False where none was sent."""
+        sent = self.schema_limits or (tokens and self.token_limits)
+        if self.schema_limits:
+            self.left_out += ("limits",)
+        self.schema_limits, self.token_limits = False, self.token_limits and not tokens
+        self.version += sent
+        return sent
 
     def _limit_refused(self, text: str) -> bool:
         """Whether an error is about the name of the limit."""

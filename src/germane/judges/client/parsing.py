@@ -20,6 +20,8 @@ from germane.types import Json
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where some servers count cached input beside the rest of it, not within."""
 
+_ENDLESS = "the answer is a thought without an end"
+
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 """Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
 
@@ -59,6 +61,17 @@ class Completion:
         except AnswerError:
             return False
         return True
+
+    @property
+    def thought(self) -> bool:
+        """Whether the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
+        if not self.text.strip() or len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0):
+            return True
+        try:
+            self.payload()
+        except AnswerError as error:
+            return str(error) == _ENDLESS
+        return False
 
     def payload(self) -> dict[str, Json]:
         """The JSON object in the answer; AnswerError where there is none."""
@@ -237,5 +250,5 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
 
 def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
     if (found := end.search(text, position)) is None:
-        raise AnswerError("the answer is a thought without an end")
+        raise AnswerError(_ENDLESS)
     return found

@@ -87,12 +87,12 @@ class Service:
     @property
     def name(self) -> str:
         """`provider:model`."""
-        return f"{self.provider}:{self.model}"
+        return f"{self.provider}:{self.model}" if self.model else self.provider
 
     @property
     def extra(self) -> bool:
         """Whether it has a protocol of its own."""
-        return PROVIDERS[self.provider].extra
+        return self.provider in PROVIDERS and PROVIDERS[self.provider].extra
 
     @property
     def completions(self) -> str:

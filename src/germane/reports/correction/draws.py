@@ -11,21 +11,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from germane.encoding import digest
 from germane.statistics.sampling import chances_of_rounds, drawn_alike
 from germane.tables.folder import Tables
 from germane.tables.labels import Label
-from germane.types import FrozenDict
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]
 """The items that could be drawn, by the query that they belong to."""
 
 
-def design_of(label: Label) -> FrozenDict:
+def design_of(label: Label) -> Mapping[str, Any]:
     """How a label's item was drawn; {} where that is not known."""
-    return label.design or FrozenDict()
+    return label.design or {}
 
 
 def is_drawn(label: Label) -> bool:
@@ -38,9 +37,11 @@ def is_drawn(label: Label) -> bool:
 def pool_of(tables: Tables, kind: str) -> Pool:
     """Everything of a kind that a report judged and people can label, by query; of support that is the single claims."""
     found: dict[str, set[str]] = defaultdict(set)
-    for row in tables.items:
-        if row.kind == kind and (row.of is not None) == (kind == "support"):
-            found[row.sample].add(row.item)
+    for of_kind, of, case, item in zip(
+        *map(tables.items.column, ("kind", "of", "sample", "item")), strict=True
+    ):
+        if of_kind == kind and (of is not None) == (kind == "support"):
+            found[case].add(item)
     return {case: frozenset(items) for case, items in found.items()}
 
 

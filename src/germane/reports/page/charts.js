@@ -36,14 +36,11 @@ export function signKey() {
 }
 
 /** A histogram whose bars are buttons; the arrow keys move between them.
- * @param {string} name @param {(number | null)[]} values @param {[number, number]} range @param {number | null} gate
+ * @param {string} name @param {number[]} counts @param {[number, number]} range @param {number | null} gate
  * @param {(from: number, to: number) => void} pick */
-export function histogram(name, values, range, gate, pick) {
-  const bins = 10;
+export function histogram(name, counts, range, gate, pick) {
   const [low, high] = range;
-  const wide = (high - low) / bins || 1;
-  const counts = new Array(bins).fill(0);
-  for (const value of values) if (value !== null) counts[Math.min(Math.max(Math.floor((value - low) / wide + 1e-9), 0), bins - 1)]++;
+  const wide = (high - low) / counts.length || 1;
   const most = Math.max(...counts, 1);
   const bars = counts.map((height, at) => {
     const from = low + at * wide;
@@ -89,9 +86,9 @@ export function tally(wins, ties, losses) {
   return el("span", { class: "tallied" }, el("span", { class: "good" }, `▲ ${wins}`), el("span", { class: "quiet" }, `= ${ties}`), el("span", { class: "bad" }, `▼ ${losses}`), bar);
 }
 
-/** A chart that was drawn when the page was made; null where there is none.
- * @param {string} kind */
-export function chart(kind) {
-  const found = document.getElementById(`chart-${kind}`);
-  return found instanceof HTMLTemplateElement ? el("figure", { class: "chart" }, found.content.cloneNode(true)) : null;
+/** The charts of a kind that were drawn when the page was made, with a line below where they are of some queries only.
+ * @param {string} kind @param {string} [below] */
+export function charts(kind, below = "") {
+  const found = /** @type {HTMLTemplateElement[]} */ ([...document.querySelectorAll(`template[id^="chart-${kind}-"]`)]);
+  return found.map((one) => el("figure", { class: "chart" }, one.content.cloneNode(true), below && el("figcaption", { class: "quiet small" }, below)));
 }

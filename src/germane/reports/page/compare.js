@@ -1,7 +1,7 @@
-import { cellOf, chart, interval, tally, wordOf } from "./charts.js";
-import { count, difference, queries, report } from "./data.js";
-import { between, data, el, num, number, put, signed, svg, table } from "./dom.js";
-import { choice } from "./queries.js";
+import { cellOf, charts, interval, tally, wordOf } from "./charts.js";
+import { count, difference, nameOf, queries, report, sourceOf, sources } from "./data.js";
+import { between, data, el, measureName, num, number, put, signed, svg, table } from "./dom.js";
+import { choice, labelSwitch, showing } from "./queries.js";
 import { address, note } from "./state.js";
 
 const TIE = 1e-9;
@@ -10,6 +10,12 @@ const TIE = 1e-9;
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export function compare(main, settings) {
   const base = report.baseline;
+  const source = sourceOf(settings);
+  const again = (/** @type {Record<string, string>} */ changes) => {
+    const kept = { measure, labels: source, ...changes };
+    note("compare", kept);
+    compare(main, new URLSearchParams(kept));
+  };
   const measure = settings.get("measure") ?? base.measures[0] ?? "";
   const lower = report.lower.includes(measure);
   const at = report.names.indexOf(measure);
@@ -20,14 +26,15 @@ export function compare(main, settings) {
     el("h1", null, "Compared with ", data(base.name)),
     el("p", { class: "quiet" }, "A difference is this report minus the baseline, paired over the queries that were measured in both."),
     differences(),
-    base.gone.length > 0 && el("p", { class: "note warn" }, `△ ${base.gone.length} queries of the baseline are not in this report`),
-    el("div", { class: "panels" }, chart("differences"), noise()),
+    base.gone > 0 && el("p", { class: "note warn" }, `△ ${base.gone.toLocaleString("en")} queries of the baseline are not in this report`),
+    el("div", { class: "panels" }, ...charts("differences"), noise(source)),
     el("h2", null, "Queries that moved"),
-    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((/** @type {string} */ name) => [name, name]), measure, (value) => { note("compare", { measure: value }); compare(main, new URLSearchParams({ measure: value })); })),
-      el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${moved.length > 40 ? "; the 40 that moved most" : ""}`)),
+    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((/** @type {string} */ name) => [name, name]), measure, (value) => again({ measure: value }))),
+      sources.length > 1 && labelSwitch(source, (value) => again({ labels: value })),
+      el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${report.capped ? `, of the ${report.capped} queries on this page` : ""}${moved.length > 40 ? "; the 40 that moved most" : ""}; ${showing(source)}`)),
     el("div", { class: "cards pairs" }, ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
-      el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", { at: query }) }, data(queries.id[query])), " ", data(queries.query[query])),
-      lists(query)))),
+      el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", nameOf(query)) }, data(queries.id[query])), " ", data(queries.query[query])),
+      lists(query, source)))),
   );
 }
 
@@ -42,7 +49,7 @@ function differences() {
     const ends = one.interval;
     const kind = !ends ? "" : ends[0] * better > 0 && ends[1] * better > 0 ? "good" : ends[0] * better < 0 && ends[1] * better < 0 ? "bad" : "";
     return [
-      el("th", { scope: "row" }, data(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
+      el("th", { scope: "row" }, measureName(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
       num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
       num(el("strong", { class: kind }, signed(one.difference))),
       el("td", null, interval(one.difference, ends, [-far, far], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
@@ -50,7 +57,7 @@ function differences() {
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];
   });
-  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval, of queries like these", ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "adjusted over the measures by Holm" }, "p (Holm)")] : []), "better, same, worse"];
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval, of queries like these", ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "by Holm" }, "p, for so many measures")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
@@ -75,31 +82,44 @@ function chance(p) {
   return p === null || p === undefined ? "–" : p < 0.00005 ? "<.0001" : p.toFixed(4);
 }
 
-/** How much of the differences is the retrieval, and how much are other verdicts on the same passages. */
-function noise() {
+/** How much of the differences is the retrieval, and how much are other verdicts on the same passages.
+ * @param {string} source */
+function noise(source) {
+  const mine = report.baseline.signs.indexOf(source);
   let same = 0;
   let other = 0;
   report.baseline.rows.forEach((/** @type {any} */ row, /** @type {number} */ query) => {
     const before = new Map(row?.places ?? []);
-    for (const [name, sign] of report.baseline.now[query]) {
-      const old = /** @type {string | undefined} */ (before.get(name));
-      if (old && /[A-Da-d]/.test(old) && /[A-Da-d]/.test(sign)) old.toLowerCase() === sign.toLowerCase() && old === sign ? same++ : other++;
+    for (const [name, signs] of report.baseline.now[query]) {
+      const old = /** @type {string | undefined} */ (before.get(name)?.[mine]);
+      const sign = signs[mine];
+      if (old && /[A-Da-d]/.test(old) && /[A-Da-d]/.test(sign)) old === sign ? same++ : other++;
     }
   });
   const parts = (report.comparison?.comparisons ?? []).filter((/** @type {any} */ one) => one.parts);
-  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, data(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
+  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), el("td", { class: "small" }, joined(one.parts)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
-    el("p", null, same + other ? `${other} of ${same + other} passages that stand in both lists have another label now.` : "No passage with a label stands in both lists."),
-    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts", "share of verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name))], rows),
+    el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
+    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name)), "not told apart", el("th", { scope: "col", class: "num" }, "share of verdicts")], rows),
     rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Verdicts: what other labels of the same passages change, which is noise of the judge."));
 }
 
+/** The parts of several causes that stored answers cannot tell apart.
+ * @param {any} parts */
+function joined(parts) {
+  const found = Object.entries(parts).filter(([cause, part]) => cause.includes("+") && part);
+  return found.length ? found.map(([cause, part]) => `${cause.replaceAll("+", " + ")} ${signed(/** @type {number} */ (part))}`).join(", ") : "–";
+}
+
 /** The two ranked lists of a query, joined by lines, with what is new, dropped and moved, and verdicts that changed.
- * @param {number} query */
-export function lists(query) {
-  const before = report.baseline.rows[query]?.places;
-  if (!before) return el("p", { class: "quiet" }, "The baseline has no such query.");
-  const now = report.baseline.now[query];
+ * @param {number} query @param {string} source whose labels are shown */
+export function lists(query, source) {
+  const mine = report.baseline.signs.indexOf(source);
+  const shown = (/** @type {any[]} */ places) => places.map(([name, signs]) => [name, signs[mine]]);
+  const known = report.baseline.rows[query]?.places;
+  if (!known) return el("p", { class: "quiet" }, "The baseline has no such query.");
+  const before = shown(known);
+  const now = shown(report.baseline.now[query]);
   const old = new Map(before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => [name, { at, sign }]));
   const fresh = new Set(now.map((/** @type {any} */ [name]) => name));
   const left = before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => item(at, name, sign, [fresh.has(name) ? null : ["✗ dropped", "bad"]]));

@@ -2,6 +2,42 @@
 export const report = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
 export const queries = report.queries;
 export const count = queries.id.length;
+/** @type {string[]} whose labels the page can show, those of the first ranked measure first */
+export const sources = Object.keys(report.sources);
+
+/** The labels that a view shows.
+ * @param {URLSearchParams} settings */
+export function sourceOf(settings) {
+  const asked = settings.get("labels") ?? "";
+  return sources.includes(asked) ? asked : sources[0];
+}
+
+/** @type {Map<string, number[]>} */
+const firsts = new Map();
+
+/** The rank of the first relevant place of each query in any of its calls; 0 where there is none.
+ * @param {string} source */
+export function firstRelevant(source) {
+  let found = firsts.get(source);
+  if (!found) {
+    found = queries.strips[source].map((/** @type {string} */ strip) => Math.min(...strip.split("|").map((call) => call.search(/[A-D]/)).filter((at) => at >= 0)) + 1).map((/** @type {number} */ rank) => (Number.isFinite(rank) ? rank : 0));
+    firsts.set(source, /** @type {number[]} */ (found));
+  }
+  return /** @type {number[]} */ (found);
+}
+
+/** What names a query in an address: its id, and its system and trial where there are several.
+ * @param {number} query */
+export function nameOf(query) {
+  return { id: queries.id[query], system: report.systems.length > 1 ? report.systems[queries.system[query]] : "", trial: queries.trial[query] || "" };
+}
+
+/** The query that an address names; -1 where it is not on the page.
+ * @param {URLSearchParams} settings */
+export function queryOf(settings) {
+  const [id, system, trial] = ["id", "system", "trial"].map((name) => settings.get(name) ?? "");
+  return queries.id.findIndex((/** @type {string} */ name, /** @type {number} */ at) => name === id && (!system || report.systems[queries.system[at]] === system) && (!trial || String(queries.trial[at]) === trial));
+}
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=/?@^_`{|}~";
 const VALUES = new Uint8Array(128);

@@ -1,73 +1,87 @@
-"""What the page shows of a report: columns of all queries at once, and blocks of texts that are read when looked at."""
+"""What the page shows of a report: columns of the queries on it, and blocks of texts that are read when looked at."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from germane.measures.measure import Measure
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, Slice
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
 from germane.reports.manifest import spent_in_words
+from germane.reports.page.excerpt import SEED, Excerpt
+from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.page.render import pack
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
 
-__all__ = ["SEED", "Pages"]
+__all__ = ["SOURCES", "Pages"]
 
-SEED = 0
-"""The seed of the random order in which the page offers contexts for labels."""
+SOURCES = {
+    "gold": "gold labels",
+    "judge": "the judge's labels",
+    "human": "people's labels",
+    "best": "people's labels, and the judge's where there are none",
+}
+"""Whose labels the page can show at the places of a ranking, in words."""
 
 _DETAILS, _TEXTS = 64, 256
 """How many queries, and how many passages, one compressed block holds."""
 _DRAWN = 1000
 """How many places are drawn for labels at most."""
-_BINS = 20
+_BARS = 10
+"""Bars of a histogram."""
+_TAGS = 60
+"""Tags that are shown as slices at most."""
 
-
-Place: TypeAlias = tuple[int, int, int, str]
+LabelPlace: TypeAlias = tuple[int, int, int, str]
 """A query, its call, a rank, each from 0, and the item there."""
-_COLUMNS = ("id", "system", "trial", "query", "tags", "strip", "first", "missed", "gold", "bad")
+_COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad", "drawn")
 
 
 class Pages:
     """The data of a report's page.
 
     Args:
-        report: The report.
+        excerpt: The report, and the queries of it that are on the page.
         baseline: Another report on the same queries, to compare with.
         text: Whether queries, passages, references and reasons are in it; a page without can be shared more widely.
+        extra: Further data: remarks, notes, the judge's audit, the comparison with the baseline.
 
     Attributes:
         data: What the page shows at once.
         blocks: Two groups of compressed blocks: the queries' details, and the passages.
-        strips: (system, strip) of each sample.
     """
 
     def __init__(
         self,
-        report: ReportData,
+        excerpt: Excerpt,
         baseline: ReportData | None = None,
         *,
         text: bool = True,
-        extra: Mapping[str, Json] | None = None,
+        extra: Mapping[str, Json],
     ) -> None:
         self._text = text
         self._numbers: dict[str, int] = {}
         self._passages: list[str] = []
-        details, queries, places = self._queries(report)
+        report = excerpt.whole
+        drawn = set(excerpt.random.tables.scores.keys)
+        details, queries, places = self._queries(excerpt.report, drawn)
         self.blocks = (
             [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
             [pack(self._passages[at : at + _TEXTS]) for at in range(0, len(self._passages), _TEXTS)],
         )
-        self.strips = [
-            (report.systems[at], strip) for at, strip in zip(queries["system"], queries["strip"], strict=True)
-        ]
+        self._strips = queries["strips"]
+        self._of_random = queries.pop("drawn")
+        self._systems = [report.systems[at] for at in queries["system"]]
+        slices = _slices_of(report)
         manifest = report.manifest
         judge = manifest.get("judge") or {}
         self.data: dict[str, Json] = {
@@ -75,6 +89,9 @@ class Pages:
             "created": manifest.get("created"),
             "germane": manifest.get("germane"),
             "text": text,
+            "total": excerpt.total,
+            "capped": excerpt.in_words(),
+            "random": len({name for name, _, _ in drawn}),
             "judge": {
                 "source": judge.get("source"),
                 "stand_in": judge.get("stand_in") or "",
@@ -84,8 +101,13 @@ class Pages:
             "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
             "cases": _ended(report),
             "stopped": report.stopped,
+            "answer": answer(report, extra.get("comparison")),
+            "weakest": weakest(report, slices),
+            "next": next_steps(report),
             "systems": list(report.systems),
-            "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
+            "measures": [
+                _measure(summary, report) | ({} if text else {"why": []}) for summary in report.summaries
+            ],
             "gates": [
                 {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
                 for gate in map(Gate.of_stored, manifest.get("gates") or ())
@@ -96,23 +118,46 @@ class Pages:
                 for file in report.files
                 for s in file.summaries
             ],
+            "slices": [
+                {"name": one.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
+                for one in slices
+                for line in one.summaries
+            ],
             "names": list(report.measures),
             "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
+            "sources": {source: SOURCES[source] for source in self._strips},
             "queries": queries,
             "sizes": {"details": _DETAILS, "texts": _TEXTS},
-            "label": _drawn(places) if text else None,
-            "baseline": _baseline(report, baseline, details) if baseline is not None else None,
-            **(extra or {}),
+            "label": _label_order(places, excerpt) if text else None,
+            "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
+            **extra,
+        }  # fmt: skip
+
+    def strips(self) -> dict[str, list[tuple[str, str]]]:
+        """By whose labels it shows, the system and the strip of each sample of the random queries."""
+        return {
+            source: [
+                (system, strip)
+                for system, strip, drawn in zip(self._systems, strips, self._of_random, strict=True)
+                if drawn
+            ]
+            for source, strips in self._strips.items()
         }
 
-    def _queries(self, report: ReportData) -> tuple[list[Facts], dict[str, list[Json]], list[Place]]:
-        """The details of each query, what all queries have as columns, and the places where a label may be given."""
+    def _queries(
+        self, report: ReportData, drawn: Collection[SampleKey]
+    ) -> tuple[list[Facts], dict[str, Any], list[LabelPlace]]:
+        """The details of each query, what all queries have as columns, and the places where a label may be given.
+
+        Labels are given in the `drawn` samples.
+        """
         measures = {name: number for number, name in enumerate(report.measures)}
         systems = {name: number for number, name in enumerate(report.systems)}
-        explainer, leading = Explainer(report), _leading(report)
+        explainer = Explainer(report)
         rows: list[dict[str, Json]] = []
+        strips: list[str] = []
         details: list[Facts] = []
-        places: dict[tuple[str, str], Place] = {}
+        places: dict[tuple[str, str], LabelPlace] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
             values, state = [None] * len(measures), ["-"] * len(measures)
@@ -120,8 +165,10 @@ class Pages:
                 at = measures[score.measure]
                 values[at] = None if score.value is None else round(score.value, 6)
                 state[at] = score.status[0]
-            strip = "|".join(
-                "".join(_sign(c["labels"], leading) for c in call["contexts"]) for call in facts["calls"]
+            strips.append(
+                "|".join(
+                    "".join(_signs(one["labels"]) for one in call["contexts"]) for call in facts["calls"]
+                )
             )
             rows.append(
                 {
@@ -130,24 +177,27 @@ class Pages:
                     "trial": sample.trial,
                     "query": sample.query if self._text else "",
                     "tags": list(sample.tags),
-                    "strip": strip,
-                    "first": _first(strip),
                     "missed": len(facts["missing"]),
                     "gold": sum(grade > 0 for grade in (sample.qrels or {}).values()),
                     "bad": sum(score.status in {"error", "incomplete"} for score in scores),
+                    "drawn": sample.key in drawn,
                     "values": values,
                     "status": state,
                 }
             )
-            for call_number, call in enumerate(facts["calls"]):
+            for call_number, call in enumerate(facts["calls"] if sample.key in drawn else ()):
                 for rank, context in enumerate(call["contexts"]):
                     if context["text"].strip():
                         place = number, call_number, rank, context["item"]
                         places.setdefault((sample.id, context["item"]), place)
             details.append(self._stored(facts))
-        columns = {name: [row[name] for row in rows] for name in _COLUMNS}
+        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
         columns["values"] = [[row["values"][at] for row in rows] for at in measures.values()]
         columns["status"] = ["".join(row["status"][at] for row in rows) for at in measures.values()]
+        columns["strips"] = {
+            source: [_of_source(strip, at) for strip in strips]
+            for source, at in _sources(report, strips).items()
+        }
         return details, columns, list(places.values())
 
     def _stored(self, facts: Facts) -> Facts:
@@ -190,20 +240,18 @@ def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Any]]]:
         yield sample, rows.get(sample.key, [])
 
 
-def _leading(report: ReportData) -> str:
-    """Whose labels the strips show first: those of the first ranked measure."""
-    for summary in report.summaries:
-        if summary.basis.source in {"gold", "judge", "human"}:
-            return summary.basis.source
-    return "judge"
+# labels at places: one sign for each source
 
 
-def _sign(labels: Sequence[Facts], leading: str) -> str:
-    """One sign per place: A to D relevant with grade 0 to 3 or more, a to d not relevant, ? no verdict, . unjudged."""
-    own = [label for label in labels if label["source"] == leading]
-    label = next(iter(own if own or leading == "gold" else labels), None)
-    if label is None:
-        return "."
+def _signs(labels: Sequence[Facts]) -> str:
+    """The signs of a place: what each of `SOURCES` says of it, in their order."""
+    of = {label["source"]: _sign(label) for label in labels}
+    gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
+    return gold + judge + human + (judge if human == "." else human)
+
+
+def _sign(label: Facts) -> str:
+    """A to D relevant with grade 0 to 3 or more, a to d not relevant, ? no verdict; a place without a label is a dot."""
     if label["relevant"] is None:
         return "?"
     grade = label["grade"]
@@ -211,21 +259,41 @@ def _sign(labels: Sequence[Facts], leading: str) -> str:
     return "ABCD"[level] if label["relevant"] else "abcd"[level]
 
 
-def _first(strip: str) -> int:
-    """The rank of the first relevant place in any of the calls; 0 where there is none."""
-    ranks = [rank for call in strip.split("|") for rank, sign in enumerate(call, 1) if sign in "ABCD"]
-    return min(ranks, default=0)
+def _of_source(signs: str, at: int) -> str:
+    """The strip of one source from the signs of all: a sign per place, a bar between calls."""
+    return "|".join(call[at :: len(SOURCES)] for call in signs.split("|"))
+
+
+def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
+    """The sources that label any place, and where their signs stand: that of the first ranked measure first."""
+    read = dict.fromkeys(summary.basis.source for summary in report.summaries)
+    known = {
+        source: at
+        for at, source in enumerate(SOURCES)
+        if (source != "best" or source in read)
+        and any(set(_of_source(strip, at)) - {".", "|"} for strip in strips)
+    }
+    leading = [source for source in read if source in known]
+    order = [*leading, *(source for source in known if source not in leading)] or [*leading, "judge"]
+    return {source: list(SOURCES).index(source) for source in order}
+
+
+# the parts
 
 
 def _ended(report: ReportData) -> Json:
     """How many cases have a verdict, and how many of them failed; null where none has one."""
+    if not report.has_verdicts:
+        return None
     verdicts = [case.failed for case in report.cases() if case.verdict is not None]
     return {"total": len(verdicts), "failed": sum(verdicts)} if verdicts else None
 
 
-def _measure(summary: MeasureSummary) -> Json:
+def _measure(summary: MeasureSummary, report: ReportData) -> Json:
     known = Measure.remembered(summary.type).definition
     low, high = known.range
+    values = report.values_of(summary)
+    top = high if isfinite(high) else max(1.0, *values.tolist()) if len(values) else 1.0
     return {
         **summary.as_json(),
         "measure": summary.measure,
@@ -234,52 +302,68 @@ def _measure(summary: MeasureSummary) -> Json:
         "interval_words": summary.interval_in_words() if summary.interval else None,
         "why": [list(reason) for reason in summary.why[:5]],
         "formula": known.formula,
+        "meaning": in_a_sentence(known.doc),
         "better": known.better,
         "range": [low, high if isfinite(high) else None],
+        "top": top,
+        "bars": np.histogram(np.clip(values, low, top), _BARS, (low, top))[0].tolist() if top > low else [],
     }
 
 
-def _drawn(places: Sequence[Place]) -> Json:
-    """A simple random sample of the places, in random order: each is as likely as any other."""
+def _slices_of(report: ReportData) -> list[Slice]:
+    """The slices that the report is shown in, else its tags."""
+    return report.slices(report.by) if report.by else report.tag_slices(_TAGS)
+
+
+def _label_order(places: Sequence[LabelPlace], excerpt: Excerpt) -> Json:
+    """A simple random sample of the places, in random order: each is as likely as any other.
+
+    `share` is the share of the report's queries that they were drawn from.
+    """
     count = min(len(places), _DRAWN)
     drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
     return {
         "order": [list(places[at]) for at in drawn],
         "design": {"seed": SEED, "population": len(places)},
+        "share": excerpt.share,
         "guideline": "0 unrelated, 1 related without answering, 2 answers in part, 3 answers",
     }
 
 
-def _places(facts: Facts, leading: str) -> list[Json]:
+def _places(facts: Facts) -> list[Json]:
     """The last list of a sample as names and signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
     return [
-        [context["id"] or context.get("name") or context["item"][:8], _sign(context["labels"], leading)]
+        [context["id"] or context.get("name") or context["item"][:8], _signs(context["labels"])]
         for context in contexts
     ]
 
 
-def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) -> Json:
-    """The baseline's ranked lists and scores, in the order of the report's samples; null where it has no such one."""
+def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
+    """The baseline's ranked lists and scores, in the order of the page's samples; null where it has no such one."""
+    report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
-    leading = _leading(baseline)
     explainer = Explainer(baseline)
     known: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: score.value for score in scores}
-        row = {"places": _places(facts, leading), "values": [values.get(name) for name in measures]}
+        row = {"places": _places(facts), "values": [values.get(name) for name in measures]}
         known[sample.key] = row
     alone = len(baseline.systems) == 1  # then it is beside every system, whatever its name
     mine = [
         (sample.id, baseline.systems[0] if alone else sample.system, sample.trial)
         for sample in report.samples()
     ]
-    here = set(mine)
     return {
-        "name": baseline.folder.name if baseline.folder else "baseline",
+        "name": baseline.folder.name
+        if baseline.folder
+        else whole.folder.name
+        if whole.folder
+        else "baseline",
         "measures": measures,
         "rows": list(map(known.get, mine)),
-        "now": [_places(facts, _leading(report)) for facts in now],
-        "gone": [key[0] for key in known if key not in here],
+        "now": [_places(facts) for facts in now],
+        "signs": list(SOURCES),
+        "gone": excerpt.absent(whole),
     }

@@ -45,6 +45,13 @@ export function data(text, name = "span") {
   return el(name, { class: "hostile", dir: "auto" }, text ?? "");
 }
 
+/** A name that may break after an underscore and before an at sign, and nowhere else.
+ * @param {string} text */
+export function measureName(text) {
+  const parts = text.split(/(?<=_)|(?=@)/).flatMap((part, at) => (at ? [el("wbr"), plain(part)] : [plain(part)]));
+  return el("span", { class: "hostile", dir: "auto" }, ...parts);
+}
+
 /** @param {string} text */
 export function plain(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "");
@@ -55,17 +62,25 @@ export function number(value) {
   return value === null || value === undefined ? "–" : value.toFixed(4);
 }
 
+/** A passage's own score, of whatever size, to four digits.
+ * @param {number} value */
+export function digits(value) {
+  const size = Math.abs(value);
+  return size && size < 0.001 ? value.toPrecision(4) : value.toFixed(4);
+}
+
 /** @param {number | null} value */
 export function signed(value) {
   return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
 }
 
-/** An interval rounded outwards, as in every other format.
+/** An interval rounded outwards, or one number where it has no width, as in every other format.
  * @param {[number, number]} ends
  * @param {number} digits */
 export function between([low, high], digits = 4) {
   const unit = 10 ** digits;
   const shown = (/** @type {number} */ value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`;
+  if (high - low <= 1e-12) return shown(low);
   return `${shown(Math.floor(low * unit + 1e-6) / unit)} to ${shown(Math.ceil(high * unit - 1e-6) / unit)}`;
 }
 

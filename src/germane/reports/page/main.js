@@ -19,11 +19,12 @@ async function show() {
   document.title = `germane: ${plain(report.name)}, ${part}`;
   nav.replaceChildren(...PARTS.map(([name, title]) => el("a", { href: `#${name}`, "aria-current": name === part || (part === "query" && name === "queries") ? "page" : null }, title)));
   document.body.dataset.part = part;
+  window.onbeforeprint = window.onafterprint = null;
   if (part === "queries") list(main, settings);
   else if (part === "query") await one(main, settings);
   else if (part === "compare" && report.baseline) compare(main, settings);
   else if (part === "label" && report.label) await label(main);
-  else overview(main);
+  else overview(main, settings);
   document.body.dataset.ready = part;
 }
 

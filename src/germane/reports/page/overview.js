@@ -1,84 +1,126 @@
-import { chart, histogram, interval } from "./charts.js";
-import { count, queries, report } from "./data.js";
-import { between, data, el, num, number, put, table } from "./dom.js";
+import { charts, histogram, interval, strip } from "./charts.js";
+import { queries, report, sourceOf, sources } from "./data.js";
+import { between, data, el, measureName, num, number, put, table } from "./dom.js";
+import { labelSwitch, worstFirst } from "./queries.js";
 import { stages } from "./stages.js";
-import { address } from "./state.js";
+import { address, note } from "./state.js";
 
-/** What was run, what came out, what it rests on.
- * @param {HTMLElement} main */
-export function overview(main) {
-  const systems = report.systems.length > 1;
+const PRINTED_WORST = 50;
+
+/** The answer first, then what it rests on.
+ * @param {HTMLElement} main @param {URLSearchParams} settings */
+export function overview(main, settings) {
   const some = (/** @type {string} */ name) => report.measures.some((/** @type {any} */ one) => one[name]);
-  const columns = ["measure", ...(systems ? ["system"] : []), "mean", ...(some("interval") ? ["95% interval"] : []), "over", ...["skipped", "incomplete", "errors"].filter(some), "per query"];
+  const columns = ["measure", ...(report.systems.length > 1 ? ["system"] : []), "mean", ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
+  const left = ["measure", "system", "labels", "how the queries spread", "95% interval"];
   const rows = report.measures.map((/** @type {any} */ one) => row(one, columns));
   put(main,
-    el("h1", null, "Report ", data(report.name)),
+    el("h1", { class: "report" }, data(report.name)),
+    el("p", { class: "quiet small facts-line" }, ...facts().flatMap((fact, at) => [at > 0 && " · ", data(fact)])),
     verdict(),
     report.stopped && el("p", { class: "note warn" }, `△ Interrupted, this is a part: ${report.stopped}`),
-    tiles(),
+    el("div", { class: "panels lead" }, answer(), weakest(), steps()),
     files(),
     el("h2", null, report.files.length ? "Measures over all files" : "Measures"),
-    table("Measures", columns.map((name) => el("th", { scope: "col", class: ["measure", "system", "per query", "95% interval"].includes(name) ? "" : "num" }, name)), rows, "measures"),
-    ...(report.remarks ?? []).map((/** @type {string} */ remark) => el("p", { class: "note warn" }, "△ ", data(remark))),
+    table("Measures", columns.map((name) => el("th", { scope: "col", class: left.includes(name) ? "" : "num" }, name)), rows, "measures"),
+    basis(),
     whys(),
-    el("div", { class: "panels" }, gates(), judge(), agreement(), ...["ranks", "cutoffs", "tokens", "latency"].map(chart)),
     stages(),
     slices(),
+    pictures(sourceOf(settings)),
   );
+  window.onbeforeprint = () => main.append(paper(sourceOf(settings)));
+  window.onafterprint = () => main.querySelector(".paper")?.remove();
 }
 
-function verdict() {
-  const good = report.verdict.gates.length ? "good" : "neutral";
-  const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (report.verdict.exit_code)] ?? "warn";
-  const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
-  return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.exit_code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
-}
-
-/** The report at a glance. */
-function tiles() {
-  const cases = new Set(queries.id).size;
+/** What the report is of, in a line. */
+function facts() {
   const made = (report.created ?? "").replace("T", " ").replace(/(:\d\d)(\.\d+)?([+-]00:00|Z)$/, "$1 UTC");
-  const shown = [
-    ["queries", cases.toLocaleString("en"), count === cases ? "" : `${count.toLocaleString("en")} samples`],
-    report.cases && ["failed cases", report.cases.failed, `of ${report.cases.total.toLocaleString("en")}`],
-    report.systems.length > 1 && ["systems", report.systems.length, ""],
-    ["judge", report.judge.source ?? "none", report.judge.source ? "" : "gold labels alone"],
-    ["made", made.slice(0, 10), made.slice(11)],
-    ["germane", report.germane, ""],
+  const { source, spent } = report.judge;
+  return [
+    `${report.total.toLocaleString("en")} queries`,
+    report.systems.length > 1 && `${report.systems.length} systems`,
+    report.cases && `${report.cases.failed.toLocaleString("en")} of ${report.cases.total.toLocaleString("en")} cases failed`,
+    source ? `judged by ${source} (${spent})` : "gold labels alone, no judge",
+    made,
+    `germane ${report.germane}`,
+    report.capped && `this page holds ${report.capped} queries: the worst and a random sample`,
   ].filter(Boolean);
-  return el("dl", { class: "tiles" }, ...shown.map((/** @type {any} */ [name, value, more]) => el("div", null, el("dt", null, name), el("dd", null, data(String(value ?? "–")), more && el("small", null, data(String(more)))))));
+}
+
+/** What the gates say: neutral where there are none. */
+function verdict() {
+  const { gates, exit_code: code, reasons } = report.verdict;
+  const good = gates.length ? "good" : "neutral";
+  const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (code)] ?? "warn";
+  const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
+  const others = reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
+  const kinds = { passed: "good", failed: "bad", undecided: "warn" };
+  return el("section", { class: `banner ${kind}`, "aria-label": "Verdict" },
+    el("strong", null, `${glyph} ${report.verdict.word}`),
+    kind === "neutral" ? el("span", null, "No gate was declared, so nothing passed or failed.") : el("span", { class: "quiet small" }, `exit code ${code}`),
+    ...others.map((/** @type {string} */ one) => el("span", null, data(one))),
+    gates.length > 0 && el("ul", { class: "plain" }, ...gates.map((/** @type {any} */ gate) => {
+      const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
+      return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", el("code", null, data(gate.gate)), " ", el("span", { class: "small" }, data(gate.detail)));
+    })));
+}
+
+function answer() {
+  const found = report.answer;
+  if (!found) return el("section", { class: "panel" }, el("h2", null, "The answer"), el("p", null, "Nothing could be measured: see why scores are missing."));
+  return el("section", { class: "panel" }, el("h2", null, measureName(found.name)), el("p", { class: "big" }, found.mean), ...found.text.map((/** @type {string} */ text) => el("p", { class: "small" }, data(text))));
+}
+
+function weakest() {
+  const found = report.weakest;
+  if (!found) return null;
+  const tagged = queries.tags.some((/** @type {string[]} */ tags) => tags.includes(found.name));
+  const shown = data(found.name);
+  return el("section", { class: "panel" }, el("h2", null, "Worst slice: ", tagged ? el("a", { href: address("queries", { tag: found.name, system: report.systems.length > 1 ? found.system : "" }) }, shown) : shown), el("p", { class: "big" }, found.mean), ...found.text.map((/** @type {string} */ text) => el("p", { class: "small" }, data(text))));
+}
+
+function steps() {
+  return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((/** @type {any} */ step) => {
+    const there = step.link && (step.link !== "label" || report.label?.order.length);
+    return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text), step.command && el("code", null, data(step.command)));
+  })), !report.weakest && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
 }
 
 /** @param {any} one @param {string[]} columns */
 function row(one, columns) {
-  const at = report.names.indexOf(one.measure);
-  const system = report.systems.indexOf(one.system);
-  const values = queries.values[at].filter((/** @type {any} */ _, /** @type {number} */ query) => queries.system[query] === system);
-  const high = one.range[1] ?? Math.max(1, ...values.filter((/** @type {any} */ v) => v !== null));
   const gate = report.gates.find((/** @type {any} */ gate) => gate.measure === one.measure && gate.how === "mean");
   const pick = (/** @type {number} */ from, /** @type {number} */ to) => (location.hash = address("queries", { measure: one.measure, from: from.toFixed(4), to: to.toFixed(4), system: report.systems.length > 1 ? one.system : "" }));
   const fixed = one.corrected;
+  const span = /** @type {[number, number]} */ ([one.range[0], one.top]);
   /** @type {Record<string, () => any>} */
   const cells = {
-    measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
+    measure: () => el("th", { scope: "row" }, measureName(one.measure), el("div", { class: "quiet small wide", title: one.formula }, one.meaning), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
-    "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
-    over: () => num(`${one.n}/${one.total}`),
+    "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
+    labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[/** @type {"gold"} */ (one.basis.source)] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
+    measured: () => num(`${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
-    "per query": () => el("td", null, histogram(one.measure, values, [one.range[0], high], gate?.limit ?? null, pick)),
+    "how the queries spread": () => el("td", null, histogram(one.measure, one.bars, span, gate?.limit ?? null, pick)),
   };
   return columns.map((name) => cells[name]());
+}
+
+/** What must be said of the means, in one list. */
+function basis() {
+  const remarks = report.remarks ?? [];
+  return remarks.length ? el("section", { class: "note warn" }, el("h2", null, "△ What these means rest on"), el("ul", null, ...remarks.map((/** @type {string} */ remark) => el("li", null, data(remark))))) : null;
 }
 
 /** The measures of each eval file over its own cases, where there are several. */
 function files() {
   if (!report.files.length) return null;
-  const heads = ["file", "measure", "system", "mean", "interval", "over"].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
-  const rows = report.files.map((/** @type {string[]} */ [file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), data(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
+  const heads = ["file", "measure", "system", "mean", "interval", "measured"].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
+  const rows = report.files.map((/** @type {string[]} */ [file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), measureName(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
   return el("section", null, el("h2", null, "Eval files"), table("Means by eval file", heads, rows));
 }
 
@@ -88,59 +130,71 @@ function whys() {
   return el("details", null, el("summary", null, "Why scores are missing"), el("ul", null, ...lines.map((/** @type {any} */ [name, times, why]) => el("li", null, data(name), `: ${times} × `, data(why)))));
 }
 
-function gates() {
-  if (!report.verdict.gates.length) return el("section", { class: "panel" }, el("h2", null, "Gates"), el("p", { class: "quiet" }, "none declared"));
-  const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
-  const kinds = { passed: "good", failed: "bad", undecided: "warn" };
-  return el("section", { class: "panel" }, el("h2", null, "Gates"), el("ul", { class: "plain" }, ...report.verdict.gates.map((/** @type {any} */ gate) => {
-    const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
-    return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", el("code", null, data(gate.gate)), el("div", { class: "small quiet" }, data(gate.detail)));
-  })));
+/** The charts, and who judged; charts of labels show one source, and say which. A chart that would be empty is a line.
+ * @param {string} source */
+function pictures(source) {
+  const below = report.capped ? `Over ${report.random.toLocaleString("en")} random queries of ${report.total.toLocaleString("en")}.` : "";
+  const ranks = charts(`ranks-${source}`, below);
+  const labelled = queries.strips[source].some((/** @type {string} */ text) => /[A-Da-d]/.test(text));
+  const others = ["cutoffs", "tokens", "latency"].flatMap((kind) => charts(kind, below));
+  const change = (/** @type {string} */ value) => {
+    note("overview", { labels: value });
+    made.replaceWith(pictures(value));
+  };
+  const none = labelled && !ranks.length && el("p", null, `No passage at any rank is relevant, by ${report.sources[source]}.`);
+  const made = el("section", { class: "pictures" },
+    sources.length > 1 && charts(`ranks-${sources[0]}`).concat(charts(`ranks-${sources[1]}`)).length > 0 && el("div", { class: "filters" }, labelSwitch(source, change)),
+    none,
+    el("div", { class: "panels" }, ...ranks, ...others, judge(), agreement()));
+  return made;
 }
 
 function judge() {
   const { source, stand_in: standIn, spent } = report.judge;
+  if (!source && !(report.notes ?? []).length) return null;
   const bases = report.measures.map((/** @type {any} */ one) => one.basis);
   const judged = bases.filter((/** @type {any} */ basis) => basis.source === "judge");
   const calibrated = judged.filter((/** @type {any} */ basis) => basis.calibrated).length;
   const lists = ["models", "modes"].flatMap((name) => {
     const found = new Map();
     for (const basis of bases) for (const [key, times] of Object.entries(basis[name] ?? {})) found.set(key, Math.max(found.get(key) ?? 0, Number(times)));
-    return found.size ? [el("dt", null, name), el("dd", null, data([...found].map(([key, times]) => `${key} (${times})`).join(", ")))] : [];
+    const words = { models: "answered by", modes: "in output mode" }[name];
+    return found.size ? [el("dt", null, words), el("dd", null, data([...found].map(([key, times]) => `${key} (${times})`).join(", ")))] : [];
   });
-  const known = Object.entries(report.settings);
-  return el("section", { class: "panel" }, el("h2", null, "Judge and cost"),
-    el("p", null, el("strong", null, source ? data(source) : "nobody was asked: gold labels alone")),
+  return el("section", { class: "panel" }, el("h2", null, source ? "Judge and cost" : "Notes"),
+    source && el("p", null, el("strong", null, data(source))),
     source && judged.length > 0 && el("p", null, calibrated ? el("span", { class: "chip good" }, `✓ calibrated by people's labels: ${calibrated} of ${judged.length} measures`) : el("span", { class: "chip warn" }, "△ not calibrated by people's labels")),
-    el("dl", { class: "facts" }, ...lists, ...(spent ? [el("dt", null, "spent"), el("dd", null, data(spent))] : []), ...(known.length ? [el("dt", null, "asked"), el("dd", null, data(known.map(([key, value]) => `${key} ${value}`).join(", ")))] : [])),
+    source && judged.length > 0 && el("p", { class: "small" }, asked()),
+    el("dl", { class: "facts" }, ...lists, ...(spent ? [el("dt", null, "spent"), el("dd", null, data(spent))] : [])),
     standIn && el("p", { class: "warn small" }, "△ ", data(standIn)),
     ...(report.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
+}
+
+/** How relevance was asked about, as a sentence. */
+function asked() {
+  const { against, scale, rubric } = report.settings;
+  const held = { auto: "the query, and to the reference where there is one", query: "the query alone", reference: "the reference" }[/** @type {"auto"} */ (against)] ?? against;
+  const graded = { graded: "from 0 (unrelated) to 3 (answers it)", binary: "relevant or not" }[/** @type {"graded"} */ (scale)] ?? scale;
+  return held ? `The judge compared each passage to ${held}, and graded it ${graded}${rubric ? `, by the rubric ${rubric}` : ""}.` : "";
 }
 
 /** How far the judge agrees with people, by kind of question. */
 function agreement() {
   const audit = report.audit;
-  if (!audit?.kinds?.length && !audit?.warnings?.length) return null;
-  const fact = (/** @type {string} */ name, /** @type {any} */ value, /** @type {string} */ title) => (value === null || value === undefined ? [] : [el("dt", { title }, name), el("dd", null, value)]);
+  const warnings = (audit?.warnings ?? []).filter((/** @type {string} */ text) => text !== report.judge.stand_in);
+  if (!audit?.kinds?.length && !warnings.length) return null;
+  const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(0)}%`;
   const kinds = (audit.kinds ?? []).map((/** @type {any} */ kind) => el("div", null,
-    el("h3", null, `${kind.kind} (${kind.scale})`),
-    el("p", { class: "quiet small" }, `${kind.n} labels in ${kind.queries} queries`),
-    el("dl", { class: "facts" },
-      ...fact("equal", kind.raw === null ? null : `${(100 * kind.raw).toFixed(0)}% (${(100 * kind.base_rate).toFixed(0)}% by always giving the commonest grade)`, "share of equal grades"),
-      ...fact("kappa", kind.kappa?.toFixed(2), "Cohen's kappa: agreement beyond chance"),
-      ...fact("quadratic", kind.kappa_quadratic?.toFixed(2), "Cohen's kappa, far disagreements weigh more"),
-      ...fact("alpha", kind.alpha_ordinal?.toFixed(2), "Krippendorff's ordinal alpha"),
-      ...fact("bias", kind.bias && kind.bias.mean !== null ? `${signedShort(kind.bias.mean)}${kind.bias.interval ? ` (${between(kind.bias.interval, 2)})` : ""}` : null, "the judge's mean grade minus the people's")),
+    el("h3", null, kind.kind),
+    el("ul", { class: "plain" },
+      kind.raw !== null && el("li", null, `The judge gives the same ${kind.scale === "binary" ? "answer" : "grade"} as people for ${percent(kind.raw)} of ${kind.n} labels in ${kind.queries} queries; always giving the commonest one would reach ${percent(kind.base_rate)}.`),
+      kind.kappa !== null && kind.kappa !== undefined && el("li", null, `Beyond chance that is ${kind.kappa.toFixed(2)} of what is possible (Cohen's kappa; 0 is chance, 1 is always${kind.kappa_quadratic === null || kind.kappa_quadratic === undefined ? "" : `; ${kind.kappa_quadratic.toFixed(2)} where near misses count less`}).`),
+      kind.bias && kind.bias.mean !== null && el("li", null, `Its grades are on average ${Math.abs(kind.bias.mean).toFixed(2)} ${kind.bias.mean >= 0 ? "above" : "below"} people's${kind.bias.interval ? ` (95% interval ${between(kind.bias.interval, 2)})` : ""}.`)),
     confusion(kind.confusion)));
-  return el("section", { class: "panel" }, el("h2", null, "The judge beside people"),
-    kinds.length ? null : el("p", { class: "quiet" }, "No labels yet: label a few contexts in the Label tab, or with germane label."),
+  return el("section", { class: "panel" }, el("h2", null, "Can the judge be trusted?"),
+    kinds.length ? null : el("p", null, "Nobody has labelled passages yet, so nobody knows. Label a few in the Label part, or with germane label."),
     ...kinds,
-    ...(audit.warnings ?? []).filter((/** @type {string} */ text) => text !== report.judge.stand_in).map((/** @type {string} */ text) => el("p", { class: "warn small" }, "△ ", data(text))));
-}
-
-/** @param {number} value */
-function signedShort(value) {
-  return `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(2)}`;
+    ...warnings.filter(() => kinds.length).map((/** @type {string} */ text) => el("p", { class: "warn small" }, "△ ", data(text))));
 }
 
 /** People's grades by the judge's, shaded by how often.
@@ -153,26 +207,45 @@ function confusion(found) {
   return table("People's grades by the judge's", ["", ...found.grades.map((/** @type {number} */ grade) => el("th", { scope: "col", class: "num" }, `judge ${grade}`))], rows, "confusion");
 }
 
+/** The mean of each measure over the samples with each tag. */
 function slices() {
+  if (!report.slices.length) return null;
   const several = report.systems.length > 1;
-  /** @type {Map<string, {tag: string, system: number, mine: number[]}>} */
+  /** @type {Map<string, Map<string, any>>} */
   const found = new Map();
-  queries.tags.forEach((/** @type {string[]} */ tags, /** @type {number} */ query) => tags.forEach((tag) => {
-    const system = queries.system[query];
-    const key = `${tag}\n${system}`;
-    if (!found.has(key)) found.set(key, { tag, system, mine: [] });
-    found.get(key)?.mine.push(query);
-  }));
-  if (!found.size) return null;
-  const rows = [...found.values()].sort((a, b) => b.mine.length - a.mine.length || a.tag.localeCompare(b.tag)).slice(0, 60).map(({ tag, system, mine }) => [
-    el("th", { scope: "row" }, el("a", { href: address("queries", { tag, system: several ? report.systems[system] : "" }) }, data(tag))),
-    ...(several ? [data(report.systems[system])] : []),
-    num(mine.length),
-    ...report.names.map((/** @type {string} */ _, /** @type {number} */ at) => {
-      const values = mine.map((query) => queries.values[at][query]).filter((value) => value !== null);
-      return el("td", { class: "num", title: `${values.length} of ${mine.length} measured` }, values.length ? number(values.reduce((a, b) => a + b, 0) / values.length) : "–");
-    }),
+  for (const line of report.slices) {
+    const key = JSON.stringify([line.name, line.system]);
+    if (!found.has(key)) found.set(key, new Map());
+    found.get(key)?.set(line.measure, line);
+  }
+  const [first] = report.names;
+  const better = report.lower.includes(first) ? -1 : 1;
+  const worth = (/** @type {Map<string, any>} */ lines) => better * (lines.get(first)?.mean ?? Infinity);
+  const rows = [...found].sort(([, a], [, b]) => worth(a) - worth(b)).map(([key, lines]) => {
+    const [tag, system] = JSON.parse(key);
+    const tagged = queries.tags.some((/** @type {string[]} */ tags) => tags.includes(tag));
+    return [
+      el("th", { scope: "row" }, tagged ? el("a", { href: address("queries", { tag, system: several ? system : "" }) }, data(tag)) : data(tag)),
+      ...(several ? [data(system)] : []),
+      num(Math.max(...[...lines.values()].map((line) => line.n)).toLocaleString("en")),
+      ...report.names.map((/** @type {string} */ measure) => num(number(lines.get(measure)?.mean))),
+    ];
+  });
+  const heads = ["slice", ...(several ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, measureName(name)));
+  return el("section", null, el("h2", null, "Slices, the worst first"), table("Means by slice", heads, rows), el("p", { class: "quiet small" }, "Means over what could be measured in the slice. Small slices vary by chance."));
+}
+
+/** The worst queries as a table, for paper.
+ * @param {string} source */
+function paper(source) {
+  const shown = worstFirst().slice(0, PRINTED_WORST);
+  const names = report.names.slice(0, 3);
+  const rows = shown.map((query) => [
+    el("th", { scope: "row" }, data(queries.id[query])),
+    data(queries.query[query].slice(0, 120)),
+    strip(queries.strips[source][query], queries.missed[query]),
+    ...names.map((/** @type {string} */ _, /** @type {number} */ at) => num(number(queries.values[at][query]))),
   ]);
-  const heads = ["tag", ...(several ? ["system"] : []), "samples", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, name));
-  return el("section", null, el("h2", null, "Slices"), table("Means by tag", heads, rows), el("p", { class: "quiet small" }, "Means over the samples with this tag that could be measured. Small slices vary by chance."));
+  const heads = ["id", "query", `ranks, by ${report.sources[source]}`, ...names].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
+  return el("section", { class: "paper" }, el("h2", null, `The worst ${shown.length} of ${report.total.toLocaleString("en")} queries`), table("The worst queries", heads, rows));
 }

@@ -1,11 +1,14 @@
 import { signKey, strip } from "./charts.js";
-import { count, difference, queries, report, statusOf } from "./data.js";
-import { announce, data, el, number, put, signed } from "./dom.js";
+import { count, difference, firstRelevant, nameOf, queries, report, sourceOf, sources, statusOf } from "./data.js";
+import { announce, data, el, measureName, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
 const ROW = 36;
 const PRINTED = 2000;
-const FILTERS = ["text", "tag", "system", "first", "only", "measure", "from", "to", "sort"];
+const MEASURES_SHOWN = 3;
+const FILTERS = ["text", "tag", "system", "first", "only", "measure", "from", "to", "sort", "labels", "columns"];
+/** The first measure from its worst value on. */
+const WORST = report.names.length ? `${report.names[0]}${report.lower.includes(report.names[0]) ? "~down" : ""}` : "id";
 /** @type {string[]} */
 let lower = [];
 /** @type {number[]} the queries that pass, in their order */
@@ -24,6 +27,7 @@ export function select(settings) {
   const tag = settings.get("tag") ?? "";
   const system = settings.get("system") ? report.systems.indexOf(settings.get("system")) : -1;
   const first = Number(settings.get("first") ?? 0);
+  const ranks = firstRelevant(sourceOf(settings));
   const only = settings.get("only") ?? "";
   const measure = report.names.indexOf(settings.get("measure") || report.names[0]);
   const from = settings.get("from") ? Number(settings.get("from")) : null;
@@ -36,8 +40,8 @@ export function select(settings) {
     if (text && !words[query].includes(text)) continue;
     if (tag && !queries.tags[query].includes(tag)) continue;
     if (system >= 0 && queries.system[query] !== system) continue;
-    if (first && !(queries.first[query] > first || queries.first[query] === 0)) continue;
-    if (only === "none" && queries.first[query] !== 0) continue;
+    if (first && !(ranks[query] > first || ranks[query] === 0)) continue;
+    if (only === "none" && ranks[query] !== 0) continue;
     if (only === "missed" && !queries.missed[query]) continue;
     if (only === "errors" && !queries.bad[query]) continue;
     if (only === "gate" && !gates.some((/** @type {any} */ gate) => fails(gate, queries.values[gate.at][query]))) continue;
@@ -47,8 +51,8 @@ export function select(settings) {
     }
     kept.push(query);
   }
-  const [name, way] = (settings.get("sort") ?? "").split("~");
-  const key = keyOf(name);
+  const [name, way] = (settings.get("sort") || WORST).split("~");
+  const key = keyOf(name, ranks);
   if (key) {
     const sign = way === "down" ? -1 : 1;
     const known = kept.filter((query) => key(query) !== null);
@@ -74,10 +78,15 @@ function fails(gate, value) {
   return gate.op.startsWith(">") ? value < gate.limit : gate.op.startsWith("<") ? value > gate.limit : false;
 }
 
-/** @param {string} name @returns {((query: number) => any) | null} */
-function keyOf(name) {
+/** All queries of the page, the worst by the first measure first. */
+export function worstFirst() {
+  return select(new URLSearchParams());
+}
+
+/** @param {string} name @param {number[]} ranks @returns {((query: number) => any) | null} */
+function keyOf(name, ranks) {
   if (name === "id") return (query) => queries.id[query];
-  if (name === "first") return (query) => queries.first[query] || null;
+  if (name === "first") return (query) => ranks[query] || null;
   if (name?.startsWith("difference ")) {
     const at = report.names.indexOf(name.slice(11));
     return at < 0 ? null : (query) => difference(at, query);
@@ -103,16 +112,42 @@ export function list(main, settings) {
   window.onafterprint = () => draw();
   const several = report.systems.length > 1;
   const compared = report.baseline ? report.baseline.measures[0] : null;
-  const columns = [["id", "id"], ["", "query"], ["first", "ranks"], ...(several ? [["", "system"]] : []), ...report.names.map((/** @type {string} */ name) => [name, name]), ...(compared ? [[`difference ${compared}`, `Δ ${compared}`]] : [])];
-  const heads = columns.map(([key, name], at) => {
-    const far = at === 1 || (at > 2 && at !== (several ? 4 : 3));
-    const sort = () => change({ sort: chosen.sort === key ? `${key}~down` : chosen.sort === `${key}~down` ? "" : key });
-    return el("th", { scope: "col", class: `${at > 2 ? "num" : ""} ${far ? "wide" : ""}`, "data-key": key || null }, key ? el("button", { type: "button", onclick: sort }, name) : name);
-  });
-  const longest = Math.min(queries.strip.reduce((/** @type {number} */ most, /** @type {string} */ text) => Math.max(most, text.length), 4), 30);
-  const widths = columns.map(([, name], at) => (at === 0 ? 11 : at === 1 ? 20 : at === 2 ? 1.3 * longest + 4.5 : Math.max(6.5, 0.62 * name.length + 1.5)));
-  const made = el("table", { "aria-label": "Queries" }, el("colgroup", null, ...heads.map((head, at) => el("col", { class: head.classList.contains("wide") || at === 1 ? "wide" : "", style: { width: `${widths[at]}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
+  const longest = Math.min(queries.strips[sources[0]].reduce((/** @type {number} */ most, /** @type {string} */ text) => Math.max(most, text.length), 4), 30);
+  const measures = report.names.map((/** @type {string} */ name, /** @type {number} */ at) => ({ key: name, name, at, num: true, width: Math.max(7, 0.62 * name.length + 3.4) }));
+  /** @type {any[]} the first is always shown */
+  const every = [
+    { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((/** @type {string} */ id) => id.length), 4), 18) * 0.58 + 2 },
+    { key: "", name: "query", width: 20 },
+    { key: "first", name: "ranks", width: 1.32 * longest + 4 },
+    ...(several ? [{ key: "", name: "system", width: 8 }] : []),
+    ...measures,
+    ...(compared ? [{ key: `difference ${compared}`, name: `Δ ${compared}`, num: true, width: Math.max(7, 0.62 * compared.length + 4.4) }] : []),
+    ...(queries.tags.some((/** @type {string[]} */ tags) => tags.length) ? [{ key: "", name: "tags", width: 12 }] : []),
+  ];
+  const narrow = window.matchMedia("(max-width: 44rem)").matches;
+  const most = narrow ? 1 : MEASURES_SHOWN;
+  const usual = every.filter((column) => !["tags", narrow && "query"].includes(column.name) && !(column.at >= most)).map((column) => column.name);
+  const shownNames = () => (chosen.columns ? chosen.columns.split("|") : usual);
+  /** @type {any[]} */
+  let columns = [];
+  /** @type {any[]} */
+  let heads = [];
+  const made = el("table", { "aria-label": "Queries" });
   scroller.append(made);
+
+  /** The heads of the columns that are shown. */
+  function frame() {
+    const names = shownNames();
+    columns = every.filter((column, at) => !at || names.includes(column.name));
+    heads = columns.map((column) => {
+      const now = () => chosen.sort || WORST;
+      const sort = () => change({ sort: now() === column.key ? `${column.key}~down` : column.key });
+      return el("th", { scope: "col", class: column.num ? "num" : "", "data-key": column.key || null }, column.key ? el("button", { type: "button", onclick: sort }, measureName(column.name)) : column.name);
+    });
+    const widths = columns.map((column) => column.width);
+    made.style.setProperty("min-width", `${widths.reduce((sum, width) => sum + width, 0)}rem`);
+    made.replaceChildren(el("colgroup", null, ...columns.map((column) => el("col", { style: column.name === "query" ? null : { width: `${column.width}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
+  }
 
   const ranges = new Map(report.measures.map((/** @type {any} */ one) => [one.measure, one.range]));
   const shaded = report.names.map((/** @type {string} */ name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
@@ -129,35 +164,53 @@ export function list(main, settings) {
 
   /** @param {number} query @param {number} at */
   function line(query, at) {
-    const values = report.names.map((/** @type {string} */ name, /** @type {number} */ measure) => {
-      const value = queries.values[measure][query];
-      const shade = value === null || !shaded[measure] ? null : { "--much": Math.min(Math.max(value, 0), 1) };
-      return el("td", { class: `num ${measure ? "wide" : ""} ${shade ? "meter" : ""}`, title: name, style: shade }, value === null ? el("span", { class: "warn" }, statusOf(measure, query)) : number(value));
-    });
-    const moved = compared ? difference(report.names.indexOf(compared), query) : null;
-    return el("tr", { "aria-rowindex": at + 2 },
-      el("td", null, el("a", { href: address("query", { at: query }) }, data(queries.id[query]))),
-      el("td", { class: "wide" }, data(queries.query[query].slice(0, 200))),
-      el("td", null, strip(queries.strip[query], queries.missed[query])),
-      several && el("td", { class: "num wide" }, data(report.systems[queries.system[query]])),
-      ...values,
-      compared && el("td", { class: `num wide ${moved === null ? "" : moved > 0 ? "good" : moved < 0 ? "bad" : ""}` }, signed(moved)));
+    return el("tr", { "aria-rowindex": at + 2 }, ...columns.map((column) => cell(column, query)));
+  }
+
+  /** @param {any} column @param {number} query */
+  function cell(column, query) {
+    if (column.at !== undefined) {
+      const value = queries.values[column.at][query];
+      const shade = value === null || !shaded[column.at] ? null : { "--much": Math.min(Math.max(value, 0), 1) };
+      return el("td", { class: `num ${shade ? "meter" : ""}`, title: column.name, style: shade }, value === null ? el("span", { class: "warn" }, statusOf(column.at, query)) : number(value));
+    }
+    if (column.name === "id") return el("td", { class: "first" }, el("a", { href: address("query", { ...nameOf(query), labels: chosen.labels }) }, data(queries.id[query])));
+    if (column.name === "query") return el("td", null, data(queries.query[query].slice(0, 200)));
+    if (column.name === "ranks") return el("td", null, strip(queries.strips[sourceOf(new URLSearchParams(chosen))][query], queries.missed[query]));
+    if (column.name === "system") return el("td", null, data(report.systems[queries.system[query]]));
+    if (column.name === "tags") return el("td", null, data(queries.tags[query].join(", ")));
+    const moved = difference(report.names.indexOf(compared), query);
+    return el("td", { class: `num ${moved === null ? "" : moved > 0 ? "good" : moved < 0 ? "bad" : ""}` }, signed(moved));
   }
 
   function update() {
     passing = select(new URLSearchParams(chosen));
-    info.textContent = `${passing.length} of ${count}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}`;
+    const sorted = chosen.sort || WORST;
+    info.textContent = `${passing.length.toLocaleString("en")} of ${report.capped ? `the ${count.toLocaleString("en")} on this page, which holds ${report.capped} queries` : count.toLocaleString("en")}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}${sorted === WORST ? " · worst first" : ""}`;
     announce(`${passing.length} queries`);
     made.setAttribute("aria-rowcount", String(passing.length + 1));
     for (const head of heads) {
       const key = head.dataset.key;
-      head.setAttribute("aria-sort", !key ? "none" : chosen.sort === key ? "ascending" : chosen.sort === `${key}~down` ? "descending" : "none");
-      if (!key) head.removeAttribute("aria-sort");
+      if (key) head.setAttribute("aria-sort", sorted === key ? "ascending" : sorted === `${key}~down` ? "descending" : "none");
     }
     scroller.scrollTop = 0;
     draw();
   }
 
+  /** Check boxes for the columns. */
+  function chooser() {
+    const boxes = every.slice(1).map((column) => el("label", null, el("input", { type: "checkbox", checked: shownNames().includes(column.name), onchange: (/** @type {any} */ event) => {
+      const now = new Set(shownNames());
+      if (event.target.checked) now.add(column.name);
+      else now.delete(column.name);
+      Object.assign(chosen, { columns: [...now].join("|") });
+      frame();
+      change({});
+    } }), " ", measureName(column.name)));
+    return el("details", { class: "columns" }, el("summary", null, "Columns"), el("div", null, ...boxes));
+  }
+
+  const key = el("p", { class: "quiet small" }, showing(sourceOf(new URLSearchParams(chosen))));
   const tags = [...new Set(queries.tags.flat())].sort();
   put(main, 
     el("div", { class: "titled" }, el("h1", null, "Queries"), info),
@@ -167,11 +220,26 @@ export function list(main, settings) {
       field("First relevant after rank", el("input", { type: "number", min: 0, max: 1000, value: chosen.first, oninput: (/** @type {any} */ event) => change({ first: event.target.value }) })),
       tags.length > 0 && field("Tag", choice([["", "any"], ...tags.map((tag) => /** @type {[string, string]} */ ([String(tag), String(tag)]))], chosen.tag, (value) => change({ tag: value }))),
       several && field("System", choice([["", "all"], ...report.systems.map((/** @type {string} */ name) => [name, name || "–"])], chosen.system, (value) => change({ system: value }))),
+      sources.length > 1 && labelSwitch(sourceOf(new URLSearchParams(chosen)), (value) => { change({ labels: value }); key.textContent = showing(value); }),
+      chooser(),
       el("button", { type: "button", onclick: () => { location.hash = "queries"; list(main, new URLSearchParams()); } }, "Clear")),
-    signKey(),
+    el("div", { class: "titled" }, signKey(), key),
     scroller,
   );
+  frame();
   update();
+}
+
+/** Whose labels the strips show.
+ * @param {string} source */
+export function showing(source) {
+  return `ranks by ${report.sources[source]}`;
+}
+
+/** Chooses whose labels strips and charts show.
+ * @param {string} now @param {(source: string) => void} pick */
+export function labelSwitch(now, pick) {
+  return field("Ranks by", choice(sources.map((source) => [source, report.sources[source]]), now, pick));
 }
 
 /** @param {string} name @param {HTMLElement} control */

@@ -1,31 +1,37 @@
 import { signKey, strip } from "./charts.js";
 import { lists } from "./compare.js";
-import { count, detailsOf, queries, report } from "./data.js";
-import { data, el, num, number, put, table } from "./dom.js";
-import { passing } from "./queries.js";
-import { address } from "./state.js";
+import { detailsOf, nameOf, queries, queryOf, report, sourceOf, sources } from "./data.js";
+import { data, digits, el, measureName, num, number, put, table } from "./dom.js";
+import { labelSwitch, passing, showing } from "./queries.js";
+import { address, note } from "./state.js";
 
 /** One query: its contexts with everybody's labels, claims and contexts, what is missing, the formulas.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export async function one(main, settings) {
-  const at = Math.min(Math.max(Number(settings.get("at") ?? 0), 0), count - 1);
+  const at = queryOf(settings);
+  if (at < 0) {
+    put(main, el("h1", null, "Query"), el("p", null, data(settings.get("id") ?? ""), report.capped ? ` is not among the ${report.capped} queries on this page. germane explain shows any query.` : " is not in this report."), el("p", null, el("a", { href: "#queries" }, "All queries")));
+    return;
+  }
+  const source = sourceOf(settings);
   const facts = await detailsOf(at);
   const place = passing.indexOf(at);
   const step = (/** @type {number} */ by, /** @type {string} */ name) => {
     const next = passing[place + by];
-    return place >= 0 && next !== undefined ? el("a", { href: address("query", { at: next }) }, name) : null;
+    return place >= 0 && next !== undefined ? el("a", { href: address("query", { ...nameOf(next), labels: settings.get("labels") }) }, name) : null;
   };
   put(main,
     el("p", { class: "steps" }, el("a", { href: "#queries" }, "All queries"), step(-1, "← previous"), step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
     el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), ...(facts.tags ?? []).flatMap((/** @type {string} */ tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
-    el("p", null, strip(queries.strip[at], queries.missed[at])), signKey(),
+    el("p", null, strip(queries.strips[source][at], queries.missed[at]), " ", el("span", { class: "quiet small" }, showing(source))), signKey(),
+    sources.length > 1 && el("div", { class: "filters" }, labelSwitch(source, (value) => { const more = { ...nameOf(at), labels: value }; note("query", more); one(main, new URLSearchParams(Object.entries(more).map(([key, text]) => [key, String(text)]))); })),
     facts.error && el("p", { class: "note bad" }, "✗ ", data(facts.error)),
     ["reference", "criterion", "response"].some((name) => facts[name]) && el("dl", { class: "texts" }, ...["reference", "criterion", "response"].filter((name) => facts[name]).flatMap((name) => [el("dt", null, name), el("dd", null, data(facts[name]))])),
     facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
     scores(facts.measures ?? []),
     ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found, facts.calls ?? [])),
-    ...(report.baseline ? [el("h2", null, "Compared with the baseline"), lists(at)] : []),
+    ...(report.baseline ? [el("h2", null, "Compared with the baseline"), lists(at, source)] : []),
     ...contexts(facts.calls ?? []),
   );
 }
@@ -33,7 +39,7 @@ export async function one(main, settings) {
 /** @param {any[]} rows */
 function scores(rows) {
   const made = rows.map((row) => [
-    el("th", { scope: "row" }, data(row.measure)),
+    el("th", { scope: "row" }, measureName(row.measure)),
     num(row.value === null ? el("span", { class: "warn" }, row.status) : el("strong", null, number(row.value))),
     el("td", null,
       row.formula && el("div", { class: "formula quiet" }, row.formula),
@@ -80,7 +86,7 @@ function contexts(calls) {
 function card(context) {
   const said = context.labels.some((/** @type {any} */ label) => label.relevant === true) ? "yes" : context.labels.some((/** @type {any} */ label) => label.relevant === false) ? "no" : "open";
   return el("li", { class: `card ${said}` },
-    el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${context.score}`), ...verdicts(context.labels)),
+    el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${digits(context.score)}`), ...verdicts(context.labels)),
     context.passage !== undefined && data(context.passage, "p"),
     ...context.labels.filter((/** @type {any} */ label) => label.reason).map((/** @type {any} */ label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))),
     ...context.labels.flatMap((/** @type {any} */ label) => label.votes ?? []).map((/** @type {string} */ vote) => el("p", { class: "reason quiet" }, data(vote))));

@@ -53,14 +53,21 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
     from the cut-offs that they hold.
     """
     curves: dict[str, dict[str, Points]] = {}
-    for (name, system), means in _measured_at(report).items():
+    sources = {one.type.rpartition("@")[0]: one.basis.source for one in report.summaries if "@" in one.type}
+    for (measure, system), means in _measured_at(report).items():
         if len(means) > 1:
+            name = f"{measure} ({sources[measure]})" if _is_mixed(report) and measure in sources else measure
             curves.setdefault(name, {})[system] = sorted(means.items())
     if len(report.systems) > 1:
         yield from (_curves(f"{name} by cut-off", systems) for name, systems in curves.items())
     elif curves:
         lines = {name: points for name, systems in curves.items() for points in systems.values()}
         yield _curves("Measures by cut-off", lines)
+
+
+def _is_mixed(report: ReportData) -> bool:
+    """Whether its measures read labels of several sources."""
+    return len({one.basis.source for one in report.summaries}) > 1
 
 
 def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
@@ -130,13 +137,18 @@ def _series(names: Iterable[str]) -> list[tuple[str, str]]:
 _SHADES = (("relevant", "good"), ("not relevant", "none"))
 
 
-def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -> Chart | None:
+def ranks(
+    report: ReportData, strips: Sequence[tuple[str, str]] | None = None, whose: str = ""
+) -> Chart | None:
     """Of the lists that reach each rank, the share whose context there is relevant, not relevant, or has no label.
+
+    None where no place at all is relevant.
 
     Args:
         report: The report.
         strips: (system, strip) of each sample: a sign per place, ■ or A to D relevant, □ or a to d not, others not known,
             with a bar between calls. None = as the first ranked measure of the report has them.
+        whose: Whose labels they show, in words.
     """
     if strips is None:
         first = [score for score in report.scores() if score.measure == report.measures[0]]
@@ -151,10 +163,13 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
                     of.append(Counter())
                 of[rank][kinds.get(sign, "no label")] += 1
     counts = {system: of for system, of in counts.items() if of}
-    if not any("relevant" in rank or "not relevant" in rank for of in counts.values() for rank in of):
+    if not any("relevant" in rank for of in counts.values() for rank in of):
         return None
     depth = max(map(len, counts.values()))
-    frame = Frame((0.5, depth + 0.5))
+    known = "relevant", *["not relevant"] * (len(counts) == 1)
+    most = max(sum(rank[name] for name in known) / rank.total() for of in counts.values() for rank in of)
+    top = next(end for end in (0.1, 0.2, 0.5, 1.0) if most <= end * 0.95 or end == 1.0)
+    frame = Frame((0.5, depth + 0.5), (0.0, top))
     body = frame.axes("rank", "share of the lists", marks_x=_thinned(range(1, depth + 1), 20))
     note = ""
     if len(counts) == 1:
@@ -173,7 +188,7 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
         f"{system + ' ' if system else ''}{', '.join(f'rank {rank} {_share(count):.2f}' for rank, count in enumerate(of, 1))}"
         for system, of in counts.items()
     )
-    title = "Relevant at each rank"
+    title = "Relevant at each rank" + (f", by {whose}" if whose else "")
     return Chart(kind="ranks", title=title, words=words, body=body, series=series, note=note)
 
 
@@ -183,7 +198,7 @@ def _share(count: Counter[str]) -> float:
 
 def _bar(frame: Frame, rank: int, count: Counter[str]) -> str:
     left, right = frame.across(rank - 0.36), frame.across(rank + 0.36)
-    below, body = 0.0, rect(left, frame.up(1), right, frame.up(0), "none", **OUTLINE)
+    below, body = 0.0, rect(left, frame.up(frame.y[1]), right, frame.up(0), "none", **OUTLINE)
     for name, colour in _SHADES:
         if share := count[name] / count.total():
             words = f"rank {rank}: {count[name]} of {count.total()} {name}"
@@ -319,7 +334,9 @@ def charts_of(
     measure: str | None = None,
     baseline: ReportData | None = None,
 ) -> list[Chart]:
-    """The charts of these kinds; of all that the report has something for where none is named.
+    """The charts of these kinds; of all that say something of the report where none is named.
+
+    A measure against costs says something of several systems: one alone costs about the same for every query.
 
     Args:
         report: The report.
@@ -337,7 +354,7 @@ def charts_of(
     if baseline is not None:
         baseline.reported(name)
     found: list[Chart] = []
-    for kind in kinds or KINDS:
+    for kind in kinds or [kind for kind in KINDS if kind not in _COSTS or len(report.systems) > 1]:
         mine = list(_charts(kind, report, strips, name, baseline))
         if kinds and not mine:
             raise InputError(f"there is nothing to draw as {kind}", fix=_LACKS[kind])

@@ -1,0 +1,120 @@
+"""Why a measure moved: its difference by cause - corpus, retrieval, judge, labels - query by query, from stored answers.
+
+Between A and B stands M, the score of B's lists with A's verdicts and A's gold. M - A is retrieval, B - M is the judge, or the
+labels. Where stored answers cannot tell two causes apart, their part is shown joined and belongs to neither:
+
+- retrieval+judge: another judge judged B, and A holds no verdict on a passage that B's list has new;
+- retrieval+labels, judge+labels: the reference changed that passages were judged against, or claims were taken from, and so
+  did the list, or the judge;
+- corpus+...: the two were run on different corpora, so what other lists make is also what other documents make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.comparison.parts import MixedScore, how_judged, verdicts_of
+from germane.measures.labels import given, rankings
+from germane.measures.measure import Measure
+from germane.reports.explain import settings_of
+from germane.reports.pairing import Floats, Pair
+from germane.reports.summary import known_measure, limits_of, range_of
+from germane.statistics.comparison import DifferenceParts, split_difference
+from germane.types import Json, Sample
+
+_ORDER = ("corpus", "retrieval", "judge", "labels")
+
+
+def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferenceParts | None:
+    """The difference of a measure, by its reported name, as parts that sum to it; None where no case has both scores.
+
+    `corpus` is among the causes where both reports know their corpus (`--corpus`): alone and 0 where it is the same.
+    """
+    ours, theirs = pair.values(measure)
+    known = np.flatnonzero(ours.complete & theirs.complete)
+    if not len(known):
+        return None
+    case = ours.case[known]
+    a, b, between, own = ours.low[known], theirs.low[known], mixed.values[case], mixed.own[case]
+    verdicts = verdicts_of((pair.a, pair.b), measure)
+    moved_to = _other_corpus(pair)
+    lists = {"corpus", "retrieval"} if moved_to else {"retrieval"}
+    alone = {None: ("retrieval", "judge", "labels"), False: _ORDER, True: ("judge", "labels")}[moved_to]
+    causes = {name: np.zeros(len(known)) for name in alone}
+
+    def add(names: set[str], part: Floats, rows: NDArray[np.bool_]) -> None:
+        cause = "+".join(name for name in _ORDER if name in names)
+        if rows.any():
+            causes[cause] = causes.get(cause, np.zeros(len(known))) + np.where(rows, part, 0.0)
+
+    other_judge = verdicts == "judge" and bool(how_judged(pair.a, pair.b))
+    regolded, same_lists = _changed(pair, measure, [pair.a.scores.cases[at] for at in case.tolist()])
+    unknown = np.isnan(between) & ~regolded
+    plain = ~regolded & ~unknown
+    of_verdicts = {"judge"} if verdicts == "judge" else {"labels"}
+    add(lists, between - a, plain & ~(own & other_judge))
+    add(lists | {"judge"}, between - a, plain & own & other_judge)
+    add(of_verdicts, b - between, plain)
+    add(lists | of_verdicts, b - a, unknown)
+    of_gold = {"labels", "judge"} if other_judge else {"labels"}
+    add(of_gold, b - a, regolded & same_lists)
+    add(lists | of_gold, b - a, regolded & ~same_lists)
+    canonical = pair.a.types[measure]
+    return split_difference(
+        {cause: causes[cause] for cause in sorted(causes, key=_place)},
+        clusters=pair.a.scores.clusters_of(case, pair.clusters),
+        value_range=limits_of(range_of(canonical), ours.taken(known), theirs.taken(known)),
+    )
+
+
+def _place(cause: str) -> tuple[int, int]:
+    names = cause.split("+")
+    return len(names), _ORDER.index(names[0])
+
+
+def _other_corpus(pair: Pair) -> bool | None:
+    """Whether the two were run on different corpora; None where that is not known of both."""
+    if pair.a.report is pair.b.report:
+        return None
+    ours, theirs = (_corpus(side.report.manifest.get("corpus")) for side in (pair.a, pair.b))
+    return None if ours is None or theirs is None else ours != theirs
+
+
+def _corpus(entry: Json) -> str | None:
+    return entry.get("digest") if isinstance(entry, dict) else None
+
+
+def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of each case, whether what its verdicts were asked against is another one in B, and whether the lists are the same.
+
+    Gold ids are no such thing: they are read where they stand, A's in the place of B's.
+    """
+    gold, lists = np.zeros((2, len(cases)), np.bool_)
+    known = known_measure(pair.a.types[measure])
+    if known is None or pair.a.report is pair.b.report or verdicts_of((pair.a, pair.b), measure) != "judge":
+        return gold, lists
+    settings = [settings_of(side.report) for side in (pair.a, pair.b)]
+    for row, case in enumerate(cases):
+        ours, theirs = (side.samples.get(case, ()) for side in (pair.a, pair.b))
+        if not ours or not theirs:
+            continue
+        against = [one.beside(sample[0]) for one, sample in zip(settings, (ours, theirs), strict=True)]
+        gold[row] = against[0] != against[1] or _needed(known, ours[0]) != _needed(known, theirs[0])
+        lists[row] = _shown(ours) == _shown(theirs)
+    return gold, lists
+
+
+def _needed(measure: Measure, sample: Sample) -> list[str | None]:
+    """What a measure takes its questions from, beside the query and the contexts."""
+    return [given(sample, name) for name in ("reference", "criterion") if name in measure.definition.needs]
+
+
+def _shown(samples: Sequence[Sample]) -> Json:
+    """What the system handed over: its lists and its answer."""
+    return [
+        ([(query, [(c.text, c.id) for c in contexts]) for query, contexts in rankings(one)], one.response)
+        for one in samples
+    ]

@@ -1,0 +1,314 @@
+"""What would help: a measure computed again on changed lists, from the labels that are stored. Nobody is asked.
+
+Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
+k, repeated passages dropped, what is not relevant dropped, a floor on the retriever's own scores. Limits say how much a perfect
+step could bring at most; the others say what the change would have brought on these lists.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from germane.errors import InputError
+from germane.judging.driver import LookUp, result_of
+from germane.measures.kernel import Bools, Floats, RankedLabels
+from germane.measures.labels import PlaceLabels, Settings, same
+from germane.measures.measure import Measure
+from germane.measures.ranked import values
+from germane.measures.scoring import applicable, least_level, open_holes
+from germane.questions.asking import Program
+from germane.questions.relevance import Grade, Passages
+from germane.reports.data import ReportData
+from germane.reports.explain import recorded, settings_of
+from germane.reports.summary import is_diagnostic, known_measure
+from germane.statistics.comparison import PairedDifference, holm, paired_difference
+from germane.statistics.intervals import SAME
+from germane.types import Context, Sample
+
+ChangeKind: TypeAlias = Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
+_Changed: TypeAlias = tuple[ChangeKind, str, Floats, Mapping[str, Any]]
+"""A change: its kind, in words, the value of each sample with it, and what else is known of it."""
+_DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
+_QUANTILES = np.arange(0.0, 0.95, 0.05)
+"""Of the scores: the floors that are tried."""
+_FEWEST = 10
+"""Units below which no floor is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeLine:
+    """One change: what it is, and the measure with it beside the measure as it was, over the same queries.
+
+    `limit` says that it is what a perfect step could bring at most. `k`, `floor`: the new cut-off, the floor. `dropped` is the share of
+    all places that it drops, None where it drops none.
+    """
+
+    change: str
+    kind: ChangeKind
+    limit: bool
+    difference: PairedDifference
+    values: Floats
+    k: int | None = None
+    floor: float | None = None
+    dropped: float | None = None
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryGain:
+    """A query, its value, and how much each change would add to it, the largest gain first."""
+
+    sample: str
+    trial: int
+    query: str
+    value: float
+    gains: Mapping[str, float]
+
+    @property
+    def best(self) -> tuple[str, float]:
+        """The change that adds most, and how much."""
+        return next(iter(self.gains.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What would help one system by one measure, over the `n` samples of `total` of which the measure is known."""
+
+    system: str
+    measure: str
+    n: int
+    total: int
+    mean: float
+    changes: tuple[ChangeLine, ...]
+    queries: tuple[QueryGain, ...]
+    notes: tuple[str, ...] = ()
+
+
+def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[Diagnosis]:
+    """What would help each system of a report, by one ranked measure (None = the first one of the report).
+
+    Raises:
+        InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.
+    """
+    wanted = _measure(report, measure)
+    settings, look_up = settings_of(report), recorded(report).look_up
+    systems: dict[str, list[Sample]] = {}
+    for sample in report.samples():
+        systems.setdefault(sample.system, []).append(sample)
+    whys: dict[str, None] = {}
+    found = []
+    for system, samples in systems.items():
+        lists = _Lists(wanted, samples, settings, look_up)
+        whys |= lists.left
+        if len(lists.samples):
+            found.append(lists.diagnosis(system, len(samples)))
+    if not found:
+        raise InputError(
+            f"{wanted} is known of no sample: {'; '.join(whys) or 'there are none'}",
+            fix="name a measure whose labels the report holds: -m nDCG@10",
+        )
+    return found
+
+
+def _measure(report: ReportData, wanted: str | Measure | None) -> Measure:
+    if wanted is None:
+        known = [known_measure(report[name].type) for name in report.measures]
+        found = next((one for one in known if one is not None and _ranked(one)), None)
+        if found is None:
+            have = ", ".join(report.measures) or "none"
+            raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
+        return found
+    measure = (wanted if isinstance(wanted, Measure) else Measure.parse(wanted)).require_cutoff()
+    if not _ranked(measure):
+        raise InputError(
+            f"{measure} does not rank, or says nothing of quality", fix="name another: -m nDCG@10"
+        )
+    return measure
+
+
+def _ranked(measure: Measure) -> bool:
+    return (
+        measure.definition.family == "ranked"
+        and not is_diagnostic(str(measure))
+        and measure.definition.better == "higher"
+    )
+
+
+def _asks(questions: Passages) -> Program[tuple[Grade, ...]]:
+    return (yield questions)
+
+
+class _Lists:
+    """The labelled lists of one system's samples, and what changes of them make of a measure."""
+
+    def __init__(
+        self, measure: Measure, samples: Iterable[Sample], settings: Settings, look_up: LookUp
+    ) -> None:
+        self.measure, self.left = measure, dict[str, None]()
+        labels = PlaceLabels(measure.choice, settings)
+        for sample in samples:
+            if refused := applicable(measure, sample, settings):
+                self.left[refused.why or "not measured"] = None
+            else:
+                labels.add([sample])
+        for row in range(len(labels.samples)):
+            if labels.asks(row):
+                labels.take(row, result_of(_asks(labels.questions(row)), look_up))
+        self.labels, self.table = labels, labels.table
+        missing = labels.missing_in(measure.depth, holes=open_holes(measure))
+        if missing.any():
+            self.left["a label is missing"] = None
+        self.counted = np.flatnonzero(~missing)
+        self.samples = [labels.samples[row] for row in self.counted.tolist()]
+        self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
+        self.notes: list[str] = []
+
+    def diagnosis(self, system: str, total: int) -> Diagnosis:
+        """Every change that can be computed, and the queries that gain most."""
+        now = self.values(self.measure, self.table)
+        changes = [self.line(now, *change) for change in self.changes(now)]
+        adjusted = holm([one.difference.p or 0.0 for one in changes])
+        changes = [
+            replace(one, p_holm=None if one.difference.p is None else p)
+            for one, p in zip(changes, adjusted, strict=True)
+        ]
+        return Diagnosis(
+            system=system,
+            measure=str(self.measure),
+            n=len(now),
+            total=total,
+            mean=float(now.mean()),
+            changes=tuple(changes),
+            queries=tuple(self.gains(now, changes)),
+            notes=tuple(self.notes),
+        )
+
+    def values(self, measure: Measure, table: RankedLabels) -> Floats:
+        """A measure of each counted sample: the mean over its rankings, 0 where there is none."""
+        counts = np.diff(self.labels.rows)
+        sums = np.bincount(np.repeat(np.arange(len(counts)), counts), values(measure, table), len(counts))
+        return np.asarray((sums / np.maximum(counts, 1))[self.counted], np.float64)
+
+    def changes(self, now: Floats) -> Iterator[_Changed]:
+        """Each change with its values; what cannot be computed is noted."""
+        measure, table = self.measure, self.table
+        yield "rerank", "perfect reranking of what came back", self.values(measure, table.reranked()), {}
+        if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
+            yield (
+                "ideal",
+                "everything relevant retrieved and on top",
+                self.values(measure, table.ideal_table),
+                {},
+            )
+        yield from self._cut_offs()
+        again = self._repeated()
+        if again.any():
+            dropped = {"dropped": self._share(again)}
+            yield "duplicates", "repeated passages dropped", self.values(measure, table.kept(~again)), dropped
+        else:
+            self.notes.append("no passage came back twice for one query")
+        known = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
+        useless = known & (table.level < least_level(measure))
+        dropped = {"dropped": self._share(useless)}
+        yield "filter", "what is not relevant dropped", self.values(measure, table.kept(~useless)), dropped
+        yield from self._floor(now)
+
+    def _cut_offs(self) -> Iterator[_Changed]:
+        """The measure at other cut-offs, as deep as lists and labels go."""
+        k = self.measure.cutoff
+        if not isinstance(k, int):
+            self.notes.append(f"{self.measure} has no cut-off: k is not varied")
+            return
+        deepest = int(self.table.length.max(initial=0))
+        others = [one for one in _DEPTHS if one != k and one <= deepest]
+        below = [one for one in others if one < k][-2:]
+        for one in sorted({*below, *[one for one in others if one > k][:3]}):
+            other = self.measure @ one
+            if other.labels != "gold" and self.labels.missing_in(one, holes=True)[self.counted].any():
+                self.notes.append(f"not every place down to {one} has a label: k = {one} is not known")
+                return
+            yield "k", f"k = {one} instead of {k}", self.values(other, self.table), {"k": one}
+
+    def _repeated(self) -> Bools:
+        """The places whose passage stands higher in the same list."""
+        marks: list[bool] = []
+        for contexts in self.contexts:
+            seen: set[tuple[str, str | None]] = set()
+            for context in contexts:
+                name = same(context)
+                marks.append(name in seen)
+                seen.add(name)
+        return np.array(marks, np.bool_)
+
+    @cached_property
+    def contexts(self) -> list[list[Context]]:
+        """The contexts of each ranking."""
+        rankings = (
+            ranking for row in range(len(self.labels.samples)) for ranking in self.labels.rankings(row)
+        )
+        return [[place.context for place in ranking.places] for ranking in rankings]
+
+    def _floor(self, now: Floats) -> Iterator[_Changed]:
+        """A floor on the retriever's scores, chosen for each half of the queries on the other half.
+
+        Of the floors with the best mean the highest is taken: it drops most at no cost. What it brings is so not judged
+        by the queries that it was chosen on.
+        """
+        found = (context.score for contexts in self.contexts for context in contexts)
+        scores = np.array([np.nan if score is None else score for score in found], np.float64)
+        given = scores[~np.isnan(scores)]
+        if 2 * len(given) <= len(scores):
+            self.notes.append("the contexts have no scores: no floor is tried")
+            return
+        half = np.array([zlib.crc32(name.encode("utf-8", "replace")) & 1 for name in self.clusters], np.bool_)
+        if len(set(self.clusters)) < _FEWEST or half.all() or not half.any():
+            self.notes.append(f"fewer than {_FEWEST} queries: no floor is chosen")
+            return
+        floors = np.unique(np.quantile(given, _QUANTILES))
+        below = [scores < floor for floor in floors.tolist()]
+        tried = np.stack([self.values(self.measure, self.table.kept(~marks)) for marks in below])
+
+        def best(rows: Bools) -> int:
+            means = tried[:, rows].mean(axis=1)
+            return int(np.flatnonzero(means >= means.max() - SAME)[-1])
+
+        chosen = np.where(half, best(~half), best(half))
+        whole = best(np.ones(len(now), np.bool_))
+        more = {"floor": float(floors[whole]), "dropped": self._share(below[whole])}
+        yield "floor", f"floor of {floors[whole]:.4g} on the scores", tried[chosen, np.arange(len(now))], more
+
+    def _share(self, marks: Bools) -> float:
+        return float(marks.mean()) if len(marks) else 0.0
+
+    def line(
+        self, now: Floats, kind: ChangeKind, change: str, then: Floats, more: Mapping[str, Any]
+    ) -> ChangeLine:
+        """The paired difference that a change makes."""
+        low, high = self.measure.definition.range
+        difference = paired_difference(now, then, clusters=self.clusters, value_range=(low, high))
+        limit = kind in {"rerank", "ideal", "filter"}
+        return ChangeLine(change=change, kind=kind, limit=limit, difference=difference, values=then, **more)
+
+    def gains(self, now: Floats, changes: Sequence[ChangeLine]) -> Iterator[QueryGain]:
+        """The queries that gain by any change, most first; a larger k makes another measure, so it is left out."""
+        kept = [one for one in changes if one.kind not in {"k", "ideal"}]
+        gained = np.stack([one.values - now for one in kept])
+        most = gained.max(axis=0)
+        for row in np.argsort(-most, kind="stable").tolist():
+            if most[row] <= SAME:
+                return
+            order = np.argsort(-gained[:, row], kind="stable").tolist()
+            sample = self.samples[row]
+            yield QueryGain(
+                sample=sample.id,
+                trial=sample.trial,
+                query=sample.query,
+                value=float(now[row]),
+                gains={kept[at].change: float(gained[at, row]) for at in order if gained[at, row] > SAME},
+            )

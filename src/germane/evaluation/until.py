@@ -1,0 +1,235 @@
+"""Enough is enough: cases are judged in random order, until intervals are narrow enough or gates are decided.
+
+Width (`--until 0.02`) is reached in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's
+spread asks for; where these turn out to vary more, further ones follow. Gates (`--until-decided`) are looked at again and
+again, by a confidence sequence (`germane.statistics.sequences`).
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.errors import InputError
+from germane.evaluation.answers import PlannedCase
+from germane.measures.scoring import Grader
+from germane.reports.gates import Gate
+from germane.reports.summary import canonical_name, interval_of_cases, limits_of, range_of
+from germane.statistics.intervals import Units
+from germane.statistics.sequences import decided, sequence_ends
+from germane.tables.cases import CaseScores, CaseValues
+from germane.tables.scores import ScoreTable
+from germane.types import Json
+
+PILOT = 100
+"""Cases of the first stage."""
+_GROWTH = 1.25
+"""How many times as many cases are judged when gates are looked at again."""
+_LEAST_GROWTH = 1.02
+_SIDES = {">=": 1, ">": 1, "<=": -1, "<": -1}
+"""On which side of its limit a gate passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What makes a run stop before all cases are judged.
+
+    Attributes:
+        widths: By the name of a measure, half the width that its interval may have.
+        gates: What must be decided; none = nothing.
+    """
+
+    widths: Mapping[str, float] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str], gates: Sequence[Gate], graders: Sequence[Grader]) -> Goals:
+        """The goals that `--until` names: "0.02" for every judged measure, "context_recall: 0.01" for one.
+
+        InputError where a text is none, where what it names is not measured, or where a gate is not on a mean.
+        """
+        widths: dict[str, float] = {}
+        names = {name: grader.name for grader in graders for name in (str(grader.measure), grader.name)}
+        judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
+        for text in sorted(texts, key=lambda text: ":" in text):
+            measure, _, number = text.rpartition(":")
+            width = _number(text, number)
+            if not measure and not judged:
+                problem = f"--until {text} is about judged measures, and none of these is judged"
+                raise InputError(problem, fix=f"name one: --until '{next(iter(names), 'nDCG@10')}: {number}'")
+            name = names.get(measure.strip()) or names.get(canonical_name(measure)) if measure else ""
+            if name is None:
+                problem = f"--until names {measure}, which is not measured"
+                raise InputError(problem, fix=f"measured: {', '.join(names) or 'none'}")
+            widths |= dict.fromkeys([name] if name else judged, width)
+        for gate in gates:
+            of_mean = (
+                gate.how in {"mean", "lower", "upper"} and gate.mean_of != "corrected" and not gate.by_case
+            )
+            if not of_mean or gate.op not in _SIDES:
+                problem = f"the gate {gate} cannot be decided early: it is not on a mean alone"
+                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
+            if not all(map(isfinite, range_of(gate.measure))):
+                problem = f"the gate {gate} cannot be decided early: {gate.measure} has no largest value"
+                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
+        return cls(widths, tuple(gates))
+
+
+def _number(text: str, number: str) -> float:
+    number = number.strip()
+    try:
+        width = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        width = 0.0
+    if not 0 < width < float("inf"):
+        problem = f"--until {text!r} is not half the width of an interval"
+        raise InputError(problem, fix="write a number above 0, e.g. 0.02, or 'context_recall: 0.01'")
+    return width
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What is known of a gate: which side of its limit the mean is on (0 = not yet) and where it may be."""
+
+    side: int
+    ends: tuple[float, float]
+
+
+class Stages:
+    """Which cases are judged, stage by stage: units (the cases of a cluster, or one) whole, in an order drawn with `seed`.
+
+    Args:
+        cases: All cases; only numbers are kept of them.
+        goals: When it is enough.
+        seed: Of the order.
+        of: How many cases these were drawn from, where they were drawn.
+    """
+
+    def __init__(self, cases: Iterable[PlannedCase], goals: Goals, seed: int, of: int | None = None) -> None:
+        numbers: dict[str, int] = {}
+        rows, sizes, series = array("q"), Counter[tuple[int, str, int]](), set[tuple[str, int]]()
+        for planned in cases:
+            sample = planned.sample
+            rows.append(numbers.setdefault(_unit(planned), len(numbers)))
+            series.add((sample.system, sample.trial))
+            if sample.cluster is not None:
+                sizes[rows[-1], sample.system, sample.trial] += 1
+        order = list(range(len(numbers)))
+        random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        self._place: NDArray[np.int64] = place[np.frombuffer(rows, np.int64)] if rows else place
+        self._held = np.cumsum(np.bincount(self._place, minlength=len(order)))
+        self._largest = float(max(sizes.values(), default=1))
+        self._goals, self._seed, self._of = goals, seed, of or len(rows)
+        self._decided: dict[str, _Decision] = {}
+        self._units: dict[str, int] = {}
+        self._clusters: dict[str, str] = {}
+        self._begun, self._ended = 0, self._units_for(PILOT * max(1, len(series)))
+        self._sizes = [self.count]
+
+    @property
+    def count(self) -> int:
+        """How many cases belong to the stages up to now."""
+        return int(self._held[self._ended - 1]) if self._ended else 0
+
+    def _units_for(self, cases: int) -> int:
+        """How many units, of the first in their order, hold so many cases."""
+        return min(int(np.searchsorted(self._held, cases)) + 1, len(self._held))
+
+    def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
+        """Those of all cases that this stage judges, in their order."""
+        for place, planned in zip(self._place.tolist(), cases, strict=False):
+            if self._begun <= place < self._ended:
+                sample = planned.sample
+                self._units[sample.id] = place
+                if sample.cluster is not None:
+                    self._clusters[sample.id] = sample.cluster
+                yield planned
+
+    def next(self, scores: ScoreTable) -> bool:
+        """Go on to the next stage, from the scores of those before; False where these are enough."""
+        found, wanted = CaseScores(scores), self._ended
+        for system, number, rows in found.groups():
+            name, canonical = found.measures[number]
+            span = range_of(canonical)
+            values = found.of_rows(rows, span)
+            if (width := self._goals.widths.get(name)) is not None:
+                wanted = max(wanted, ceil(self._ended * self._times(found, values, span, width)))
+            for gate in self._goals.gates:
+                if gate.measure in {name, canonical}:
+                    self._look(gate.name(system), gate, found, values)
+        if any(not one.side for one in self._decided.values()):
+            wanted = max(wanted, ceil(self._ended * _GROWTH))
+        if wanted == self._ended or self._ended == len(self._held):
+            return False
+        wanted = max(wanted, ceil(self._ended * _LEAST_GROWTH))
+        self._begun, self._ended = self._ended, min(wanted, len(self._held))
+        self._sizes.append(self.count)
+        return True
+
+    def _times(self, found: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
+        """How many times the units up to now would give an interval that is narrow enough; at least 1."""
+        clusters = found.clusters_of(values.case, self._clusters)
+        most = len(self._held) / self._ended
+
+        def narrow(times: float) -> bool:
+            half = interval_of_cases(values, clusters, span, times=times).half_width
+            return half is not None and half <= width
+
+        if narrow(1.0):
+            return 1.0
+        if not narrow(most):
+            return most
+        low, high = 1.0, most
+        while (high - low) * self._ended > 0.5:
+            middle = (low + high) / 2
+            low, high = (low, middle) if narrow(middle) else (middle, high)
+        return high
+
+    def _look(self, name: str, gate: Gate, found: CaseScores, values: CaseValues) -> None:
+        """Look at a gate again that is not decided yet."""
+        before = self._decided.get(name)
+        if before is not None and before.side:
+            return
+        span = range_of(gate.measure)
+        if not len(values.case) or limits_of(span, values) is None:
+            self._decided[name] = _Decision(0, span)
+            return
+        places, codes = np.unique(
+            [self._units[found.cases[at]] for at in values.case.tolist()], return_inverse=True
+        )
+        sizes = np.bincount(codes).astype(float)
+        below, above = (
+            Units(np.bincount(codes, side, len(places)).astype(float), sizes, "cases")
+            for side in (values.low, values.high)
+        )
+        side = decided(below, above, gate.limit, span, self._largest)
+        self._decided[name] = _Decision(side, sequence_ends(below, above, span, self._largest))
+
+    # what is said of it
+
+    def sampled(self) -> dict[str, Json]:
+        """How many cases were judged, of how many, in which order: as of a sample that was drawn."""
+        return {"n": self.count, "of": self._of, "seed": self._seed}
+
+    def as_json(self) -> dict[str, Json]:
+        """For the manifest: the goals, the cases after each stage, and what became of each gate."""
+        gates = {
+            name: {"above": {1: True, -1: False}.get(one.side), "interval": list(one.ends)}
+            for name, one in self._decided.items()
+        }
+        return {"widths": dict(self._goals.widths), "stages": list(self._sizes), "gates": gates}
+
+
+def _unit(planned: PlannedCase) -> str:
+    """What is drawn as a whole: a cluster, else a case with all its systems and trials."""
+    cluster = planned.sample.cluster
+    return f"case {planned.sample.id}" if cluster is None else f"cluster {cluster}"

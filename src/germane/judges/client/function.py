@@ -1,0 +1,144 @@
+"""A model of the user's own: a chat model of LangChain's, or any function that answers a prompt.
+
+As with a provider's own protocol only the last step differs: what would have been posted is handed over as messages, or as one
+text, and what comes back is put into the shape of a chat completion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from germane.errors import InputError
+from germane.judges.client.errors import TransportError
+from germane.judges.client.providers import Service
+from germane.judges.client.transport import Response
+from germane.types import Json
+
+OwnModel: TypeAlias = Any
+"""A function that takes a prompt and returns a text, or an object with `invoke` or `ainvoke`: a chat model."""
+
+_AT_ONCE = 4
+"""Calls at once of a function that runs in threads: it may be a model on this machine."""
+
+
+def service_of(model: OwnModel, name: str | None = None) -> Service:
+    """What the model is called: by `name`, else as a chat model calls itself; a function has no name of its own.
+
+    InputError where it cannot be asked.
+    """
+    if isinstance(model, type) or not (callable(model) or _chats(model)):
+        fix = "give a function of the prompt, or a chat model of LangChain's"
+        raise InputError(f"{model!r} is not a model that can be asked", fix=fix)
+    if name is not None and not name.strip():
+        raise InputError("the name of a judge is empty", fix='write name="my-model"')
+    if _chats(model):
+        told = next(
+            (value for key in ("model_name", "model", "model_id") if (value := _text(model, key))), ""
+        )
+        return Service(provider="langchain", model=name or told, url=type(model).__name__)
+    called = getattr(model, "__name__", None) or type(model).__name__
+    provider = "python" if name else f"python:{called}"
+    return Service(provider=provider, model=name or "", url=f"the function {called}")
+
+
+def settings_of(model: OwnModel) -> dict[str, Json]:
+    """What a chat model says of its settings that can change an answer: plain values, no keys."""
+    if not _chats(model):
+        return {}
+    told = getattr(model, "_identifying_params", None)
+    found = told if isinstance(told, Mapping) else {}
+    plain = {
+        str(key): value
+        for key, value in found.items()
+        if type(value) in {str, int, float, bool} and "key" not in str(key).lower()
+    }
+    return {"parameters": plain} if plain else {}
+
+
+def at_once(model: OwnModel) -> int | None:
+    """Calls at once where no number is given; None = as many as it keeps up with."""
+    awaits = _chats(model) or inspect.iscoroutinefunction(_function(model))
+    return None if awaits else _AT_ONCE
+
+
+class FunctionTransport:
+    """One model of the user's own; takes and gives bodies as OpenAI-compatible servers do."""
+
+    secrets: Sequence[str] = ()
+
+    def __init__(self, model: OwnModel, name: str) -> None:
+        self.url = name
+        self._model = model
+
+    async def send(self, body: bytes) -> Response:
+        """One call. An error with an HTTP status counts as that response, any other as a connection that broke."""
+        messages = json.loads(body)["messages"]
+        try:
+            answer = await self._call(messages)
+        except Exception as error:  # noqa: BLE001 - a model of the user's own raises whatever it likes
+            text, status = f"{type(error).__name__}: {error}", getattr(error, "status_code", None)
+            if type(status) is int and status >= 400:
+                headers = getattr(getattr(error, "response", None), "headers", {})
+                return status, dict(headers), json.dumps({"error": {"message": text}}).encode()
+            raise TransportError(text) from None
+        return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
+
+    async def _call(self, messages: list[Mapping[str, str]]) -> Any:
+        """The answer; what is not asynchronous runs in a thread."""
+        if _chats(self._model):
+            given: Any = [(message["role"], message["content"]) for message in messages]
+            function = getattr(self._model, "ainvoke", None) or self._model.invoke
+        else:
+            given, function = _prompt(messages), self._model
+        if inspect.iscoroutinefunction(_function(function)):
+            return await function(given)
+        answer = await asyncio.to_thread(function, given)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _chats(model: Any) -> bool:
+    return callable(getattr(model, "invoke", None)) or callable(getattr(model, "ainvoke", None))
+
+
+def _function(model: Any) -> Any:
+    """What is called: of an object its `__call__`."""
+    return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
+
+
+def _text(model: Any, name: str) -> str:
+    value = getattr(model, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _prompt(messages: list[Mapping[str, str]]) -> str:
+    """The messages as one text; an earlier answer is marked as one."""
+    own = {"assistant": "You answered:\n"}
+    return "\n\n".join(f"{own.get(message['role'], '')}{message['content']}" for message in messages)
+
+
+def _completion(answer: Any) -> dict[str, Json]:
+    """What came back, as a chat completion: a text, or a message of LangChain's with the tokens that it counts."""
+    content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
+    if isinstance(content, list):
+        content = "".join(one if isinstance(one, str) else str(one.get("text", "")) for one in content)
+    if not isinstance(content, str):
+        raise TransportError(f"the answer is {type(answer).__name__}, and a text is needed")
+    used = getattr(answer, "usage_metadata", None) or {}
+    told = getattr(answer, "response_metadata", None) or {}
+    found: dict[str, Json] = {
+        "choices": [{"message": {"content": content}, "finish_reason": told.get("finish_reason") or "stop"}],
+        "model": told.get("model_name") or "",
+    }
+    if used:
+        found["usage"] = {
+            "prompt_tokens": used.get("input_tokens"),
+            "completion_tokens": used.get("output_tokens"),
+        }
+    return found

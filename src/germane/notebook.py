@@ -1,0 +1,40 @@
+"""One line below a notebook's cell that says how far its work has come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+__all__ = ["NotebookLine", "in_notebook"]
+
+_EVERY = 0.2
+"""Seconds between two changes of the line."""
+
+
+def in_notebook() -> bool:
+    """Whether this process shows a notebook's output: IPython with a kernel. IPython is not imported for it."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookLine:
+    """A line that is shown when it is first set, and replaced afterwards."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._next = 0.0
+
+    def show(self, text: str, *, last: bool = False) -> None:
+        """Set the line, at most some times a second; the `last` one always where there was another."""
+        if (now := time.monotonic()) < self._next and not last:
+            return
+        self._next = now + _EVERY
+        if self._handle is not None:
+            self._handle.update({"text/plain": text}, raw=True)
+        elif not last:
+            display = import_module("IPython.display").display
+
+            self._handle = display({"text/plain": text}, raw=True, display_id=True)

@@ -1,0 +1,173 @@
+"""The queries that a page has room for: the worst and a random sample of them, with every row that belongs to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.encoding import relevance_items
+from germane.errors import InputError
+from germane.measures.labels import turns
+from germane.measures.measure import Measure
+from germane.reports.data import ReportData
+from germane.reports.explain import result_item
+from germane.tables.folder import Tables
+from germane.tables.items import ItemTable
+from germane.tables.judgements import JudgementTable
+from germane.tables.labels import LabelTable, passage_of
+from germane.tables.part import Part
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Sample
+
+__all__ = ["DEFAULT", "SEED", "Excerpt", "PageQueries"]
+
+SEED = 0
+"""The seed of the random queries, and of the random order in which the page offers contexts for labels."""
+
+_WRITTEN = re.compile(r"(?P<worst>\d{1,9})\+(?P<random>\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class PageQueries:
+    """How many queries of a larger report a page shows: the `worst`, and a `random` sample of all; None = every one."""
+
+    worst: int | None = 200
+    random: int | None = 1000
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`200+1000` or `all`; InputError where it is neither, or no query at all."""
+        if text == "all":
+            return cls(None, None)
+        found = _WRITTEN.fullmatch(text)
+        if found is None or not any(map(int, found.groups())):
+            fix = "write the worst and the random ones, as in 200+1000, or all"
+            raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
+        return cls(int(found["worst"]), int(found["random"]))
+
+
+DEFAULT = PageQueries()
+
+
+class Excerpt:
+    """A report cut down to the queries that a page shows; the whole of one that is not larger.
+
+    The random queries are a simple random sample of all queries, so that charts over them and labels drawn from them stand
+    for all. The worst are further ones: cases that fail, then the lowest by the first measure that has a value.
+
+    Attributes:
+        whole: The report.
+        total: How many queries it has.
+        shown: How many of them are in the excerpt.
+        capped: Whether these are fewer.
+        report: The report with the rows of the shown queries alone, in memory; its summaries are of these.
+    """
+
+    def __init__(self, whole: ReportData, size: PageQueries = DEFAULT) -> None:
+        self.whole = whole
+        self._case = whole.case_scores.case
+        self.total = self.shown = int(self._case.max(initial=-1)) + 1
+        self._drawn: NDArray[np.int64] | None = None
+        chosen: NDArray[np.int64] | None = None
+        if size.worst is not None and size.random is not None and self.total > size.worst + size.random:
+            drawn = np.random.default_rng(SEED).choice(self.total, size.random, replace=False)
+            self._drawn = np.sort(drawn)
+            worst = _worst_first(whole, self._case, self.total)
+            chosen = np.union1d(drawn, worst[~np.isin(worst, drawn)][: size.worst])
+            self.shown = len(chosen)
+        self.capped = chosen is not None
+        self.report = self._cut(whole, chosen)
+
+    @cached_property
+    def random(self) -> ReportData:
+        """The report with the random queries alone; the whole one where every query is shown."""
+        return self.report if self._drawn is None else self._cut(self.report, self._drawn)
+
+    def of_other(self, other: ReportData) -> ReportData:
+        """Another report with the rows of the shown queries alone."""
+        if isinstance(other.tables, Part) and not self.capped:
+            return other
+        ids = set(self.report.tables.scores.keys.ids())
+        keys = {key for key in other.tables.scores.keys if key[0] in ids}
+        return ReportData(rows_about(other, keys), other.manifest, other.verdict, other.summaries)
+
+    @property
+    def share(self) -> float:
+        """The share of all queries that are among the random ones, 0 to 1."""
+        return 1.0 if self._drawn is None else len(self._drawn) / self.total
+
+    def absent(self, other: ReportData) -> int:
+        """How many cases of another report are not in this one."""
+        here, there = (
+            np.unique(np.fromiter(map(hash, of.tables.scores.keys.ids()), np.int64))
+            for of in (self.whole, other)
+        )
+        return len(np.setdiff1d(there, here, assume_unique=True))
+
+    def in_words(self) -> str:
+        """How many of how many queries are shown; "" where all are."""
+        return f"{self.shown:,} of {self.total:,}" if self.capped else ""
+
+    def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
+        """A report with the rows of these of the whole report's cases alone."""
+        if cases is None and isinstance(report.tables, Part):
+            return report
+        keys = self.whole.tables.scores.keys
+        if cases is None:
+            return ReportData(
+                rows_about(report, set(keys)), report.manifest, report.verdict, report.summaries
+            )
+        keep = np.isin(self._case, cases)
+        rows = rows_about(report, {keys[number] for number in np.flatnonzero(keep).tolist()})
+        return ReportData(rows, report.manifest, report.verdict, self.whole.summaries_of(keep))
+
+
+def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """The numbers of all cases: those that fail, then by their least value of the first measure; ties in input order."""
+    table, least = report.tables.scores, np.full(total, np.inf)
+    first = next((one for one in report.summaries if one.n), None)
+    if first is not None:
+        good = Measure.remembered(first.type).definition.good
+        rows = table.rows_of((first.measure, first.type))
+        values, places = np.unique(table.taken(rows).value, return_inverse=True)
+        goodness = np.array([good(value) for value in values.tolist()])[places]
+        np.minimum.at(least, case[table.sample[rows]], goodness)
+    failed = [case[number] for one in report.failed() if (number := table.keys.find(one.key)) is not None]
+    least[failed] = -np.inf
+    return np.argsort(least, kind="stable")
+
+
+def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
+    """All rows that belong to these samples. Each table is read once, and of other rows no more than what names them."""
+    tables: Tables = report.tables
+    samples = list(tables.samples_of(keys))
+    places = ItemTable(tables.items_of(keys))
+    wanted = {*places.column("item"), *(item for sample in samples for item in _passages_of(sample))}
+    scores = ScoreTable(tables.scores.of_samples(keys))
+    wanted.update(result_item(sample, name) for sample in samples for name in report.measures)
+    numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
+    return Part(
+        samples=samples,
+        items=places,
+        judgements=JudgementTable(tables.judgements.of_items(wanted)),
+        labels=LabelTable(tables.labels_of(wanted)),
+        scores=scores,
+        graders=list(tables.graders),
+        graded=[numbers.get(sample.key, 0) for sample in samples],
+    )
+
+
+def _passages_of(sample: Sample) -> Iterator[str]:
+    """The items of a sample's passages: people label these whether or not a judge was asked about them."""
+    pairs = [
+        (query, passage_of(place.context))
+        for place in sample.places()
+        for query in {sample.query, place.query}
+    ]
+    yield from relevance_items(pairs, turns(sample)) if pairs else ()

@@ -1,0 +1,176 @@
+"""What a reader should know first: the answer, the slice that does worst, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from math import floor
+
+import numpy as np
+
+from germane.measures.measure import Measure
+from germane.reports.data import ReportData, Slice
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    in_digits,
+    interval_in_words,
+    is_diagnostic,
+)
+from germane.types import Json
+
+__all__ = ["answer", "in_a_sentence", "next_steps", "weakest"]
+
+_LEAST = 5
+"""Cases below which a slice is not called the worst one."""
+_STEPS = 3
+"""Steps that are shown."""
+_LABELLED = 0.5
+"""Share of results with a gold label below which missing labels decide how low the measures are."""
+
+
+def answer(report: ReportData, comparison: Json = None) -> Json:
+    """The first measure's mean, and what it rests on in sentences; null where nothing could be measured.
+
+    `comparison` is what `germane compare --json` says of the report and its baseline.
+    """
+    lines = _first(report)
+    if not lines:
+        return None
+    best = _best(lines)
+    words = [f"95% interval {interval_in_words(best.interval)}, {LIKE_THESE}."] if best.interval else []
+    if len(lines) > 1:
+        others = ", ".join(f"{one.system} {in_digits(one.mean)}" for one in lines if one is not best)
+        words.append(f"The best of {len(lines)} systems; the others: {others}.")
+    words.append(_spread(report, best))
+    if comparison and comparison.get("comparisons"):
+        words.append(_changed(comparison["comparisons"]))
+    name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
+    meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
+    return {"name": name, "mean": best.in_words(), "text": [one for one in (meaning, *words) if one]}
+
+
+def in_a_sentence(doc: str) -> str:
+    """The first sentence of what a measure is documented as."""
+    first = " ".join(doc.split("\n\n", maxsplit=1)[0].split()).partition(". ")[0].rstrip(".")
+    return f"{first}." if first else ""
+
+
+def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
+    """The slice with the worst mean of the first measure, and whether that is more than chance; null without slices."""
+    lines = _first(report)
+    if not lines or not slices:
+        return None
+    overall = _best(lines)
+    found = [
+        (one.name, line)
+        for one in slices
+        for line in one.summaries
+        if (line.measure, line.system) == (overall.measure, overall.system) and line.n >= _LEAST
+    ]
+    if len(found) < 2:
+        return None
+    good = Measure.remembered(overall.type).definition.good
+    name, worst = min(found, key=lambda one: good(one[1].mean or 0.0))
+    ends, mean = worst.interval, overall.mean or 0.0
+    below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
+    where = f"{worst.n:,} queries" + (f", 95% interval {interval_in_words(ends)}" if ends else "")
+    words = [
+        f"{overall.measure} over {where}.",
+        f"The whole interval is worse than the mean of all, {in_digits(mean)}."
+        if below
+        else f"That may be chance: the interval holds the mean of all, {in_digits(mean)}.",
+        f"It is the worst of {len(found)} slices, so some of the gap is how it was picked.",
+    ]
+    return {"name": name, "mean": in_digits(worst.mean), "system": overall.system, "text": words}
+
+
+def next_steps(report: ReportData) -> list[Json]:
+    """What to do next, the most urgent first: a sentence each, with a part of the page or a command."""
+    return list(islice(_steps(report), _STEPS))
+
+
+def _steps(report: ReportData) -> Iterator[Json]:
+    lines, judge = _first(report), report.manifest.get("judge") or {}
+    lost = max((one.errors + one.incomplete for one in report.summaries), default=0)
+    where = report.where or "REPORT"
+    if lost:
+        yield _step(
+            f"Ask again for the {lost:,} scores that could not be measured.",
+            f"germane run --resume {where} --retry-errors",
+            "queries?only=errors",
+        )
+    failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]
+    if failed:
+        yield _step("Read the queries that are below a gate, the worst first.", "", "queries?only=gate")
+    rests = lines[0].basis if lines else None
+    judged = next((mean for name, mean in (rests.beside if rests else {}).items() if "Judged" in name), 1.0)
+    if judged < _LABELLED:
+        few = f"{judged:.0%} of the results have a gold label, and those without one count as not relevant"
+        if judge.get("source"):
+            yield _step(f"Read {lines[0].measure} as a floor: {few}.", "", "")
+        else:
+            yield _step(f"Judge what has no label: {few}.", "germane run SAMPLES --judge MODEL", "")
+    stands_in = bool(judge.get("stand_in"))
+    if stands_in:
+        yield _step(
+            f"Judge with a model: {judge.get('source')} stands in for one and compares words only.",
+            "germane run SAMPLES --judge MODEL",
+            "",
+        )
+    doubted = [one for one in report.summaries if one.basis.source == "judge" and not one.basis.calibrated]
+    if doubted and not stands_in:
+        yield _step(
+            "Label 100 passages: that tells how far the judge can be trusted, and corrects its means.",
+            f"germane label {where} --budget 100",
+            "label",
+        )
+    if lines and not report.verdict.gates and (ends := _best(lines).interval):
+        low = floor(ends[0] * 100) / 100
+        gate = f"mean({lines[0].measure})>={low:g}"
+        if Measure.remembered(lines[0].type).definition.better == "higher":
+            worst = _step("Read the worst queries.", "", "queries")
+            yield worst
+            yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'", "")
+            return
+    if lines:
+        yield _step("Read the worst queries.", "", "queries")
+
+
+def _step(text: str, command: str, link: str) -> Json:
+    return {"text": text, "command": command, "link": link}
+
+
+def _first(report: ReportData) -> list[MeasureSummary]:
+    """The first measure that has a mean and says how good the lists are, of each system."""
+    known = [one for one in report.summaries if one.mean is not None]
+    first = next((one for one in known if not is_diagnostic(one.type)), next(iter(known), None))
+    return [one for one in known if first is not None and one.measure == first.measure]
+
+
+def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
+    good = Measure.remembered(lines[0].type).definition.good
+    return max(lines, key=lambda one: good(one.mean or 0.0))
+
+
+def _spread(report: ReportData, line: MeasureSummary) -> str:
+    """How many queries stand at the ends of the measure's range."""
+    values = report.values_of(line)
+    low, high = Measure.remembered(line.type).definition.range
+    at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))
+    words = [f"{count:,} score {end:g}" for end, count in ((low, at_low), (high, at_high)) if count]
+    return f"Of {len(values):,} queries, {' and '.join(words)}." if words else ""
+
+
+def _changed(rows: Sequence[Mapping[str, Json]]) -> str:
+    """The difference of the first measure to the baseline."""
+    one = rows[0]
+    ends = one.get("interval")
+    if one.get("difference") is None:
+        return ""
+    change = f"{in_digits(one['difference'], '+')} against the baseline"
+    if not ends:
+        return f"{change}."
+    sure = ends[0] > 0 or ends[1] < 0
+    within = "" if sure else ", which chance alone could explain"
+    return f"{change} ({interval_in_words(ends, sign='+')}){within}."

@@ -1,0 +1,182 @@
+"""Why a measure moved: planted causes are found each alone, parts sum to the difference, and what cannot be told apart is joined."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from germane import Report, compare, evaluate
+from germane.judges.fake import FakeJudge
+from germane.questions import AnyQuestion
+from germane.types import Json
+
+MEASURES = "nDCG@5 P@3 context_precision@5 context_relevancy(unit=context)"
+
+
+def rows(seed: int, n: int = 30, *, good: float = 0.5, **more: Any) -> list[dict[str, Json]]:
+    """Queries with five of eight documents; the first is relevant with the probability `good`."""
+    rng, found = random.Random(seed), []
+    for number in range(n):
+        ids = [f"d{at}" for at in range(8)]
+        rng.shuffle(ids)
+        if rng.random() < good:
+            ids.remove("d0")
+            ids.insert(0, "d0")
+        contexts = [{"id": name, "text": f"{name} of {number}"} for name in ids[:5]]
+        row = {
+            "id": f"q{number}",
+            "query": f"query {number}",
+            "qrels": {"d0": 2, "d1": 1},
+            "contexts": contexts,
+        }
+        found.append({**row, **more})
+    return found
+
+
+def grading(seed: int | None, name: str = "fake") -> FakeJudge:
+    """Grades d0 and d1 as relevant; with a seed a fifth of the verdicts is another one by chance."""
+    rng = random.Random(seed)
+
+    def answer(question: AnyQuestion) -> Json:
+        relevant = str(getattr(question, "passage", "")).startswith(("d0", "d1"))
+        if seed is not None and rng.random() < 0.2:
+            relevant = not relevant
+        return {"grade": 3 if relevant else 0, "reasoning": ""}
+
+    return FakeJudge(answer, name=name)
+
+
+def measured(
+    rows: list[dict[str, Json]], judge: FakeJudge | None = None, corpus: str | None = None
+) -> Report:
+    report = evaluate(rows, MEASURES, judge=judge or grading(None))
+    if corpus is not None:
+        report.manifest = {**report.manifest, "corpus": {"digest": corpus}}
+    return report
+
+
+def parts(a: Report, b: Report, measure: str) -> tuple[float, dict[str, float], dict[str, list[float]]]:
+    """The difference, its parts that are not 0, and their intervals; the parts sum to the difference."""
+    found = compare(a, b, measures=measure, across_judges=True).to_json()["comparisons"][0]
+    line: Any = found["parts"]
+    causes = {name: part for name, part in line.items() if name not in {"intervals", "n", "share"}}
+    assert found["difference"] == pytest.approx(sum(causes.values()), abs=1e-12)
+    assert line["n"] == found["n"]
+    return (
+        found["difference"] or 0.0,
+        {name: part for name, part in causes.items() if part},
+        line["intervals"],
+    )
+
+
+@pytest.mark.parametrize("measure", MEASURES.split())
+def test_other_lists_are_retrieval_alone(measure: str) -> None:
+    """The judge is the same, and so is the gold."""
+    difference, causes, ends = parts(
+        measured(rows(1, 60, good=0.1)), measured(rows(2, 60, good=0.9)), measure
+    )
+    if measure == "nDCG@5":
+        assert ends["retrieval"][0] > 0
+    assert causes == {"retrieval": pytest.approx(difference, abs=1e-12)}
+
+
+@pytest.mark.parametrize("measure", ["context_precision@5", "context_relevancy(unit=context)"])
+def test_another_judge_on_the_same_lists_is_the_judge_alone(measure: str) -> None:
+    """Nothing else moved."""
+    strict = FakeJudge(
+        lambda question: {
+            "grade": 3 * str(getattr(question, "passage", "")).startswith("d0"),
+            "reasoning": "",
+        },
+        name="strict",
+    )
+    difference, causes, ends = parts(measured(rows(1)), measured(rows(1), strict), measure)
+    assert causes == {"judge": pytest.approx(difference, abs=1e-12)}
+    if measure != "context_precision@5":  # which looks at the order alone
+        assert ends["judge"][1] < 0
+
+
+def test_other_gold_is_the_labels_alone() -> None:
+    """Grades of documents that both lists hold."""
+    difference, causes, ends = parts(measured(rows(1)), measured(rows(1, qrels={"d5": 1})), "nDCG@5")
+    assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
+    assert ends["labels"][1] < 0
+
+
+def by_reference(name: str = "fake") -> FakeJudge:
+    """A passage is relevant where it begins as the reference does."""
+    return FakeJudge(
+        lambda question: {
+            "grade": 3 * (str(getattr(question, "passage", ""))[:2] == getattr(question, "reference", "")),
+            "reasoning": "",
+        },
+        name=name,
+    )
+
+
+def test_another_reference_is_the_labels_alone_and_joined_where_lists_or_judge_moved_too() -> None:
+    """A judge's verdicts against another reference are another gold's; with other lists they cannot be told apart."""
+    before = measured(rows(1, reference="d0"), by_reference())
+    difference, causes, _ = parts(
+        before, measured(rows(1, reference="d5"), by_reference()), "context_precision@5"
+    )
+    assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
+    difference, causes, _ = parts(
+        before, measured(rows(2, reference="d5"), by_reference()), "context_precision@5"
+    )
+    assert causes.keys() == {"retrieval+labels"}
+    difference, causes, _ = parts(
+        before, measured(rows(1, reference="d5"), by_reference("other")), "context_precision@5"
+    )
+    assert causes.keys() == {"judge+labels"}
+
+
+def test_another_corpus_is_joined_with_what_other_lists_make() -> None:
+    """Where both reports know theirs; the same one is 0, and one that is not known is not spoken of."""
+    a, b = rows(1, good=0.1), rows(2, good=0.9)
+    difference, causes, ends = parts(measured(a, corpus="x"), measured(b, corpus="y"), "nDCG@5")
+    assert causes == {"corpus+retrieval": pytest.approx(difference, abs=1e-12)}
+    assert ends["corpus+retrieval"][0] > 0
+    found = [
+        compare(measured(a, corpus="x"), measured(b, corpus=other), measures="nDCG@5").to_json()[
+            "comparisons"
+        ][0]["parts"]
+        for other in ("x", None)
+    ]
+    assert [line and line.get("corpus") for line in found] == [0.0, None]
+    assert all(line and line["retrieval"] for line in found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_everything_at_once_sum_exactly(seed: int) -> None:
+    """Other lists, another judge, other gold, another corpus: each part once, and together the difference."""
+    rng = random.Random(seed)
+    a = measured(rows(seed, 20), grading(seed), corpus="x")
+    changed = rows(seed + 100, 20, good=0.9, qrels={"d1": 2, "d4": 1})
+    for row in changed[::2]:
+        row["contexts"] = rng.sample(rows(seed, 20)[int(str(row["id"])[1:])]["contexts"], 5)  # no new passage
+    b = measured(changed, grading(seed + 1, "other"), corpus=rng.choice("xy"))
+    for measure in MEASURES.split():
+        parts(a, b, measure)
+
+
+def test_no_cause_where_none_was_planted() -> None:
+    """Fifty times lists and verdicts drawn anew from the same: at most 5 of 50 intervals of any cause exclude 0, and labels never move."""
+    beyond = {"retrieval": 0, "judge": 0}
+    for seed in range(50):
+        a, b = (measured(rows(2 * seed + part, 20), grading(2 * seed + part)) for part in (0, 1))
+        _, causes, ends = parts(a, b, "context_relevancy(unit=context)")
+        assert causes.keys() <= beyond.keys()
+        for cause, (low, high) in ends.items():
+            beyond[cause] += not low <= 0 <= high
+    assert max(beyond.values()) <= 5
+
+
+def test_the_terminal_says_what_is_joined() -> None:
+    """Each part with its interval, and what the plus means."""
+    a, b = measured(rows(1, good=0.1), corpus="x"), measured(rows(2, good=0.9), corpus="y")
+    text = " ".join(str(compare(a, b, measures="nDCG@5")).split())
+    assert "nDCG@5: corpus+retrieval +" in text
+    assert "cannot be told apart from what is stored" in text

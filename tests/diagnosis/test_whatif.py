@@ -1,0 +1,221 @@
+"""What would help: each change is the measure computed again on changed lists; planted causes are found, and none where there is none."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from germane import Report, evaluate
+from germane.diagnosis.formats import diagnosis_document
+from germane.diagnosis.schema import diagnosis_schema
+from germane.diagnosis.whatif import ChangeLine, Diagnosis, diagnose
+from germane.errors import InputError
+from germane.types import Json
+from tests.command import invoke
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "diagnosis.schema.json"
+
+
+def row(ids: str, qrels: dict[str, int], **more: Any) -> dict[str, Json]:
+    contexts = [{"id": name, "text": f"text of {name.rstrip('2')}"} for name in ids.split()]
+    return {"query": "a", "contexts": contexts, "qrels": qrels, **more}
+
+
+def found(report: Report, measure: str | None = None) -> tuple[Diagnosis, dict[str, ChangeLine]]:
+    (one,) = diagnose(report, measure)
+    return one, {f"{line.kind}{line.k or ''}": line for line in one.changes}
+
+
+def excludes_zero(line: ChangeLine, sign: int = 1) -> bool:
+    ends = line.difference.interval.ends
+    return ends is not None and min(sign * end for end in ends) > 0
+
+
+def test_each_change_is_the_measure_on_changed_lists() -> None:
+    """RR of n n a b: 1/3; reranked 1; without what is not relevant 1; at k = 2 nothing."""
+    report = evaluate([row("n m a b", {"a": 1, "b": 1, "c": 1})], "RR@5 R@3")
+    one, lines = found(report)
+    assert (one.measure, one.mean, one.n, one.total) == ("RR@5", 1 / 3, 1, 1)
+    assert {name: line.difference.mean_b for name, line in lines.items()} == {
+        "rerank": 1.0,
+        "ideal": 1.0,
+        "k2": 0.0,
+        "k3": 1 / 3,
+        "filter": 1.0,
+    }
+    _, lines = found(report, "R@3")
+    assert lines["ideal"].difference.mean_b == 1.0
+    assert lines["rerank"].difference.mean_b == 2 / 3
+    assert lines["k2"].difference.mean_b == 0.0
+
+
+def test_repeated_passages_close_up() -> None:
+    """A passage with the same text under another id gives up its place."""
+    _, lines = found(evaluate([row("n n2 a", {"a": 1})], "RR"))
+    assert lines["duplicates"].difference.mean_a == 1 / 3
+    assert lines["duplicates"].difference.mean_b == 1 / 2
+    assert lines["duplicates"].dropped == 1 / 3
+
+
+def test_the_mean_is_that_of_the_report() -> None:
+    """Over the samples that could be measured; the others are counted."""
+    rng = random.Random(1)
+    rows = [row(" ".join(rng.sample("abcdefgh", 6)), {"a": 2, "b": 1}, id=f"q{n}") for n in range(20)]
+    report = evaluate(
+        [*rows, {"query": "a", "contexts": []}], "nDCG@5 AP RR@3 P@3 context_precision@4", judge="gold"
+    )
+    for name in report.measures:
+        one, _ = found(report, name)
+        assert (one.n, one.total) == (report[name].n, 21)
+        assert one.mean == pytest.approx(report[name].mean, abs=1e-12)
+
+
+def test_a_judges_labels_do_as_well() -> None:
+    """Of the places that were judged: beyond them no k is tried."""
+    texts = ["high tide is at noon", "bread", "tide tables", "cake"]
+    rows = [
+        {"id": f"q{n}", "query": f"when is high tide {n}", "contexts": texts[n % 4 :] + texts[: n % 4]}
+        for n in range(8)
+    ]
+    report = evaluate(rows, "context_precision@2", judge="lexical")
+    one, lines = found(report)
+    assert one.mean == pytest.approx(report["context_precision@2"].mean)
+    assert "ideal" not in lines
+    assert lines["rerank"].difference.losses == 0
+    assert any("k = 3 is not known" in note for note in one.notes)
+
+
+def planted(n: int, seed: int, cause: str) -> list[dict[str, Json]]:
+    """Queries with two relevant documents of twelve, in a perfect list but for one planted cause."""
+    rng, found = random.Random(seed), []
+    for number in range(n):
+        gold = [f"g{number}", f"h{number}"]
+        others = [f"n{number}-{at}" for at in range(10)]
+        ids = [*gold, *others]
+        texts = {name: f"text of {name}" for name in ids}
+        if cause == "order":
+            rng.shuffle(ids)
+        if cause == "duplicates":
+            ids = [others[0], *gold, *others[1:]]
+            ids.insert(1, f"{others[0]}-again")
+            texts[ids[1]] = texts[others[0]]
+        if cause == "k":
+            ids = [gold[0], *others[:6], gold[1], *others[6:]]
+        if cause == "retrieval":
+            ids = ids[1:]
+        scores = {name: rng.gauss(0, 1) for name in ids}
+        if cause == "noise":
+            scores = {name: (2.0 if name in gold else 0.0) + rng.random() for name in ids}
+        contexts = [{"id": name, "text": texts[name], "score": scores[name]} for name in ids]
+        found.append(
+            {"id": f"q{number}", "query": "a", "qrels": dict.fromkeys(gold, 1), "contexts": contexts}
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cause", "measure", "helps"),
+    [
+        ("order", "nDCG@5", {"rerank", "ideal", "k10", "filter"}),
+        ("duplicates", "RR@10", {"rerank", "ideal", "duplicates", "filter"}),
+        ("k", "R@5", {"rerank", "ideal", "k10", "filter"}),
+        ("retrieval", "R@5", {"ideal"}),
+        ("noise", "context_relevancy(labels=gold,unit=context)", {"ideal", "filter", "floor"}),
+        ("none", "nDCG@10", set()),
+    ],
+)
+def test_planted_causes_are_found_each_alone(cause: str, measure: str, helps: set[str]) -> None:
+    """What was planted helps, and nothing else does."""
+    _, lines = found(evaluate(planted(60, 1, cause), measure))
+    assert {name for name, line in lines.items() if excludes_zero(line)} == helps
+
+
+def test_no_cause_where_none_was_planted() -> None:
+    """Fifty times: perfect lists, scores by chance. No change helps for certain; a floor on chance never does."""
+    for seed in range(50):
+        one, lines = found(evaluate(planted(25, seed, "none"), "nDCG@10"))
+        assert not [name for name, line in lines.items() if excludes_zero(line)]
+        assert one.queries == ()
+
+
+def test_a_floor_is_judged_by_queries_that_it_was_not_chosen_on() -> None:
+    """Where scores say nothing, the floor that happens to be best brings nothing for certain: at most 4 of 40."""
+    beyond = 0
+    for seed in range(40):
+        rng, rows = random.Random(seed), []
+        for number in range(30):
+            contexts = [{"id": f"d{at}", "text": str(at), "score": rng.random()} for at in range(8)]
+            rows.append(
+                {"id": f"q{number}", "query": "a", "contexts": contexts, "qrels": {f"d{rng.randrange(8)}": 1}}
+            )
+        _, lines = found(evaluate(rows, "RR"))
+        beyond += excludes_zero(lines["floor"])
+    assert beyond <= 4
+
+
+def test_the_queries_that_gain_most_come_first() -> None:
+    """With the change that adds most to each; those that gain nothing are not there."""
+    rows = [
+        row("a n m", {"a": 1}, id="good"),
+        row("n m a", {"a": 1}, id="worst"),
+        row("n a m", {"a": 1}, id="bad"),
+    ]
+    one, _ = found(evaluate(rows, "RR"))
+    assert [(query.sample, round(query.best[1], 4)) for query in one.queries] == [
+        ("worst", 0.6667),
+        ("bad", 0.5),
+    ]
+    assert one.queries[0].best[0] == "perfect reranking of what came back"
+
+
+def test_from_the_shell(tmp_path: Path) -> None:
+    """One table, the queries below it, and a document of the published shape; a system each where there are several."""
+    rows = planted(20, 1, "order")
+    evaluate(rows, "context_redundancy nDCG@5").save(tmp_path / "r")
+    both = [{**one, "system": system} for system in ("x", "y") for one in rows]
+    evaluate(both, "nDCG@5").save(tmp_path / "both")
+    out = invoke("diagnose", tmp_path / "r").out
+    assert "perfect reranking" in out
+    assert "at most" in out
+    assert "queries that would gain most" in out
+    document = json.loads(invoke("diagnose", tmp_path / "r", "-m", "nDCG@5", "--json").out)
+    jsonschema.validate(document, diagnosis_schema())
+    assert document["measure"] == "nDCG@5"
+    several = json.loads(invoke("diagnose", tmp_path / "both", "--json").out)
+    jsonschema.validate(several, diagnosis_schema())
+    assert [one["system"] for one in several["systems"]] == ["x", "y"]
+    assert several["systems"][0]["changes"] == document["changes"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "message"),
+    [
+        ("context_redundancy", "does not rank"),
+        ("Judged@10", "says nothing of quality"),
+        ("context_precision@5", "is known of no sample"),
+        ("P", "needs a cut-off"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, measure: str, message: str) -> None:
+    """A measure that cannot be diagnosed, or whose labels the report does not hold."""
+    evaluate(planted(3, 1, "none"), "nDCG@5").save(tmp_path / "r")
+    done = invoke("diagnose", tmp_path / "r", "-m", measure)
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_a_report_without_ranked_measures_is_refused() -> None:
+    """It says what the report has."""
+    with pytest.raises(InputError, match="it has context_redundancy"):
+        diagnose(evaluate(planted(3, 1, "none"), "context_redundancy"))
+
+
+def test_the_published_schema_is_made_of_the_types() -> None:
+    """docs/schema/diagnosis.schema.json is what `python -m germane.diagnosis.schema diagnosis` prints."""
+    assert json.loads(PUBLISHED.read_text("utf-8")) == diagnosis_schema()
+    document = diagnosis_document(diagnose(evaluate(planted(12, 1, "noise"), "RR")))
+    jsonschema.validate(json.loads(json.dumps(document)), diagnosis_schema())

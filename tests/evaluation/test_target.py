@@ -1,0 +1,201 @@
+"""`evaluate(questions, measures, target=...)`: systems are asked as they are, from Python."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+from germane import InputError, Sample, aevaluate, evaluate
+from germane.judges import FakeJudge
+
+DOCS = {"d1": "the moon makes the tides", "d2": "coffee is roasted", "d3": "plants need light"}
+QUESTIONS = [
+    {"id": "a", "question": "what makes the tides", "qrels": {"d1": 1}},
+    {"id": "b", "question": "how is coffee made", "qrels": {"d2": 1}},
+]
+
+
+def search(query: str) -> list[str]:
+    """Ids, the one with most words in common first."""
+    words = set(query.split())
+    return sorted(DOCS, key=lambda name: -len(words & set(DOCS[name].split())))[:2]
+
+
+def plain(query: str) -> list[dict[str, str]]:
+    return [{"id": name, "text": DOCS[name]} for name in search(query)]
+
+
+async def awaited(query: str) -> dict[str, Any]:
+    await asyncio.sleep(0)
+    return {"response": "because", "contexts": plain(query)}
+
+
+class LangChainLike:
+    """Its documents have `page_content`."""
+
+    def invoke(self, query: str, config: Any = None) -> list[Any]:
+        return [SimpleNamespace(page_content=DOCS[name], id=name, metadata={}) for name in search(query)]
+
+
+class LlamaIndexLike:
+    """Its nodes stand in a record with their score."""
+
+    def retrieve(self, query: str) -> list[Any]:
+        def node(name: str) -> Any:
+            return SimpleNamespace(get_content=lambda: DOCS[name], node_id=name, metadata={})
+
+        return [SimpleNamespace(node=node(name), score=0.5) for name in search(query)]
+
+
+class HaystackLike:
+    """A component is run with the query, and returns its outputs by name."""
+
+    def run(self, query: str, top_k: int | None = None) -> dict[str, Any]:
+        found = (SimpleNamespace(content=DOCS[name], meta={}, id=name, score=1.0) for name in search(query))
+        return {"documents": list(found)}
+
+
+class HaystackPipeline(HaystackLike):
+    """A pipeline is run with the inputs of its components."""
+
+    def inputs(self) -> dict[str, Any]:
+        return {"retriever": {"query": {}, "top_k": {}}}
+
+    def run(self, data: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]
+        return {"retriever": super().run(**data["retriever"])}
+
+
+class Callable:
+    def __call__(self, query: str) -> list[dict[str, str]]:
+        return plain(query)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [plain, awaited, Callable(), LangChainLike(), LlamaIndexLike(), HaystackLike(), HaystackPipeline()],
+    ids=lambda one: getattr(one, "__name__", type(one).__name__),
+)
+def test_a_system_is_asked_as_it_is(target: Any) -> None:
+    """A function, asynchronous or not, and the retrievers of three libraries."""
+    report = evaluate(QUESTIONS, "RR R@2", target=target)
+    assert report["RR"].mean == 1.0
+    assert next(context.id for sample in report.samples() for context in sample.contexts or ()) == "d1"
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        [one["question"] for one in QUESTIONS],
+        QUESTIONS,
+        [Sample(id="a", query="what makes the tides"), Sample(id="b", query="how is coffee made")],
+        pd.DataFrame(QUESTIONS),
+    ],
+    ids=["texts", "dicts", "samples", "frame"],
+)
+def test_questions_come_in_any_shape(questions: Any) -> None:
+    """Texts are questions where a system is asked for the contexts."""
+    report = evaluate(questions, "context_redundancy", target=plain)
+    assert [sample.query for sample in report.samples()] == ["what makes the tides", "how is coffee made"]
+    assert report["context_redundancy"].n == 2
+
+
+def test_what_a_system_raises_is_the_error_of_that_sample() -> None:
+    """The others are scored; the reason names the system and what it raised."""
+
+    def picky(query: str) -> list[dict[str, str]]:
+        if "coffee" in query:
+            raise KeyError("coffee")
+        return plain(query)
+
+    report = evaluate(QUESTIONS, "RR", target=picky)
+    assert (report["RR"].n, report["RR"].errors) == (1, 1)
+    assert "target picky: KeyError: 'coffee'" in str(report)
+
+
+@pytest.mark.parametrize("target", [3, "retriever", object()])
+def test_what_cannot_be_asked_is_refused(target: Any) -> None:
+    """An object without a method that answers a query."""
+    with pytest.raises(InputError, match="not a system that can be asked"):
+        evaluate(QUESTIONS, "RR", target=target)
+
+
+def test_answers_are_kept_until_the_report_is_complete(tmp_path: Path) -> None:
+    """The same call with a folder goes on after an interruption: no question is asked again."""
+    asked: list[str] = []
+
+    def counted(query: str) -> list[dict[str, str]]:
+        asked.append(query)
+        return plain(query)
+
+    class Broken(FakeJudge):
+        async def answer(self, questions: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(QUESTIONS, "context_precision", target=counted, judge=Broken(), folder=tmp_path / "r")
+    report = evaluate(
+        QUESTIONS, "context_precision", target=counted, judge=FakeJudge(), folder=tmp_path / "r"
+    )
+    assert len(asked) == 2
+    assert report["context_precision"].n == 2
+
+
+def test_it_works_where_a_loop_runs() -> None:
+    """In a notebook, both spellings."""
+
+    async def cell() -> tuple[float | None, float | None]:
+        inside = evaluate(QUESTIONS, "RR", target=plain)
+        return inside["RR"].mean, (await aevaluate(QUESTIONS, "RR", target=awaited))["RR"].mean
+
+    assert asyncio.run(cell()) == (1.0, 1.0)
+
+
+def test_answerable_is_read_as_tables_have_it() -> None:
+    """A column of booleans in which one is missing is one of 1.0, 0.0 and NaN; a column of texts has "true"."""
+    given = [True, 1.0, np.float64(1), "true", "True", 0.0, False, "false", math.nan, None]
+    rows = pd.DataFrame({"query": [str(one) for one in given], "contexts": [["a"]] * 10})
+    rows["answerable"] = pd.Series(given, dtype=object)
+    report = evaluate(rows, "context_redundancy")
+    assert [sample.answerable for sample in report.samples()] == [True] * 5 + [False] * 3 + [None] * 2
+    with pytest.raises(InputError, match="answerable"):
+        evaluate([{"query": "a", "contexts": ["b"], "answerable": "perhaps"}], "context_redundancy")
+
+
+def test_unknown_columns_are_listed_with_the_names_that_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Where the query is missing as an error, where the contexts are as a warning."""
+    with pytest.raises(InputError, match=r"its fields are 'Frage'.*user_input"):
+        evaluate(pd.DataFrame({"Frage": ["a"]}), "RR")
+    with caplog.at_level(logging.WARNING, "germane"):
+        evaluate(pd.DataFrame({"query": ["a"], "ctx": ["b"]}), "RR")
+    assert "'ctx'" in caplog.text
+    assert "retrieved_contexts" in caplog.text
+
+
+def test_a_notebook_shows_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line below the cell, replaced as the work goes on; elsewhere nothing is shown."""
+    shown: list[str] = []
+
+    def display(data: dict[str, str], **_: Any) -> Any:
+        shown.append(data["text/plain"])
+        return SimpleNamespace(update=lambda data, **_: shown.append(data["text/plain"]))
+
+    shell = SimpleNamespace(kernel=None)
+    module = ModuleType("IPython")
+    module.get_ipython = lambda: shell  # type: ignore[attr-defined]
+    for name, one in {"IPython": module, "IPython.display": SimpleNamespace(display=display)}.items():
+        monkeypatch.setitem(sys.modules, name, one)
+    evaluate(QUESTIONS, "context_precision", target=plain, judge=FakeJudge())
+    assert shown == []
+    shell.kernel = object()
+    evaluate(QUESTIONS, "context_precision", target=plain, judge=FakeJudge())
+    assert shown[0] == "plain: 1 of 2 questions asked"
+    assert "4 of 4 questions answered" in shown[-1]
