@@ -360,17 +360,17 @@ class Block:
         self._choices: dict[LabelChoice, _Chosen] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
-        self._runs: list[_Run] = []
+        self._runs: list[_Alike] = []
         for job in jobs:
             self._note_empty(job.sample)
         start = 0
         for _, some in groupby(jobs, key=lambda job: id(job.graders)):
-            run = _Run(start, list(some), beside=beside)
+            run = _Alike(start, list(some), beside=beside)
             self._start(run)
             self._runs.append(run)
             start += len(run.jobs)
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: _Alike) -> None:
         """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
         reads: dict[LabelChoice, list[_Column]] = {}
         for column in run.every:
@@ -395,7 +395,7 @@ class Block:
             for choice, columns in reads.items():
                 self._ask_labels(run, row, self._choices[choice], columns)
 
-    def _read(self, run: _Run, choice: LabelChoice, columns: Sequence[_Column]) -> None:
+    def _read(self, run: _Alike, choice: LabelChoice, columns: Sequence[_Column]) -> None:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
             self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
@@ -410,7 +410,7 @@ class Block:
         chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
         chosen.add([run.start + row for row in depths])
 
-    def _ask_for(self, run: _Run, row: int, column: _Column) -> None:
+    def _ask_for(self, run: _Alike, row: int, column: _Column) -> None:
         """Ask for the score of one job by a grader that reads no labels."""
         job, grader = run.jobs[row], column.grader
         if grader.by is not None:
@@ -421,7 +421,7 @@ class Block:
             program = program_of(grader.measure, job.sample, self.settings)
             column.programs[row] = self._ask(run.start + row, program, [grader.measure])
 
-    def _ask_labels(self, run: _Run, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
+    def _ask_labels(self, run: _Alike, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
         """Ask for the verdicts of one job, where a judge is asked about any of its contexts."""
         sample = chosen.samples[run.start + row]
         if sample >= 0 and chosen.labels.asks(sample):
@@ -574,7 +574,7 @@ def _deepest(columns: Iterable[_Column]) -> int | None:
     return None if None in depths else max(filter(None, depths))
 
 
-class _Run:
+class _Alike:
     """Jobs of a block that follow one another and have the same graders.
 
     Attributes:
