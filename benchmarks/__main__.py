@@ -16,10 +16,14 @@ NAMES = (
     "million",
     "coverage",
     "planning",
+    "stopping",
+    "page",
     "permutation",
     "rank",
     "shapes",
+    "scale",
     "stages",
+    "moving",
 )
 
 

@@ -78,13 +78,21 @@ def _ledger(folder: Path, count: int) -> None:
     (folder / f"{count}.jsonl").rename(folder / "data.jsonl")
 
 
-def _two_files(folder: Path, count: int) -> None:
+def _two_files(folder: Path, count: int, *, labelled: bool = True) -> None:
     _labelled(folder, count)
     rows = [json.loads(line) for line in (folder / "data.jsonl").read_text("utf-8").splitlines()]
     draw = random.Random(5)
-    for one in rows:
-        draw.shuffle(one["contexts"])
-    (folder / "other.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    for name in ("data.jsonl", "other.jsonl"):
+        for one in rows:
+            for context in () if labelled else one["contexts"]:
+                context.pop("grade", None)
+            if name == "other.jsonl":
+                draw.shuffle(one["contexts"])
+        (folder / name).write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+
+
+def _unlabelled(folder: Path, count: int) -> None:
+    _two_files(folder, count, labelled=False)
 
 
 PLAIN = ("run", "data.jsonl", "-m", GOLD, "-q", "-o", "report")
@@ -105,12 +113,15 @@ WORKS = (
         _ledger,
         ("run", "data.jsonl", "-m", "context_precision@10", "--judge", JUDGE, "--base-url", NOWHERE, "--replay", "ledger.sqlite", "-q", "-o", "report"),
     ),
-    Work(
-        "compare of two judged reports",
-        10_000,
-        _two_files,
-        ("compare", "one", "two"),
-        (("run", "data.jsonl", *JUDGED, "-o", "one"), ("run", "other.jsonl", *JUDGED, "-o", "two")),
+    *(
+        Work(
+            f"compare of two judged reports{also}",
+            10_000,
+            files,
+            ("compare", "one", "two"),
+            (("run", "data.jsonl", *JUDGED, "-o", "one"), ("run", "other.jsonl", *JUDGED, "-o", "two")),
+        )
+        for also, files in (("", _unlabelled), (", people labelled all", _two_files))
     ),
 )  # fmt: skip
 

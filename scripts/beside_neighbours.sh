@@ -35,13 +35,15 @@ works() { # works NAME: the example runs there
 # Both write to the home directory, or ask a host how they are used, unless they are told not to.
 export HOME="$away" DEEPEVAL_TELEMETRY_OPT_OUT=YES RAGAS_DO_NOT_TRACK=true
 
-installed deepeval 'deepeval>=4'
-deepeval/bin/python -I -c 'import germane, deepeval, germane.integrations.deepeval'
+installed deepeval 'deepeval>=4.3'
+deepeval/bin/python -I "$repo/tests/neighbours/deepeval_program.py" >deepeval.log 2>&1 || { cat deepeval.log >&2; exit 1; }
+echo "a program for deepeval runs with one import changed"
 works deepeval
 
 # ragas 0.4 imports what langchain-community 0.4 left out, and does not say so.
-installed ragas 'ragas>=0.4' 'langchain-community<0.4'
-ragas/bin/python -I -c 'import germane, ragas, germane.integrations.ragas'
+installed ragas 'ragas>=0.4.3' 'langchain-community<0.4'
+PYTHONPATH="$repo" ragas/bin/python -P -W ignore "$repo/tests/neighbours/ragas_program.py" # with tests.server
+echo "a program for ragas runs with one import changed"
 works ragas
 
 # Our measures inside their evaluation.

@@ -23,7 +23,7 @@ from rich.text import Text
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 EXAMPLE = "examples/rag-evaluation/evals/retrieval-set.yaml"
-PARTS = ("overview", "queries", "query?at=2", "compare", "label")
+PARTS = ("overview", "queries", "query?id=tyre-pressure", "compare", "label")
 LIGHT = TerminalTheme(
     (255, 255, 255), (28, 35, 41),
     [(28, 35, 41), (163, 32, 32), (26, 107, 60), (122, 82, 0), (11, 83, 148), (128, 90, 213), (15, 118, 110), (86, 96, 105)],

@@ -19,6 +19,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from germane.cli.verbs import VERBS, function_of
+from germane.comparison.planning import PowerDocument
+from germane.comparison.schema import ComparisonDocument
+from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
 from germane.flags import SETTINGS, flags_of
 from germane.graders.composite import Aggregator
 from germane.graders.field_accuracy import FieldRule
@@ -28,9 +31,11 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import ALIASES, TYPES
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall
+from germane.labelling.schema import AuditDocument
 from germane.ledger.store import FORMAT
 from germane.measures.measure import definitions
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
+from germane.reports.schema import Document, ExplainDocument, schema_of
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.samples.yamltext import YamlModel
@@ -42,6 +47,16 @@ from germane.types import Sample
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"
 SAMPLE_SCHEMA = DOCS / "schema" / "sample.schema.json"
+DOCUMENTS: dict[str, Any] = {
+    "report": Document,
+    "comparison": ComparisonDocument,
+    "power": PowerDocument,
+    "explain": ExplainDocument,
+    "audit": AuditDocument,
+    "stages": StagesDocument | StagesDocuments,
+    "diagnosis": DiagnosisDocument | DiagnosisDocuments,
+}
+"""The documents of --json whose schemas are published."""
 MADE = "<!-- made by scripts/reference_pages.py of the models: change them, then run it -->\n"
 Schema = dict[str, Any]
 
@@ -657,6 +672,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every file that is made here."""
     yield SAMPLE_SCHEMA, json.dumps(sample_schema(), indent=2, ensure_ascii=False) + "\n"
     yield SCHEMA, json.dumps(evalfile_schema(), ensure_ascii=False, indent=1) + "\n"
+    for name, document in DOCUMENTS.items():
+        path = DOCS / "schema" / f"{name}.schema.json"
+        yield path, json.dumps(schema_of(document), ensure_ascii=False, indent=1) + "\n"
     yield DOCS / "reference" / "evalfile.md", evalfile_page()
     yield DOCS / "reference" / "targets.md", targets_page()
     yield DOCS / "reference" / "gates.md", gates_page()

@@ -33,18 +33,16 @@ class Ran:
 def invoke(*words: object, stdin: str = "") -> Ran:
     """`invoke("run", ...)` as `germane run ...` would."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
-    with (
-        tempfile.TemporaryFile(
-            "w+", encoding="utf-8"
-        ) as given,  # a real file: samples are read from its descriptor
-        redirect_stdout(out),
-        redirect_stderr(err),
-        mock.patch.multiple(sys, argv=["germane", *map(str, words)], stdin=given),
-        pytest.raises(SystemExit) as ended,
-    ):
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as given:  # samples are read from its descriptor
         given.write(stdin)
         given.seek(0)
-        main()
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            mock.patch.multiple(sys, argv=["germane", *map(str, words)], stdin=given),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main()
     return Ran(int(ended.value.code or 0), *(_written(stream) for stream in (out, err)))
 
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = {  # run by tests of their own, with what they say of their results
     "docs/compare.md": "tests/comparison/test_page.py",
     "docs/labels.md": "tests/labelling/test_page.py",
+    "docs/pytest.md": "tests/testing/test_pytest_plugin.py",
     "docs/testing.md": "tests/testing/test_page.py",
 }
 PAGES = [

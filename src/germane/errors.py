@@ -9,7 +9,8 @@
     ├── JudgeError            a judge cannot be used at all: no key, no such model, endpoint dead
     │   └── MissingKey        it needs an API key and has none: nothing was asked
     ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
-    │   └── Miscounted        verdicts of a list are missing, or cannot be told apart
+    │   ├── Miscounted        verdicts of a list are missing, or cannot be told apart
+    │   └── Unended           it ends where its limit of length is, not where it should
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)

@@ -1,5 +1,283 @@
-"""For tests of what is built on germane: a judge whose answers are written down."""
+"""For tests: a check of what a retriever returned, the cases of an eval file, and a judge whose answers are written down.
 
+The pytest plugin (`germane.pytest_plugin`) brings the fixture `germane`, a Recorder, and decides at the end of a session.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 
-__all__ = ["FakeJudge"]
+if TYPE_CHECKING:
+    import pytest
+
+    from germane.judges.judge import Judge, Judges
+    from germane.measures.scoring import Grader
+    from germane.reports.data import ReportData
+    from germane.reports.report import Report
+    from germane.samples.evalfile import Case
+    from germane.tables.part import Part
+    from germane.types import Json, Sample
+
+__all__ = ["FakeJudge", "Recorder", "RetrievalCase", "assert_retrieval", "germane_cases"]
+
+Retrieved: TypeAlias = "Sample | RetrievalCase | Mapping[str, Json]"
+"""What a system retrieved for one query: a sample, a case of an eval file, or a mapping with the keys of a sample line."""
+Record: TypeAlias = "tuple[Mapping[str, Json], Part]"
+"""What was recorded once: how it was judged, and the rows."""
+
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalCase:
+    """One case of an eval file: its sample, and the graders that the file asks for."""
+
+    sample: Sample
+    graders: tuple[Grader, ...]
+    case: Case | None = None
+
+    @property
+    def id(self) -> str:
+        """The sample's id."""
+        return self.sample.id
+
+    @property
+    def query(self) -> str:
+        """What is asked."""
+        return self.sample.query
+
+
+def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkDecorator:
+    """The cases of eval files as parameters of a test, each named by its id.
+
+    ::
+
+        @germane_cases("evals/*.yaml")
+        def test_retrieval(case, germane):
+            germane.record(case, contexts=search(case.query))
+
+    Args:
+        patterns: Paths of eval files, in which * and ? may stand: relative to the working directory, else to the folder of
+            the test's file.
+        argument: The test's parameter that gets the RetrievalCase.
+
+    Raises:
+        InputError: There is no such file, or something in it is wrong.
+    """
+    import pytest
+
+    from germane.evaluation.options import Options
+    from germane.evaluation.plan import Suite, load_suite
+
+    beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
+    found = [path for pattern in patterns for path in _matching(str(pattern), beside)]
+    paths, files = load_suite(found, lambda _: None)
+    suite = Suite(paths=paths, files=files, options=Options())
+    cases = [RetrievalCase(one.sample, one.graders, one.case) for one in suite.matching()]
+    return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
+
+
+def _matching(pattern: str, beside: Path) -> list[Path]:
+    for folder in (Path(), beside):
+        if found := sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]:
+            return found
+    raise InputError(
+        f"no eval file is called {pattern}", fix=f"name one relative to {Path.cwd()} or {beside}"
+    )
+
+
+def assert_retrieval(
+    sample: Retrieved,
+    *checks: str,
+    judge: Judges | None = None,
+    ledger: Path | str | None = None,
+    **fields: Any,
+) -> None:
+    """Fail where a measure of one sample does not reach what is asked of it.
+
+    The message is the ranked list with everybody's labels, the gold that did not come back, and each formula with its numbers.
+
+    Args:
+        sample: What was retrieved: a sample, or a mapping with its keys.
+        checks: `"RR>=0.5"`, `"context_recall>=0.8"`: as gates are written.
+        judge: Who answers; without one the judge of GERMANE_JUDGE or germane.toml, where a measure asks.
+        ledger: Where answers are kept; without one the project's ledger.
+        fields: Fields of the sample that are given here: `contexts=search(query)`.
+
+    Raises:
+        AssertionError: A check fails, or cannot be decided because a verdict is missing.
+        InputError: The sample or a check cannot be used as given.
+    """
+    __tracebackhide__ = True
+    from germane.reports.explain import Explainer, lines_of
+    from germane.reports.gates import Gate
+
+    gates = [Gate.parse(check) for check in checks]
+    if not gates:
+        raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
+    taken, _, case = _taken(sample, fields, "sample")
+    report = _measured(taken, _graders([gate.measure for gate in gates]), case, judge, ledger, checks)
+    if report.verdict.passed:
+        return
+    facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
+    _, *lines = report.verdict.lines()
+    raise AssertionError("\n".join([*(line.strip() for line in lines), "", *lines_of(facts, _WIDTH)]))
+
+
+@dataclass(slots=True)
+class Recorder:
+    """What one test records: the fixture `germane`.
+
+    Attributes:
+        name: The test, after which samples without an id are named.
+        records: What was recorded.
+    """
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+
+    def record(
+        self,
+        sample: Retrieved | None = None,
+        *,
+        measures: Any = None,
+        judge: Judges | None = None,
+        ledger: Path | str | None = None,
+        **fields: Any,
+    ) -> Report:
+        """Measure what was retrieved for one query, for the end of the session, where the gates are decided.
+
+        Args:
+            sample: A sample, a case of an eval file, or a mapping with the keys of a sample line; None = the fields alone.
+            measures: `"RR nDCG@2"`, or a list; of a case of an eval file those of the file where none is given.
+            judge: Who answers; without one the judge of GERMANE_JUDGE or germane.toml, where a measure asks.
+            ledger: Where answers are kept; without one the project's ledger.
+            fields: Fields of the sample: `query=`, `contexts=`, `qrels=`, `reference=`, `tags=`, ...
+
+        Returns:
+            The report of this sample alone: `germane.record(...)["RR"].mean`.
+
+        Raises:
+            InputError: The sample or a measure cannot be used as given.
+        """
+        number = len(self.records) + 1
+        taken, graders, case = _taken(sample, fields, self.name if number == 1 else f"{self.name} {number}")
+        if measures is not None:
+            graders = _graders(measures)
+        if not graders:
+            raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
+        report = _measured(taken, graders, case, judge, ledger)
+        self.records.append((report.manifest, report.tables))  # type: ignore[arg-type]  # in memory it is a Part
+        return report
+
+
+def _taken(
+    given: Retrieved | None, fields: Mapping[str, Any], name: str
+) -> tuple[Sample, tuple[Grader, ...], Case | None]:
+    """The sample with these fields, called `name` where it has no id; the graders and the case that it brings."""
+    from germane.samples.reading import read_questions
+    from germane.samples.rows import sample_to_json
+    from germane.types import Sample
+
+    graders, case = (given.graders, given.case) if isinstance(given, RetrievalCase) else ((), None)
+    known = given.sample if isinstance(given, RetrievalCase) else given
+    row = sample_to_json(known) if isinstance(known, Sample) else dict(known or {})
+    (sample,) = read_questions([{"id": name, **row, **fields}])
+    return sample, graders, case
+
+
+def _graders(measures: Any) -> tuple[Grader, ...]:
+    from germane.evaluation.evaluate import asked_graders
+
+    return asked_graders(measures)
+
+
+def _measured(
+    sample: Sample,
+    graders: tuple[Grader, ...],
+    case: Case | None,
+    judge: Judges | None,
+    ledger: Path | str | None,
+    gates: Sequence[str] = (),
+) -> Report:
+    """The report of one sample."""
+    from contextlib import closing, nullcontext
+
+    from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
+    from germane.evaluation.evaluate import report_on
+    from germane.evaluation.evaluation import job_of, run_coroutine
+    from germane.judges import judge_from
+    from germane.measures.labels import Settings
+    from germane.reports.gates import Gate
+
+    who: Judge | None = None
+    if needs_judge(graders):
+        who = pick_judge(None) if judge is None else judge_from(judge)
+    settings = Settings.of("auto", "graded", "trec").with_judge(judged_by(who))
+    keeps = who is not None and who.stored
+    opened = open_ledger(ledger or ledger_place()) if keeps else None
+    with nullcontext() if opened is None else closing(opened):
+        work = report_on(
+            [job_of(sample, graders, case)], settings, who, opened, gates=[Gate.parse(gate) for gate in gates]
+        )
+        return run_coroutine(work)
+
+
+def report_of(
+    records: Mapping[str, Sequence[Record]],
+    gates: Iterable[str] = (),
+    baseline: ReportData | None = None,
+) -> Report:
+    """One report of what tests recorded, in the order of their names, with its gates decided.
+
+    With a `baseline` and no gate on a change, no measure may be worse than there for certain. InputError where two tests
+    recorded a sample under one id, different judges judged, or a gate names what was not measured.
+    """
+    from germane.reports.gates import Gate
+    from germane.reports.report import Report
+    from germane.tables.part import merge
+
+    ordered = [(name, one) for name in sorted(records) for one in records[name]]
+    seen: dict[tuple[str, str, int], str] = {}
+    for name, (_, part) in ordered:
+        for sample in part.samples:
+            if sample.key in seen:
+                problem = f"the id {sample.id!r} was recorded by {seen[sample.key]} and by {name}"
+                raise InputError(problem, fix="give each its own id=, or a system= or trial=")
+            seen[sample.key] = name
+    first = ordered[0][1][0]
+    judges = [manifest["judge"] for _, (manifest, _) in ordered if manifest["judge"]["source"] is not None]
+    names = list(dict.fromkeys(one["source"] for one in judges))
+    if len(names) > 1:
+        raise InputError(f"different judges judged: {', '.join(names)}", fix="record with one judge")
+    made = {**first, "gates": [], "made_by": "pytest"}
+    if judges:
+        made["judge"] = {**judges[0], **_spent_by(judges)}
+    parsed = [Gate.parse(gate) for gate in gates]
+    report = Report.build(merge(part for _, (_, part) in ordered), made, gates=parsed)
+    if baseline is not None:
+        from germane.comparison.regression import settle_changes
+
+        settle_changes(report, baseline, every=not any(gate.how == "change" for gate in parsed))
+    return report
+
+
+def _spent_by(judges: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """What judging cost in all; the price is not known where that of one is not."""
+    found: dict[str, Json] = {
+        name: sum(one[name] for one in judges) for name in ("calls", "cached", "shared", "requests", "errors")
+    }
+    costs = [one["cost_usd"] for one in judges]
+    tokens = {name: sum(one["tokens"][name] for one in judges) for name in ("input", "output")}
+    return found | {
+        "tokens": tokens,
+        "estimated": any(one["estimated"] for one in judges),
+        "cost_usd": None if None in costs else sum(costs),
+    }

@@ -236,7 +236,9 @@ class Sample(Record, frozen=True, kw_only=True):
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
     together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
-    context may have (None = 0 to 3); ValueError on a grade outside it.
+    context may have (None = 0 to 3); ValueError on a grade outside it. `superseded` maps the id of each stale version to
+    that of the current one (None = not said). `unsure` are documents that may be relevant with the grade that they would
+    have then; an id that begins with * stands for a document that is not known.
     """
 
     id: Id
@@ -254,6 +256,8 @@ class Sample(Record, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] | None = None
     answerable: bool | None = None
     forbidden: tuple[Id, ...] = ()
+    superseded: Mapping[Id, Id | None] | None = None
+    unsure: Mapping[Id, Whole] | None = None
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
     error: str | None = None
@@ -278,10 +282,9 @@ class Sample(Record, frozen=True, kw_only=True):
             )
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
-        if self.metadata is not NOTHING:
-            _set(self, metadata=freeze(self.metadata) or NOTHING)
-        if self.qrels is not None:
-            force_setattr(self, "qrels", freeze(self.qrels))
+        for name in _MAPPINGS:
+            if (value := getattr(self, name)) is not None and value is not NOTHING:
+                force_setattr(self, name, freeze(value) or NOTHING)
         if self.stages:
             self._check_stages()
         low, high = self.grade_scale or _GRADES
@@ -327,6 +330,7 @@ class Sample(Record, frozen=True, kw_only=True):
                 yield RankedPassage(number, rank, query, context)
 
 
+_MAPPINGS = ("qrels", "superseded", "unsure", "metadata")
 _LISTS = (
     "contexts",
     "calls",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from germane.reports.report import Report
+from tests.cli.conftest import Cli
 from tests.command import invoke
 
 CONTEXTS = [{"id": "d1", "text": "the moon pulls the sea"}, {"id": "d2", "text": "coffee is roasted"}]
@@ -90,10 +91,10 @@ def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     assert "no contexts" in invoke("run", "y.jsonl").err
 
 
-def test_stdin_gets_the_measures_that_it_allows() -> None:
+def test_stdin_gets_the_measures_that_it_allows(cli: Cli) -> None:
     """It can be read once, and is looked at before it is evaluated."""
     text = Path(write("x.jsonl", qrels={"d1": 1})).read_text()
-    assert list(invoke("run", "-", "--json", stdin=text).json["measures"]) == GOLD
+    assert list(cli("run", "-", "--json", stdin=text).json["measures"]) == GOLD
 
 
 def test_a_run_that_is_continued_measures_the_same() -> None:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import pytest
 
+from germane import Report
 from germane.errors import InputError
 from germane.evaluation.parts.engines import Engine
 from germane.ledger.store import SQLiteLedger
@@ -30,7 +31,7 @@ KEY = {"OPENAI_API_KEY": "test"}
 
 def missing(name: str) -> str:
     """Why tests of an engine cannot run here; "" where they can. CI installs its library, and fails where it is missing."""
-    return "" if importlib.util.find_spec(name) else f"{name} is not installed: see CONTRIBUTING.md"
+    return "" if importlib.util.find_spec(name) else f"{name} is not installed: make engines"
 
 
 ENGINES = [
@@ -38,7 +39,6 @@ ENGINES = [
     pytest.param(
         "dask", marks=pytest.mark.skipif(bool(missing("distributed")), reason=missing("distributed"))
     ),
-    pytest.param("ray", marks=pytest.mark.skipif(bool(missing("ray")), reason=missing("ray"))),
 ]
 
 
@@ -144,10 +144,98 @@ def test_a_killed_worker_costs_what_was_in_flight(inside: Cli, data: Path, tmp_p
             _, err = driver.communicate(timeout=120)
         assert driver.returncode == 0, err
         assert b"a worker ended before its part did" in err
+        calls = Report.open(tmp_path / "killed").manifest["judge"][
+            "calls"
+        ]  # what the killed worker paid, too
+        assert QUESTIONS <= calls <= server.count
         assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
         assert asks.extra <= JOBS
         assert inside(*words(server, "calm", "--ledger", "killed.sqlite"), env=KEY).code == 0
         assert len(asks.times) + asks.extra == server.count
+    both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
+    assert both[0] == both[1]
+
+
+@pytest.mark.skipif(bool(missing("distributed")), reason=missing("distributed"))
+def test_dask_goes_on_without_a_killed_worker(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """A worker of a Dask cluster is killed half way: Dask gives its part to another one, which continues it."""
+    from distributed import LocalCluster
+
+    asks = Asks()
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        ModelServer(asks, latency=0.05) as server,
+        started(words(server, "killed", "--engine", f"dask:{cluster.scheduler_address}"), tmp_path) as driver,
+    ):
+        wait_for(server, QUESTIONS // 2)
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        _, err = driver.communicate(timeout=120)
+        assert driver.returncode == 0, err
+    assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
+    assert asks.extra <= JOBS
+
+
+_NODES = """
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+for _ in range(2):
+    cluster.add_node(num_cpus=1)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+@contextlib.contextmanager
+def ray_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a Ray head with two nodes on this machine, which ask for the token in this folder."""
+    (folder / "token").write_text("0123456789abcdef" * 4)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
+    nodes = subprocess.Popen(
+        [sys.executable, "-c", _NODES],
+        env={**os.environ, **KEY},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert nodes.stdin is not None
+    assert nodes.stdout is not None
+    try:
+        yield next(line for line in nodes.stdout if b":" in line and b" " not in line).decode().strip()
+    finally:
+        nodes.stdin.close()
+        nodes.stdout.close()
+        nodes.wait(120)
+
+
+def ray_tasks() -> list[int]:
+    """The processes that do a part for Ray, which names them so."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "cmdline").read_bytes().startswith(b"ray::run_part"):
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+@pytest.mark.skipif(bool(missing("ray")), reason=missing("ray"))
+def test_ray_nodes_share_the_parts(
+    inside: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part on each of two nodes: one's worker is killed half way, and its part is begun again; the bytes are the same."""
+    asks = Asks()
+    with ray_nodes(tmp_path, monkeypatch) as address, ModelServer(asks, latency=0.05) as server:
+        with started(words(server, "killed", "--engine", f"ray:{address}"), tmp_path) as driver:
+            wait_for(server, QUESTIONS // 2)
+            tasks = ray_tasks()
+            assert len(tasks) == 2
+            os.kill(tasks[0], signal.SIGKILL)
+            _, err = driver.communicate(timeout=120)
+            assert driver.returncode == 0, err
+        assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
+        assert asks.extra <= JOBS
+        assert inside(*words(server, "calm", "--ledger", "killed.sqlite"), env=KEY).code == 0
     both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
     assert both[0] == both[1]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from germane import Report
+from germane import Report, read_samples
+from germane.errors import InputError
 from germane.evaluation.options import Options
 from germane.evaluation.parts.share import Share
 from tests.server import ModelServer
@@ -186,3 +188,60 @@ def test_a_measure_that_no_sample_can_have_is_no_fault_of_a_part(inside: Cli, tm
         assert inside(*words, "-o", f"p{number}", "--part", f"{number}/3").code == 0
     ran = inside("merge", "p1", "p2", "p3", "-o", "merged", "--json")
     assert ran.json["measures"]["context_recall"]["n"] == 1
+
+
+def test_targets_are_asked_by_the_part_that_has_the_case(inside: Cli, tmp_path: Path) -> None:
+    """Answers of a live target, several trials of each case: the parts ask what one part would, and are as one."""
+    (tmp_path / "parts_rag.py").write_text(
+        "def answer(query):\n"
+        "    number = query.split()[-1]\n"
+        "    with open('asked', 'a') as asked:\n"
+        "        asked.write(number + ' ')\n"
+        "    return [{'id': 'd' + number, 'text': 'it is ' + number}]\n",
+        "utf-8",
+    )
+    target = "{name: rag, provider: python, function: 'parts_rag:answer', path: .}"
+    (tmp_path / "targets.yaml").write_text(f"targets:\n  - {target}\n", "utf-8")
+    cases = "".join(f"  - {{id: q{n}, query: what is {n}, qrels: {{d{n}: 1}}}}\n" for n in range(9))
+    (tmp_path / "e.yaml").write_text(f"target: rag\nmeasures: [nDCG@5]\ncases:\n{cases}", "utf-8")
+    words = ("run", "e.yaml", "--trials", "2")
+    whole = inside(*words, "-o", "whole")
+    assert whole.code == 0, whole.err
+    asked = sorted((tmp_path / "asked").read_text("utf-8").split())
+    (tmp_path / "asked").unlink()
+    for number in (1, 2):
+        assert inside(*words, "-o", f"p{number}", "--part", f"{number}/2").code == 0
+    assert sorted((tmp_path / "asked").read_text("utf-8").split()) == asked
+    assert inside("merge", "p1", "p2", "-o", "merged").code == 0
+    scores = (tmp_path / "whole" / "scores.jsonl").read_bytes()  # samples say how long their answers took
+    assert (tmp_path / "merged" / "scores.jsonl").read_bytes() == scores
+    again = inside("run", "--resume", "merged")
+    assert again.code == 0, again.err
+    assert sorted((tmp_path / "asked").read_text("utf-8").split()) == asked
+    assert (tmp_path / "merged" / "scores.jsonl").read_bytes() == scores
+
+
+def test_a_part_reads_of_other_cases_only_their_names(tmp_path: Path) -> None:
+    """A query that is not wanted is not read further; its sample still has its id, system, trial and tags."""
+    row = {
+        "question": "what?",
+        "id": "q1",
+        "system": "a",
+        "tags": ["t"],
+        "contexts": [{"text": "x"}],
+        "seen": 1,
+    }
+    write_jsonl(tmp_path / "s.jsonl", row, {"query": "who?", "contexts": "no list of contexts"})
+    first, second = read_samples(tmp_path / "s.jsonl", only=lambda _: False)
+    assert (first.id, first.query, first.system, first.tags, first.contexts) == (
+        "q1",
+        "what?",
+        "a",
+        ("t",),
+        None,
+    )
+    assert (second.id, second.metadata) == ("2", {})
+    (whole,) = list(islice(read_samples(tmp_path / "s.jsonl", only=lambda query: query == "what?"), 1))
+    assert whole.metadata == {"seen": 1}
+    with pytest.raises(InputError, match="contexts"):
+        list(read_samples(tmp_path / "s.jsonl", only=lambda query: query == "who?"))

@@ -413,7 +413,7 @@ def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None
 
 
 def test_documents_obey_the_published_schema(before: Report, after: Report) -> None:
-    """docs/schema/comparison.schema.json is what `python -m germane.comparison.schema` prints."""
+    """docs/schema/comparison.schema.json is made of the records."""
     assert json.loads(PUBLISHED.read_text("utf-8")) == comparison_schema()
     other = evaluate(rows(0.5, 3), "nDCG@5 R@5 RR")
     for found in (compare(before, after, margin={"R@5": 0.02}), compare(before, after, other, by="topic")):

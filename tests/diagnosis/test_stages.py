@@ -95,12 +95,20 @@ def test_without_stages_the_first_k_are_the_cut() -> None:
     assert found.journeys.notes == ["1 sample left out: no qrels"]
 
 
+def test_the_first_ten_are_the_cut_where_lists_are_longer() -> None:
+    """Without -k; a list of ten has no cut."""
+    ids = [{"id": f"d{at}"} for at in range(12)]
+    row = {"id": "q", "qrels": {"d11": 1}, "contexts": ids}
+    assert [line.where for line in one(row).documents()] == ["below k"]
+    assert [line.name for line in one({**row, "contexts": ids[2:]}).stages] == ["contexts"]
+
+
 def test_an_agents_searches_are_one_stage() -> None:
     """A document counts at its best rank; what is handed back in the end is the next stage."""
     calls = [{"contexts": [{"id": "x"}, {"id": "a"}]}, {"contexts": [{"id": "b"}, {"id": "x"}, {"id": "a"}]}]
     found = one({"id": "q", "qrels": {"a": 1, "b": 1}, "calls": calls, "contexts": [{"id": "b"}]})
-    assert [line.name for line in found.stages] == ["calls", "contexts", "first 10"]
-    assert [line.ranks for line in found.documents()] == [(2, None, None), (1, 1, 1)]
+    assert [line.name for line in found.stages] == ["calls", "contexts"]
+    assert [line.ranks for line in found.documents()] == [(2, None), (1, 1)]
 
 
 def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:

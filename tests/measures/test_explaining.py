@@ -19,6 +19,7 @@ EVERYTHING = {
     "gold": [["d1"], ["d5"]],
     "evidence": [{"quote": "one two three"}, {"quote": "six seven eight"}],
     "forbidden": ["d2"],
+    "superseded": {"d2": "d1"},
     "metadata": {"nuggets": ["n"]},
     "calls": [
         {

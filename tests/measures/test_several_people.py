@@ -131,7 +131,7 @@ def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:
     assert other.unsure > 0
     assert other.labels + other.unsure == one.labels == QUERIES * 3
     assert np.ptp(other.ends) > np.ptp(one.ends)
-    assert unsure.to_json()["measures"][REL]["corrected"]["unsure"] == other.unsure  # type: ignore[index]
+    assert unsure.to_json()["measures"][REL]["corrected"]["unsure"] == other.unsure
     assert f"{other.unsure} unsure" in " ".join(str(unsure).split())
     for line in audit_judge(unsure)["passages"]:
         assert "unsure bounded" in line["corrected"]["method"]

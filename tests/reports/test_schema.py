@@ -7,7 +7,9 @@ import jsonschema
 import pytest
 
 from germane import evaluate
-from germane.reports.schema import document_schema
+from germane.comparison.planning import PowerDocument
+from germane.labelling.schema import AuditDocument
+from germane.reports.schema import ExplainDocument, Line, document_schema, schema_of
 from germane.types import Json
 from tests.command import invoke
 
@@ -24,7 +26,7 @@ def samples(system: str = "") -> list[dict[str, Json]]:
 
 
 def test_the_published_schema_is_current() -> None:
-    """docs/schema/report.schema.json is what `python -m germane.reports.schema` prints."""
+    """docs/schema/report.schema.json is made of the records."""
     assert json.loads(PUBLISHED.read_text("utf-8")) == document_schema()
 
 
@@ -58,3 +60,30 @@ def test_the_schema_refuses_another_document() -> None:
     broken = {**document, "exit_code": "0"}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, document_schema())
+
+
+@pytest.mark.parametrize(
+    ("command", "document"),
+    [
+        (("explain", "report", "q1"), ExplainDocument),
+        (("power", "report"), PowerDocument),
+        (("audit", "report"), AuditDocument),
+    ],
+)
+def test_what_other_commands_print_obeys_its_schema(
+    command: tuple[str, ...], document: type[Line], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """explain, power and audit, of a report with labels of people and a judge's verdicts, with nothing that is not declared."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": f"q{n}", "query": f"tea {n}", "qrels": {"d1": 1},
+         "contexts": [{"id": "d1", "text": f"tea {n} is warm", "grade": 3}, {"id": "d2", "text": f"cold {n % 3}", "grade": 0}]}
+        for n in range(12)
+    ]  # fmt: skip
+    evaluate(rows, "context_precision nDCG@2", judge="lexical", folder="report")
+    ran = invoke(*command, "--json")
+    assert ran.code == 0, ran.err
+    jsonschema.validate(ran.json, schema_of(document))
+    assert ran.json.keys() == set(document.__struct_fields__)
+    published = PUBLISHED.with_name(f"{command[0]}.schema.json")
+    assert json.loads(published.read_text("utf-8")) == schema_of(document)

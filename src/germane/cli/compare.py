@@ -73,9 +73,9 @@ def power(
     json: bool,
 ) -> None:
     """How many queries would show a difference or pass a margin, and the smallest one that these show, at 0.05 with power 0.8."""
-    from dataclasses import asdict
+    import msgspec
 
-    from germane.comparison.planning import plan_power
+    from germane.comparison.planning import PowerDocument, plan_power
     from germane.measures.declaration import parse_measures
     from germane.reports.report import find_report
 
@@ -84,7 +84,7 @@ def power(
     names = list(map(str, parse_measures(measures))) if measures else here.measures
     plans = [plan_power(here, name, detect, there, correlation, margin) for name in names]
     if json:
-        print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
+        print_document(msgspec.to_builtins(PowerDocument(schema_version=1, measures=plans), enc_hook=float))
     else:
         print("\n".join(map(str, plans)))
 

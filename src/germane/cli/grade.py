@@ -35,8 +35,8 @@ def grade(
     from germane.evaluation import grade as grading
     from germane.evaluation.choice import ledger_place, pick_judge
     from germane.evaluation.options import JudgeOptions
-    from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import SQLiteLedger
+    from germane.ledger.opening import open_at, open_for_replay
+    from germane.ledger.store import password_apart
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
     from germane.samples.files import JsonFault, Notices, parse_strict_json
@@ -70,9 +70,10 @@ def grade(
         needed=False,
     )
     if replay is not None:
+        replay = password_apart(replay)
         store: Ledger | None = open_for_replay(replay)
     else:
-        store = None if no_cache else SQLiteLedger(ledger_place(ledger))
+        store = None if no_cache else open_at(ledger_place(ledger))
     if grader is not None:
         case = grading.document_case(document, sample)
         result = grading.grade_case(grader, case, judge=who, ledger=store, replay=replay or "")

@@ -138,7 +138,9 @@ def _read(path: Path) -> str:
 
 def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
-    begun, corrections = session.done, None if report is None else report.corrections
+    from germane.reports.correct import corrections_of
+
+    begun, corrections = session.done, None if report is None else corrections_of(report)
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:

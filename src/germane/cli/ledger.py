@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -11,7 +12,7 @@ from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.ledger.store import SQLiteLedger
+    from germane.ledger.store import LedgerTable
     from germane.ledger.upkeep import Chosen
     from germane.types import Json
 
@@ -20,7 +21,7 @@ def stats(*, ledger: str | None, json: bool) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
     from germane.ledger import upkeep
 
-    with _opened(ledger) as opened:
+    with closing(_opened(ledger)) as opened:
         found = upkeep.stats(opened)
     if json:
         print_document(found)
@@ -38,12 +39,12 @@ def export(
     from germane.tables.judgements import dump_judgement
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
-    with _opened(ledger) as found:
+    with closing(_opened(ledger)) as found:
         lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(found, chosen))
         if output is None:
             _stdout().writelines(lines)
             return
-        with written(output, found.path) as file:
+        with written(output, getattr(found, "path", None)) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {count:,} judgements to {output}")
 
@@ -53,7 +54,7 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger
-    with _opened(ledger, reading=False) as found:
+    with closing(_opened(ledger, reading=False)) as found:
         for file in files:
             done = import_rows(found, file)
             say(
@@ -82,7 +83,7 @@ def prune(
             "prune was not told what to delete",
             fix="say --judge, --kind, --prompt or --before; or delete the file",
         )
-    with _opened(ledger) as found:
+    with closing(_opened(ledger)) as found:
         count = upkeep.count(found, chosen)
         judges, kinds = upkeep.judges_and_kinds(found)
     if not count:
@@ -92,16 +93,26 @@ def prune(
     if dry_run or not count:
         say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
         return
-    with _opened(ledger, reading=False) as found:
+    with closing(_opened(ledger, reading=False)) as found:
         say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
 
 
 def check(*, ledger: str | None, json: bool) -> int:
-    """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
-    from germane.ledger import upkeep
-    from germane.ledger.store import recovery
+    """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read.
 
-    path = _file(ledger)
+    Of a ledger in a file: a database of PostgreSQL is looked after with PostgreSQL's own tools.
+    """
+    from germane.evaluation.choice import ledger_place
+    from germane.ledger import upkeep
+    from germane.ledger.store import file_of, is_database, recovery
+
+    place = ledger_place(ledger)
+    if is_database(place):
+        problem = (
+            "`germane ledger check` looks into a file of SQLite, and this ledger is a database of PostgreSQL"
+        )
+        raise InputError(problem, fix="use pg_amcheck; `germane ledger export` reads every answer")
+    path = file_of(place)
     sound, problems = upkeep.check(path)
     for problem in problems:
         say(f"damaged: {problem}")
@@ -132,19 +143,12 @@ def _chosen(since: str | None = None, before: str | None = None, **alike: str | 
     )
 
 
-def _file(flag: str | None) -> Path:
-    """The file that is looked after: this much is done with SQLite's files only."""
-    from germane.evaluation.choice import ledger_place
-    from germane.ledger.store import file_of
-
-    return file_of(ledger_place(flag))
-
-
-def _opened(flag: str | None, *, reading: bool = True) -> SQLiteLedger:
+def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
     """The ledger; where it is not only read, made where there is none."""
-    from germane.ledger.store import SQLiteLedger
+    from germane.evaluation.choice import ledger_place
+    from germane.ledger.opening import open_at
 
-    return SQLiteLedger(_file(flag), reading=reading)
+    return open_at(ledger_place(flag), reading=reading)
 
 
 def _print(found: dict[str, Json]) -> None:

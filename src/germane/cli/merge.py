@@ -13,17 +13,21 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
 
     The gates of the run are decided here, on the whole; exit codes are those of `germane run`.
     """
-    from germane.cli.printing import check_writable, finish
+    from germane.cli.printing import Outputs, check_writable, finish
     from germane.evaluation.parts.merging import merge_parts
+    from germane.evaluation.parts.remote import unpacked, url_of
 
-    files = [path for path in output if path.suffix]
-    targets = [path for path in output if not path.suffix]
+    outputs = Outputs.of(output)
+    files, target = outputs.files, outputs.folder or outputs.made
     for path in files:
         check_writable(path, ())
-    if len(targets) != 1:
+    if target is None:
         raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
-    if targets[0].resolve() in {folder.resolve() for folder in folders}:
-        raise InputError(f"-o {targets[0]} is one of the parts", fix="name another folder")
-    report, before = merge_parts(folders, targets[0], force=force)
+    parts = [one for folder in folders for one in (unpacked(url_of(folder)) if url_of(folder) else [folder])]
+    if target.resolve() in {folder.resolve() for folder in parts}:
+        raise InputError(f"-o {target} is one of the parts", fix="name another folder")
+    report, before = merge_parts(parts, target, force=force)
     baselines = {} if before is None else {"": before}
-    return finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
+    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
+    outputs.put({"": report}, store=outputs.store)
+    return code

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,11 +20,13 @@ from germane.clean import clean, clean_lines
 from germane.cli.values import print_document, say, whoever_listens
 from germane.errors import InputError
 from germane.evaluation.options import Expected, Watch
+from germane.evaluation.parts.remote import pack, put, scratch, url_of
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
+from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
 from germane.wholetable import WholeTable
@@ -32,7 +35,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from germane.judging.pool import Pool
-    from germane.reports.page.excerpt import PageQueries
+    from germane.reports.page.excerpt import Excerpt
+
+
+PAGE_QUERIES = 200, 1000
+"""How many queries of a large report a page shows: the worst, and a random sample."""
 
 
 class _Stdout(Console):
@@ -49,7 +56,7 @@ def finish(
     quiet: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
-    queries: PageQueries | None = None,
+    queries: tuple[int, int] | None = PAGE_QUERIES,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
@@ -74,6 +81,9 @@ def finish(
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if one is None else documents[""])
+        for name, report in reports.items():
+            if missing := formats.left_out(report, ".json"):
+                say(f"{clean(name) or '--json'} is {missing}")
     else:
         for name, report in reports.items():
             _print(report, clean(name), quiet=quiet)
@@ -104,20 +114,23 @@ def write(
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
-    queries: PageQueries | None = None,
+    queries: tuple[int, int] | None = PAGE_QUERIES,
 ) -> None:
     """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost.
 
-    `queries` are as many of a large report's as a page shows.
+    `queries` are how many of a large report's a page shows, the worst and random ones; None = all.
     """
+    shared: dict[str, Any] = {"comparison": comparison}
+    if any(path.suffix.lower() in _PAGES for path in paths):
+        shared["excerpt"] = _excerpt(report, queries)
     for path in paths:
         kind = path.suffix.lower()
-        page: dict[str, Any] = {"comparison": comparison, "queries": queries} if kind in _PAGES else {}
+        page = shared if kind in _PAGES else {}
         if kind == ".html":
-            page |= {"text": text, **_behind(report)}
+            page = page | _of_page(report, shared["excerpt"], text=text)
         formats.write(report, path, baseline=baseline, **page)
         missing = formats.left_out(report, kind)
-        say(f"wrote {path}{', ' if missing else ''}{missing}")
+        say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
 
 
 _PAGES = {".html", ".md"}
@@ -131,33 +144,40 @@ def _write_several(
     changes: Mapping[str, Json],
     *,
     text: bool,
-    queries: PageQueries | None,
+    queries: tuple[int, int] | None,
 ) -> None:
     def page(name: str) -> dict[str, Any]:
-        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "queries": queries}
-        return {"text": text, **_behind(reports[name]), **more}
+        excerpt = _excerpt(reports[name], queries)
+        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
+        return {**_of_page(reports[name], excerpt, text=text), **more}
 
     for path in outputs:
         if formats.write_several(reports, path, page):
-            say(f"wrote {path}")
+            say(f"wrote {shown_name(path)}")
         else:
             for name, report in reports.items():
-                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")], queries=queries)
 
 
-def _behind(report: ReportData) -> dict[str, Json]:
-    """How far the judge of a report can be trusted, if one was asked, and where relevant documents were lost, if any are known."""
-    found: dict[str, Json] = {}
-    if any(summary.basis.source == "judge" for summary in report.summaries):
-        from germane.labelling.audit import audit_labelled
+def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
+    from germane.reports.page.excerpt import Excerpt
 
-        found["audit"] = audit_labelled(report)
+    return Excerpt(report, queries)
+
+
+def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
+    """What a page takes beside the report: how far its judge agrees with people, where documents were lost."""
     from germane.diagnosis.formats import stages_page
     from germane.diagnosis.stages import follow_samples
 
+    page: dict[str, Any] = {"text": text}
+    if any(summary.basis.source == "judge" for summary in report.summaries):
+        from germane.labelling.audit import audit_labelled
+
+        page["audit"] = audit_labelled(report)
     with suppress(InputError):  # nothing relevant is known
-        found["stages"] = stages_page(follow_samples(report.samples()))
-    return found
+        page["stages"] = stages_page(follow_samples(excerpt.random.samples()))
+    return page
 
 
 def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:
@@ -390,6 +410,58 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What `-o` names: report files and a report folder here, and where they are put that are named by a URL.
+
+    `files` are those to write, `urls` the URLs of those among them that are put elsewhere; `folder` is None where none is
+    named, and `store` the URL of the report's folder, which is then made here, at `made` or as usual.
+    """
+
+    files: list[Path]
+    urls: dict[Path, str]
+    folder: Path | None = None
+    store: str | None = None
+    made: Path | None = None
+
+    @classmethod
+    def of(cls, given: Sequence[Path]) -> Self:
+        """What these paths and URLs name."""
+        folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
+        for path in given:
+            if not (url := url_of(path)):
+                folder = folder or (None if path.suffix else path)
+                files += [path] if path.suffix else []
+            elif path.suffix:
+                files.append(local := copied(scratch() / path.name, url))
+                urls[local] = url
+            else:
+                store = store or url
+        return cls(files, urls, folder, store, scratch() / Path(store).name if store else None)
+
+    def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
+        """Put what was written where it belongs: files with what stands beside them, then each report's folder.
+
+        InputError where that fails; what is here stays here.
+        """
+        for local, url in self.urls.items():
+            for file in local.parent.iterdir():
+                put(file, f"{url.rpartition('/')[0]}/{file.name}")
+        for name, report in reports.items():
+            options = report.manifest.get("options") or {}
+            where: str = store or options.get("store") or ""
+            if not where or report.folder is None:
+                continue
+            if options.get("part"):
+                part = report.manifest["part"]
+                where += f"/{part['number']}-of-{part['of']}.zip"
+                pack(report.folder, where)
+            else:
+                where += f"/{Path(name).stem}" if name else ""
+                put(report.folder, where)
+            say(f"wrote {where}")
 
 
 def check_writable(path: Path, inputs: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.clean import clean, clean_json
-from germane.cli.values import say
+from germane.cli.values import queries_of_page, say
 from germane.errors import InputError
 
 
@@ -27,10 +27,9 @@ def report(
     a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
     """
     from germane.cli.printing import finish, opened_together
-    from germane.reports.page.excerpt import PageQueries
     from germane.reports.report import Report
 
-    queries = PageQueries.parse(page_queries)
+    queries = queries_of_page(page_queries)
     reports = opened_together(folder)
     if by is not None:
         for one in reports.values():

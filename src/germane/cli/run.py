@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import print_document, say
+from germane.cli.values import options_of, print_document, queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
-    page_queries: str,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -39,14 +37,17 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, check_writable, finish
-    from germane.reports.page.excerpt import PageQueries
+    from germane.cli.printing import Outputs, Progress, check_writable, finish
 
-    queries = PageQueries.parse(page_queries)
-    output: list[Path] = flags.pop("output")
-    files = [path for path in output if path.suffix]
-    folders = [str(path) for path in output if not path.suffix]
-    chosen = _options({**flags, "resume": resume, "folder": folders[0] if folders else "", "outputs": files})
+    queries = queries_of_page(flags["page_queries"])
+    outputs = Outputs.of(flags.pop("output"))
+    files = outputs.files
+    given = {
+        "folder": str(outputs.folder or ""),
+        "outputs": [path for path in files if path not in outputs.urls],
+        "store": outputs.store,
+    }
+    chosen = options_of({**flags, **given, "resume": resume})
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -67,25 +68,14 @@ def run(
             print_document(json_document(watch.so_far))
         raise
     if "" in reports:  # of a run that is continued, those of its start
-        files = [Path(name) for name in reports[""].manifest["options"]["outputs"]]
+        stored = reports[""].manifest["options"]
+        files = [*map(Path, stored["outputs"]), *outputs.urls]
+        queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, watch.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    outputs.put(reports)
     watch.last_words()
     return code
-
-
-_USUAL_PATH = "evals"
-
-
-def _usual_path() -> str:
-    """The folder that is evaluated where no path is named."""
-    if not Path(_USUAL_PATH).is_dir():
-        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
-        raise InputError(
-            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
-        )
-    say(f"evaluating {_USUAL_PATH}/")
-    return _USUAL_PATH
 
 
 def _evaluated(
@@ -101,7 +91,8 @@ def _evaluated(
         from germane.evaluation.parts.running import run_in_parts
 
         report, before = run_in_parts(chosen, watch, **again)
-        watch.baselines = [] if before is None else [before]
+        if before is not None:
+            watch.held_against(before)
         yield "", report
     elif resume is not None:
         yield "", run(chosen, watch, **again)
@@ -129,33 +120,3 @@ def _print_forecast(
         print_document(shown.get("") or {"schema_version": 1, "reports": shown})
         return
     print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
-
-
-def _options(flags: Mapping[str, Any]) -> Options:
-    """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
-    from germane.cli.values import headers, pairs, parameters, prices
-    from germane.evaluation.options import Options
-
-    for name in ("ledger", "no_cache", "resume"):
-        if flags["replay"] is not None and flags[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
-    read = {
-        **flags,
-        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
-        "judge": " ".join(flags["judge"]) or None,
-        "price": prices(flags["price"]),
-        "headers": headers(flags["headers"]),
-        "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
-        "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
-        "columns": pairs(flags["columns"], "--columns", "query=Query"),
-        "ledger": flags["ledger"] or None,
-    }
-    names = {field.name for field in fields(Options)} & read.keys()
-    return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return str(value) if isinstance(value, Path) else value

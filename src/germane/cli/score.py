@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from germane.cli.values import queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ def score(
     from germane.cli.printing import finish
     from germane.evaluation.rescore import rescore
     from germane.measures.declaration import parse_measures
-    from germane.reports.page.excerpt import PageQueries
 
-    queries = PageQueries.parse(page_queries)
+    queries = queries_of_page(page_queries)
     for path in output:
         _refuse_source(path, folder)
     before: ReportData | None = None

@@ -6,14 +6,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.evaluation.options import Options
     from germane.types import Json
 
 
@@ -95,3 +98,63 @@ def prices(given: str | None) -> tuple[float, float] | None:
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
         raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
+
+
+def queries_of_page(text: str) -> tuple[int, int] | None:
+    """`200+1000`: the worst and the random queries of a page, or None for `all`; InputError where it is neither."""
+    if text == "all":
+        return None
+    worst, plus, drawn = text.partition("+")
+    numbers = worst.isdecimal() and drawn.isdecimal() and len(text) < 20
+    if not plus or not numbers or not int(worst) + int(drawn):
+        fix = "write the worst and the random ones, as in 200+1000, or all"
+        raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
+    return int(worst), int(drawn)
+
+
+_USUAL_PATH = "evals"
+
+
+def _usual_path() -> str:
+    """The folder that is evaluated where no path is named."""
+    if not Path(_USUAL_PATH).is_dir():
+        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
+        raise InputError(
+            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
+        )
+    say(f"evaluating {_USUAL_PATH}/")
+    return _USUAL_PATH
+
+
+def options_of(flags: Mapping[str, Any]) -> Options:
+    """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
+    from germane.evaluation.options import Options
+
+    for name in ("ledger", "no_cache", "resume"):
+        if flags["replay"] is not None and flags[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    for name in ("ledger", "replay"):
+        if flags[name] and "://" in str(flags[name]):
+            from germane.ledger.store import password_apart
+
+            flags = {**flags, name: password_apart(str(flags[name]))}
+    read = {
+        **flags,
+        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
+        "judge": " ".join(flags["judge"]) or None,
+        "price": prices(flags["price"]),
+        "headers": headers(flags["headers"]),
+        "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
+        "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
+        "columns": pairs(flags["columns"], "--columns", "query=Query"),
+        "ledger": flags["ledger"] or None,
+    }
+    names = {field.name for field in fields(Options)} & read.keys()
+    return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value

@@ -18,6 +18,8 @@ VERBS = {
     "init": "init:init",
     "run": "run:run",
     "merge": "merge:merge",
+    "questions": "batchfile:questions",
+    "answers": "batchfile:answers",
     "rank": "rank:rank",
     "score": "score:score",
     "compare": "compare:compare",
@@ -31,6 +33,8 @@ VERBS = {
     "grade": "grade:grade",
     "label": "label:label",
     "audit": "label:audit",
+    "labels check": "labels:check",
+    "labels move": "labels:move",
     "liverag": "liverag:liverag",
     "measures": "measures:measures",
     "validate": "validate:validate",
@@ -44,6 +48,7 @@ VERBS = {
 
 _ABOUT = {
     "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
+    "labels": "Look after gold when the corpus or its chunks change.",
     "ledger": "Look after the ledger, where judges' answers are kept.",
 }
 """What there is to choose from: all verbs, and those of a group."""

@@ -13,7 +13,6 @@ from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import split_by_cause
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
-from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
@@ -28,6 +27,7 @@ from germane.reports.pairing import (
 from germane.reports.report import find_report
 from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
 from germane.statistics.comparison import Decision, TestName
+from germane.types import Json
 
 
 def compare(
@@ -131,7 +131,7 @@ def compare(
     )
 
 
-def comparison_of(baseline: ReportData, report: ReportData) -> ComparisonDocument | None:
+def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
     """What `germane compare --json` says of a report and its baseline; None where they cannot be compared as a whole."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from germane.reports.correct import Corrections, JudgedThings
+from germane.reports.correct import Corrections, JudgedThings, corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
 from germane.reports.summary import MeasureSummary
@@ -39,7 +39,7 @@ class CorrectedSide:
             for one in side.report.summaries
             if one.system == side.system and one.basis.source == "judge" and one.mean is not None
         }
-        return cls(side.report.tables, side.report.corrections, judged)
+        return cls(side.report.tables, corrections_of(side.report), judged)
 
 
 class DecidedPair(Pair):
@@ -100,8 +100,10 @@ class CorrectedDifferences:
             return None, found
         numbers = {case: number for number, case in enumerate(cases)}
         by_query = np.isnan(sides[0].weight).any() or all(draw.whole for draw in found.draws)
-        correct = self._of_queries if by_query else self._of_things
-        result = correct(sides, found, numbers, clusters, judged)
+        if by_query:
+            result = self._of_queries(sides, found, numbers, clusters)
+        else:
+            result = self._of_things(sides, found, numbers, clusters, judged)
         if isinstance(result, str):
             return None, result
         return (result, "") if result.difference is not None else (None, result.why)
@@ -200,9 +202,7 @@ class CorrectedDifferences:
         drawn: _Drawn,
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
-        judged: float,
     ) -> CorrectedDifference | str:
-        del judged
         name = sides[0].measure.name
         items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
         if not items:

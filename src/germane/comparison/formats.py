@@ -9,20 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_text, shorten, some_of
 from germane.comparison.parts import MovedQuery
-from germane.comparison.schema import (
-    ComparedLine,
-    ComparisonDocument,
-    CorrectedChangeLine,
-    MovedLine,
-    PartsLine,
-)
+from germane.comparison.schema import ComparedLine, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
@@ -117,7 +111,7 @@ class Comparison:
         except KeyError:
             return False
 
-    def to_json(self) -> ComparisonDocument:
+    def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
         return _document(self)
 
@@ -334,7 +328,7 @@ def _decisions(found: Comparison) -> Iterator[str]:
             yield f"{_WORDS[decision.verdict]:9}  {held}"
 
 
-def _document(found: Comparison) -> ComparisonDocument:
+def _document(found: Comparison) -> dict[str, Json]:
     return {
         "schema_version": 1,
         "passed": found.exit_code == 0,
@@ -357,9 +351,9 @@ def _document(found: Comparison) -> ComparisonDocument:
     }
 
 
-def _row(one: MeasureComparison) -> ComparedLine:
+def _row(one: MeasureComparison) -> dict[str, Json]:
     parts, ends, decision = one.parts, one.interval.ends, one.decision
-    found: ComparedLine = line_of(
+    return line_of(
         ComparedLine,
         one,
         interval=list(ends) if ends else None,
@@ -376,34 +370,31 @@ def _row(one: MeasureComparison) -> ComparedLine:
         parts=parts and _parts_row(parts),
         parts_why=one.parts_why or None,
     )
-    return found
 
 
-def _parts_row(parts: DifferenceParts) -> PartsLine:
+def _parts_row(parts: DifferenceParts) -> dict[str, Json]:
     causes = {**dict.fromkeys(("retrieval", "judge", "labels"), 0.0), **parts.causes}
     ends = {cause: list(both) for cause, both in parts.ends.items()}
-    return cast("PartsLine", {**causes, "intervals": ends, "n": parts.n, "share": parts.share})
+    return {**causes, "intervals": ends, "n": parts.n, "share": parts.share}
 
 
-def _corrected_row(one: MeasureComparison) -> CorrectedChangeLine | None:
+def _corrected_row(one: MeasureComparison) -> dict[str, Json] | None:
     corrected = one.corrected
     if corrected is None:
         return None
     ends, alone = corrected.interval.ends, corrected.set_ends
-    row: CorrectedChangeLine = line_of(
+    return line_of(
         CorrectedChangeLine,
         corrected,
         interval=list(ends) if ends else None,
         set_interval=list(alone) if alone else None,
     )
-    return row
 
 
-def _moved_row(one: MovedQuery) -> MovedLine:
+def _moved_row(one: MovedQuery) -> dict[str, Json]:
     names = ("added", "dropped", "moved")
     lists = {name: None if one.lists is None else list(getattr(one.lists, name)) for name in names}
-    found: MovedLine = line_of(MovedLine, one, **lists)
-    return found
+    return line_of(MovedLine, one, **lists)
 
 
 def _csv(found: Comparison) -> str:

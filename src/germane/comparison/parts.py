@@ -235,7 +235,7 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
         label = labels.get(context.text or context.id)
         return context if label is None else replace(context, grade=label[0], relevant=label[1])
 
-    gold = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
+    gold = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
     return sample.with_contexts(labelled, **{name: getattr(other, name) for name in gold})
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import fsum, isfinite, sqrt
+from typing import Literal
 
 import numpy as np
+from msgspec import structs
 
 from germane.clean import shorten, some_of
 from germane.comparison.noise import variance_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.pairing import Pair, sides_of
+from germane.reports.schema import Line
 from germane.reports.summary import MeasureSummary, range_of
 from germane.statistics.distributions import normal_quantile
 from germane.statistics.intervals import group_cases
@@ -21,8 +24,22 @@ from germane.statistics.ranking import overlap_at, rank_biased_overlap
 from germane.types import Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerPlan:
+class VarianceLine(Line):
+    """The variance of a system's mean, by what it comes from: queries, trials, replicas of the judge, labels.
+
+    `components` are variances of one score, `counts` how many of each there are, `shares` each one's share of the variance of
+    the mean (`of_mean`), `one_more` the share that one more of each would take off it.
+    """
+
+    of: str
+    components: dict[str, float | None]
+    counts: dict[str, float]
+    of_mean: float
+    shares: dict[str, float]
+    one_more: dict[str, float]
+
+
+class PowerPlan(Line, kw_only=True):
     """What the queries of a report can show of a difference on one measure, by the interval at 0.95 and its test.
 
     `deviation` is the standard deviation of the paired differences of `n` queries or clusters: measured over two systems,
@@ -45,7 +62,7 @@ class PowerPlan:
     power_to_pass: float | None = None
     needed_to_pass: int | None = None
     why: str | None = None
-    variance: Mapping[str, Json] | None = None
+    variance: VarianceLine | None = None
 
     def __str__(self) -> str:
         rests = (
@@ -71,14 +88,21 @@ class PowerPlan:
         return "\n  ".join([*lines, *_noise(self.variance)])
 
 
-def _noise(variance: Mapping[str, Json] | None) -> Iterator[str]:
+def _noise(variance: VarianceLine | None) -> Iterator[str]:
     """Where the noise comes from, and what one more of each would buy."""
     if variance is None:
         return
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in variance["shares"].items())
-    yield f"the variance of {variance['of']} comes from: {shares}"
-    more = ", ".join(f"{_ONE[name]} -{share:.1%}" for name, share in variance["one_more"].items())
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in variance.shares.items())
+    yield f"the variance of {variance.of} comes from: {shares}"
+    more = ", ".join(f"{_ONE[name]} -{share:.1%}" for name, share in variance.one_more.items())
     yield f"what one more would take off it: {more}"
+
+
+class PowerDocument(Line):
+    """The document of `germane power --json`."""
+
+    schema_version: Literal[1]
+    measures: list[PowerPlan]
 
 
 _ONE = {
@@ -89,21 +113,20 @@ _ONE = {
 }
 
 
-def _variance(report: ReportData, summary: MeasureSummary) -> Mapping[str, Json] | None:
-    """The components of variance as scripts read them."""
+def _variance(report: ReportData, summary: MeasureSummary) -> VarianceLine | None:
     found = variance_of(report, summary)
     if found is None:
         return None
     parts = found.of_mean
     total = fsum(parts.values())
-    return {
-        "of": f"the mean of {summary.system}" if summary.system else "the mean",
-        "components": {name: getattr(found, name) for name in _ONE},
-        "counts": dict(found.counts),
-        "of_mean": total,
-        "shares": {name: part / total for name, part in parts.items()} if total > 0 else {},
-        "one_more": found.one_more,
-    }
+    return VarianceLine(
+        of=f"the mean of {summary.system}" if summary.system else "the mean",
+        components={name: getattr(found, name) for name in _ONE},
+        counts=dict(found.counts),
+        of_mean=total,
+        shares={name: part / total for name, part in parts.items()} if total > 0 else {},
+        one_more=found.one_more,
+    )
 
 
 def _queries(needed: int | None, what: str) -> str:
@@ -155,11 +178,11 @@ def plan_power(
     )
     if not pilot.varies:
         what = "differences" if assumed is None else "scores"
-        return replace(
+        return structs.replace(
             plan,
             why=f"all {what} are equal: their spread is unknown, and with it what any number of queries shows",
         )
-    return replace(
+    return structs.replace(
         plan,
         smallest=pilot.detectable(n),
         power=pilot.power(n, detect),

@@ -1,49 +1,43 @@
-"""The shape of `germane compare --json`, as types: what scripts rely on. Its JSON Schema is generated from here.
-
-`python -m germane.comparison.schema` prints the schema.
-"""
+"""The document of `germane compare --json`, as records: what scripts rely on. Its JSON Schema is generated from here."""
 
 from __future__ import annotations
 
-import json
-from typing import Literal, NotRequired
+from typing import Any, Literal
 
-from typing_extensions import TypedDict
+from msgspec import UNSET, UnsetType
 
-from germane.reports.schema import DecidedBy, OrderLine, Pair, schema_of
+from germane.reports.schema import DecidedBy, Line, OrderLine, Pair, schema_of
 
 Outcome = Literal["pass", "fail", "undecided"]
 
 
-PartsLine = TypedDict(
-    "PartsLine",
-    {
-        "corpus": NotRequired[float],
-        "retrieval": float,
-        "judge": float,
-        "labels": float,
-        "corpus+retrieval": NotRequired[float],
-        "retrieval+judge": NotRequired[float],
-        "retrieval+labels": NotRequired[float],
-        "judge+labels": NotRequired[float],
-        "corpus+retrieval+judge": NotRequired[float],
-        "corpus+retrieval+labels": NotRequired[float],
-        "retrieval+judge+labels": NotRequired[float],
-        "corpus+retrieval+judge+labels": NotRequired[float],
-        "intervals": dict[str, Pair],
-        "n": int,
-        "share": float | None,
-    },
-)
-"""What a difference is made of, by cause; the parts sum to the difference, over the `n` queries of which both scores are known.
+class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+")):
+    """What a difference is made of, by cause; the parts sum to the difference, over the `n` queries of which both scores are known.
 
-A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there where both
-reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval". `intervals` are of the
-parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the share of the verdicts (judge, labels)
-in what moved, 0 to 1."""
+    A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there
+    where both reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval".
+    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the share
+    of the verdicts (judge, labels) in what moved, 0 to 1.
+    """
+
+    corpus: float | UnsetType = UNSET
+    retrieval: float
+    judge: float
+    labels: float
+    corpus_and_retrieval: float | UnsetType = UNSET
+    retrieval_and_judge: float | UnsetType = UNSET
+    retrieval_and_labels: float | UnsetType = UNSET
+    judge_and_labels: float | UnsetType = UNSET
+    corpus_and_retrieval_and_judge: float | UnsetType = UNSET
+    corpus_and_retrieval_and_labels: float | UnsetType = UNSET
+    retrieval_and_judge_and_labels: float | UnsetType = UNSET
+    corpus_and_retrieval_and_judge_and_labels: float | UnsetType = UNSET
+    intervals: dict[str, Pair]
+    n: int
+    share: float | None
 
 
-class CorrectedChangeLine(TypedDict):
+class CorrectedChangeLine(Line):
     """A difference that people's labels correct; `interval` and `p` are of queries like these, `set_interval` of these alone.
 
     `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
@@ -58,7 +52,7 @@ class CorrectedChangeLine(TypedDict):
     unsure: int
 
 
-class ComparedLine(TypedDict):
+class ComparedLine(Line):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
     `decided_by` says whose figures `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
@@ -106,7 +100,7 @@ class ComparedSlice(ComparedLine):
     slice: str
 
 
-class MovedLine(TypedDict):
+class MovedLine(Line):
     """A query whose score changed, and what became of its list: ids, and of what moved (id, old rank, new rank)."""
 
     sample: str
@@ -119,14 +113,14 @@ class MovedLine(TypedDict):
     moved: list[tuple[str, int, int]] | None
 
 
-class MovedLines(TypedDict):
+class MovedLines(Line):
     """The queries that became worst and best, the most moved first."""
 
     worst: list[MovedLine]
     best: list[MovedLine]
 
 
-class ComparisonDocument(TypedDict):
+class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
     `only_in` lists the queries that others do not have, by system. `orders` says by measure how alike two reports of the same
@@ -147,10 +141,6 @@ class ComparisonDocument(TypedDict):
     notes: list[str]
 
 
-def comparison_schema() -> dict[str, object]:
+def comparison_schema() -> dict[str, Any]:
     """The JSON Schema of the document."""
     return schema_of(ComparisonDocument)
-
-
-if __name__ == "__main__":
-    print(json.dumps(comparison_schema(), indent=1, ensure_ascii=False))  # noqa: T201

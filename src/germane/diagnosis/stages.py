@@ -25,7 +25,7 @@ from germane.statistics.intervals import Interval, mean_interval
 from germane.types import Context, Sample
 
 FIRST = 10
-"""How many first places are looked at where samples have no stages and no k is given."""
+"""How many first places are looked at where samples have no stages, longer lists, and no k is given."""
 RETURNED, BELOW, LOST, NEVER, NOWHERE = "returned", "below k", "lost", "never retrieved", "in no list at all"
 """What became of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
 _DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
@@ -339,7 +339,7 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     Args:
         samples: The samples, of one or more systems.
         rel: The lowest grade that counts as relevant.
-        k: The first places that count; None = all, and 10 where samples have no stages.
+        k: The first places that count; None = all, and 10 where samples have no stages and longer lists.
 
     Raises:
         InputError: No sample has what is needed.
@@ -433,7 +433,8 @@ class _Samples:
             nowhere=np.array([document not in listed for document in documents], np.bool_),
             notes=notes,
         )
-        return _with_cut(found, k if k is not None or staged else FIRST)
+        longer = not staged and int(found.lengths[-1].max(initial=0)) > FIRST
+        return _with_cut(found, FIRST if k is None and longer else k)
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:

@@ -56,17 +56,22 @@ _System: TypeAlias = tuple[str, Path | None]
 
 
 async def answered(
-    cases: Sequence[PlannedCase], folder: Path, on_progress: Callable[[int, int], None], *, resumed: bool
+    cases: Sequence[PlannedCase],
+    folder: Path,
+    on_progress: Callable[[int, int], None],
+    *,
+    resumed: bool,
+    parts: int = 1,
 ) -> list[PlannedCase]:
     """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
 
     Every answer is appended to `answers.jsonl` and synced when it arrives. A resumed run asks only for those that
-    are not there.
+    are not there. Of so many `parts` that run side by side each has its share of a target's workers.
     """
     from germane.targets.python import prints_to_stderr
 
     with prints_to_stderr():
-        return await ask_targets(cases, _opened(cases), folder, on_progress, resumed=resumed)
+        return await ask_targets(cases, _opened(cases), folder, on_progress, resumed=resumed, parts=parts)
 
 
 async def ask_targets(
@@ -76,10 +81,11 @@ async def ask_targets(
     on_progress: Callable[[int, int], None],
     *,
     resumed: bool,
+    parts: int = 1,
 ) -> list[PlannedCase]:
     """As `answered`, of these systems; without a folder nothing is written."""
     earlier = _stored(folder) if resumed and folder is not None else {}
-    workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}
+    workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
 
     async def answer(planned: PlannedCase, log: IO[str] | None) -> PlannedCase:

@@ -13,6 +13,7 @@ from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
+from germane.ledger import files_of, secret_of
 from germane.measures.labels import rankings, turns
 from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from germane.judges.loopback import AskJudge
     from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
-    from germane.ledger.store import SQLiteLedger
+    from germane.ledger.store import LedgerTable
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
@@ -258,30 +259,27 @@ def default_measures(
 
 def ledger_place(flag: str | None = None) -> str:
     """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
+    from germane.ledger.store import find_ledger, password_apart, place_from
+
     if named := flag or environment("ledger"):
-        return named
-    from germane.ledger.store import find_ledger, place_from
+        return password_apart(named)
 
     config = read_config()
     if config.values.get("ledger") and config.folder is not None:
-        return place_from(config.folder, config.values["ledger"])
+        return password_apart(place_from(config.folder, config.values["ledger"]))
     return str(find_ledger(Path.cwd()))
 
 
-def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> SQLiteLedger | None:
+def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
     """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
-    if replay is not None:
-        from germane.ledger.replay import open_for_replay
-
-        return open_for_replay(replay)
-    if place is None:
+    if replay is None and place is None:
         return None
-    from germane.ledger.store import SQLiteLedger
+    from germane.ledger.opening import open_at, open_for_replay
 
-    return SQLiteLedger(place)
+    return open_for_replay(replay) if replay is not None else open_at(place or "")
 
 
 def remove_ledger(path: Path) -> None:
     """Remove a ledger's file, with its log and its secret."""
-    for suffix in ("", "-wal", "-shm", ".secret"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for file in (*files_of(path), secret_of(path)):
+        file.unlink(missing_ok=True)

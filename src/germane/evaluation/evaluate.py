@@ -22,13 +22,13 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
+from germane.judging.notebook import NotebookLine, in_notebook
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, graders_of
-from germane.notebook import NotebookLine, in_notebook
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
@@ -60,6 +60,7 @@ async def aevaluate(
     against: str = "auto",
     scale: str = "graded",
     rubric: str = "trec",
+    corpus: Path | str | None = None,
     ledger: Ledger | Path | str | None = None,
     replay: Path | str | None = None,
     gates: Iterable[str] = (),
@@ -88,6 +89,7 @@ async def aevaluate(
         against: What relevance is judged against: auto, query, reference, response, criterion.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
+        corpus: The documents that were searched, a file with a row each or a folder: its identity is kept with the report.
         replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
             makes the verdict undecided (exit code 3).
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
@@ -114,7 +116,7 @@ async def aevaluate(
     `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
     is the same, for code that runs in an event loop.
     """
-    graders = _graders(measures)
+    graders = asked_graders(measures)
     who = None
     if needs_judge(graders):
         if judge is None:
@@ -136,24 +138,39 @@ async def aevaluate(
         )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
+    searched: dict[str, Json] | None = None
+    if corpus is not None:
+        from germane.labelling.corpus import Corpus
+
+        searched = Corpus(Path(corpus)).identity
     try:
         return await report_on(
             jobs,
             settings,
             who,
             store,
-            replay=str(replay or ""),
+            replay=_named(replay),
             budget=Budget(max_cost, max_calls),
             gates=parsed,
             max_unmeasured=max_unmeasured,
             folder=folder,
             allow_stand_in=allow_stand_in,
+            corpus=searched,
             target=target,
             line=line,
         )
     finally:
         if opened is not None:
             opened.close()
+
+
+def _named(replay: Path | str | None) -> str:
+    """A replayed ledger's name, as it stands in what a question without an answer says."""
+    if replay is None or "://" not in str(replay):
+        return str(replay or "")
+    from germane.ledger.store import without_password
+
+    return without_password(replay)
 
 
 async def report_on(
@@ -168,6 +185,7 @@ async def report_on(
     max_unmeasured: float = 0.05,
     folder: Path | str | None = None,
     allow_stand_in: bool = False,
+    corpus: Mapping[str, Json] | None = None,
     target: Any = None,
     line: NotebookLine | None = None,
 ) -> Report:
@@ -178,7 +196,8 @@ async def report_on(
                 _log.warning(
                     "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", one.name
                 )
-    declared = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
+    declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
+    declared |= {} if corpus is None else {"corpus": corpus}
     if folder is None:
         notes = Counter[str]()
         if target is not None:
@@ -299,7 +318,7 @@ def _is_grader(asked: object) -> TypeIs[CaseGrader]:
     return hasattr(asked, "grade")
 
 
-def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
+def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
     listed = [measures] if isinstance(measures, Measure | str) or _is_grader(measures) else list(measures)
     found: dict[Grader, None] = {}

@@ -70,7 +70,7 @@ class Forecast:
 
     Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
     failed then and are not asked again. `waiting` are samples that no target has answered yet. `took` are the milliseconds
-    of each request whose answers are known.
+    of each request whose answers are known. `until`: fewer may be asked.
     """
 
     judge: str
@@ -82,6 +82,9 @@ class Forecast:
     max_cost: float | None = None
     max_calls: int | None = None
     took: list[float] = field(default_factory=list)
+    until: bool = False
+    certain: list[_Asked] = field(default_factory=list)
+    """The new questions that follow from no answer which is not known yet, each with its judge."""
 
     @property
     def seconds(self) -> float | None:
@@ -144,6 +147,8 @@ class Forecast:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = self.estimated
+        if self.until:
+            yield "--until stops as soon as it has seen enough: this is what all cases would ask"
         yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}"
         if self.seconds is not None and total.requests:
             whole = datetime.timedelta(seconds=round(self.seconds * total.requests))
@@ -250,6 +255,8 @@ class Forecaster:
             line.new += asked.calls
             line.estimated += asked.calls * asked.estimated
             line.asked.append((asked.judge, asked.question))
+            if not asked.estimated and asked.judge.stored:
+                self.found.certain.append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self.found.failed += asked.calls
         elif asked.key in self._receipts:

@@ -127,6 +127,7 @@ class Options(JudgeOptions):
     measures: tuple[str, ...] = ()
     judge: str | None = None
     labels: str | None = None
+    corpus: str | None = None
     against: str | None = None
     scale: str | None = None
     rubric: str | None = None
@@ -154,11 +155,13 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
+    page_queries: str = "200+1000"
     baseline: str | None = None
     fail_on_regression: bool = False
     by: str | None = None
     part: str | None = None
     engine: str | None = None
+    store: str | None = None
 
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
@@ -198,7 +201,7 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    for name in ("targets_file", "baseline", "replay"):
+    for name in ("targets_file", "baseline", "replay", "corpus"):
         if stored.get(name):
             placed[name] = found(stored[name])
     return placed

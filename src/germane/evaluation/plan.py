@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
+from germane.evaluation.parts.remote import fetched, url_of
 from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
@@ -40,7 +41,7 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, Warn, without_scheme
+from germane.samples.files import Notice, Notices, Warn, copied, without_scheme
 from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
     from germane.samples.evalfile import Case, EvalFile
 
+
+Only: TypeAlias = Callable[[str], bool]
+"""Whether a query is wanted."""
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -109,19 +113,19 @@ class Suite:
     def cases(self) -> Iterator[PlannedCase]:
         """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
         share, row = self.share, -1
-        for row, planned in enumerate(self.all_cases()):
+        for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
             if share is None:
                 yield planned
             elif share.has(planned.sample.query):
                 yield replace(planned, row=row)
         self.count = row + 1
 
-    def all_cases(self) -> Iterator[PlannedCase]:
+    def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
         """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
 
-        InputError where `--filter` leaves none.
+        Of data whose query `only` does not want, nothing but what names each sample is read. InputError where `--filter` leaves none.
         """
-        chosen: Iterable[PlannedCase] = self.matching()
+        chosen: Iterable[PlannedCase] = self.matching(only)
         if (drawn := self.draw()) is not None:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
@@ -138,12 +142,12 @@ class Suite:
             self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
         return self._drawn
 
-    def matching(self) -> Iterator[PlannedCase]:
+    def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
         for path in self.paths:
-            for planned in self._of(path):
+            for planned in self._of(path, only):
                 sample = planned.sample
                 if self.options.wanted is not None and not _matches(sample, self.options.wanted):
                     continue
@@ -161,7 +165,7 @@ class Suite:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
         return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
-    def _of(self, path: Path) -> Iterator[PlannedCase]:
+    def _of(self, path: Path, only: Only | None) -> Iterator[PlannedCase]:
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -170,9 +174,11 @@ class Suite:
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
             yield from self._planned([case.sample], graders, file, path, case)
         for data in file.data if file else (path,):
-            yield from self._data(data, file, path)
+            yield from self._data(data, file, path, only)
 
-    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
+    def _data(
+        self, data: Path, file: EvalFile | None, path: Path, only: Only | None
+    ) -> Iterator[PlannedCase]:
         graders = self.graders(file)
         if not graders:
             fix = "write measures: [...] in the file, or -m"
@@ -180,7 +186,9 @@ class Suite:
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample] = self.stdin
         if str(data) != "-" or not self.stdin:
-            samples = read_samples(data, columns=columns, warn=self.warn)
+            samples = read_samples(
+                data, columns=columns, warn=self.warn, only=None if str(data) == "-" else only
+            )
         if str(data) == "-":  # it is read several times: to be checked, and to be judged
             if not self.stdin:
                 self.stdin.extend(samples)
@@ -330,6 +338,12 @@ def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
+def here(named: str) -> Path:
+    """The file or folder that is named by a path, or a copy of what a URL names."""
+    path = without_scheme(named)
+    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
+
+
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -343,7 +357,7 @@ def load_suite(
     """
     found: list[Path] = []
     for named in paths:
-        path = Path(without_scheme(str(named)))
+        path = here(str(named))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
             found += inside or ([path] if read and data_files(path) else [])
@@ -537,6 +551,9 @@ class Plan:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.over(stored or {})
         self.share = Share.parse(self.options.part) if self.options.part else None
+        if (self.options.until or self.options.until_decided) and (self.options.part or self.options.engine):
+            problem = "--until looks at all cases together, and parts know nothing of one another"
+            raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))
         suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:

@@ -331,6 +331,9 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         if not ranked or measure.labels != "gold":
             fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
             raise MeasureError(f"{measure} reads other labels than gold, and rank has nothing else", fix=fix)
+        if measure.budget is not None:
+            problem = f"{measure} counts tokens, and a run has no texts"
+            raise MeasureError(problem, fix="use germane run with samples")
         if measure.settings.get("holes") == "bounds":
             problem = f"{measure} is an interval, and rank prints one value per query"
             raise MeasureError(problem, fix="use germane run")

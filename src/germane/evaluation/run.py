@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from germane.clean import some_of
 from germane.errors import (
     GermaneError,
     InputError,
@@ -28,6 +30,7 @@ from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, m
 from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import Evaluation
 from germane.evaluation.options import Options, Watch
+from germane.evaluation.parts.stages import Goals, Stages
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import (
     Session,
@@ -37,7 +40,6 @@ from germane.evaluation.session import (
     new_folder,
     read_stored,
 )
-from germane.evaluation.until import Goals, Stages
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
@@ -51,6 +53,7 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast
+    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
@@ -144,8 +147,8 @@ def _forecast(
     if plan.defaults is not None:
         watch.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
-    from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import SQLiteLedger, is_there
+    from germane.ledger.opening import open_at, open_for_replay
+    from germane.ledger.store import is_there
 
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
@@ -158,7 +161,7 @@ def _forecast(
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif place is not None and is_there(place):
-            ledger = opened.enter_context(contextlib.closing(SQLiteLedger(place, reading=True)))
+            ledger = opened.enter_context(contextlib.closing(open_at(place, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
@@ -171,9 +174,12 @@ def _forecast(
             else:
                 forecaster.wait(job)
         found = forecaster.found
-    if not found.waiting:  # a sample that waits may have what the others lack
+    if (
+        not found.waiting and plan.share is None
+    ):  # a sample that waits, or of another part, may have what these lack
         feasibility.check()
-    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
+    until = bool(options.until or options.until_decided)
+    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
 
 
 class _Run:
@@ -203,6 +209,13 @@ class _Run:
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
+        self.corpus: Corpus | None = None
+        self.entry: dict[str, Json] = {}
+        if self.options.corpus is not None:
+            from germane.labelling.corpus import Corpus
+
+            self.corpus = Corpus(Path(self.options.corpus))
+            self.entry = self.corpus.identity  # what is wrong with it is said before anything is paid
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
@@ -218,6 +231,9 @@ class _Run:
             self.watch.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
+            if self.plan.share is not None:
+                problem = "--until stops by what all cases say so far, and --part sees some of them"
+                raise InputError(problem, fix="leave --part out, or draw cases: --sample N")
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
@@ -264,12 +280,7 @@ class _Run:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
                     while True:
-                        todo: Iterable[Job] = (
-                            (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
-                            if jobs is None
-                            else jobs
-                        )
-                        todo = with_labels(todo, self.plan.judge)
+                        todo = with_labels(self._todo(jobs, notes), self.plan.judge)
                         await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
                         if self.stages is None or not self.stages.next(session.folder.scores):
                             break
@@ -286,9 +297,16 @@ class _Run:
         if options.until_decided and not self.plan.gates:
             fix = "declare one: --fail-under 'mean(context_relevance)>=0.7'"
             raise InputError("--until-decided needs a gate to decide", fix=fix)
-        goals = Goals.of(options.until, self.plan.gates if options.until_decided else (), graders)
+        gates = self.plan.gates if options.until_decided else ()
+        goals = Goals.of(options.until, gates, graders, self.baseline)
         everything = suite.cases() if cases is None else cases
         return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
+
+    def _todo(self, jobs: Sequence[Job] | None, notes: Counter[str]) -> Iterable[Job]:
+        """What is judged now: these jobs, or (None) the cases as they are read."""
+        if jobs is not None:
+            return jobs
+        return (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         """Those of all cases that are judged now."""
@@ -298,7 +316,13 @@ class _Run:
         """The cases that are judged now, answered by their targets."""
         asked = list(self._of_stage(cases))
         self.watch.answering(0, len(asked))
-        asking = answered(asked, session.path, self.watch.answering, resumed=resumed)
+        asking = answered(
+            asked,
+            session.path,
+            self.watch.answering,
+            resumed=resumed,
+            parts=self.plan.share.of if self.plan.share else 1,
+        )
         return [self._job(planned, session.folder.notes) for planned in await _interruptibly(asking)]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
@@ -311,7 +335,11 @@ class _Run:
         expectation = Expectation(
             Forecaster(self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts)
         )
-        self.plan.check(jobs, expectation.look)
+        if self.stages is None or jobs is not None:
+            self.plan.check(jobs, expectation.look)
+        else:  # what later stages ask is not known yet
+            rows, holds = count(), self.stages.holds
+            self.plan.check(None, lambda job: expectation.look(job) if holds(next(rows)) else None)
         if (total := expectation.total()) is not None:
             self.watch.expects(total)
 
@@ -339,6 +367,7 @@ class _Run:
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),
             **({"targets": self.models} if self.models else {}),
+            **({"corpus": self.entry} if self.entry else {}),
             "places": plan.suite.places(),
             "by": self.options.by,
         }
@@ -355,6 +384,7 @@ class _Run:
             allow_stand_in=self.options.allow_stand_in,
             over=over,
         )
+        self._warn_of_gold(report)
         if plan.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))
@@ -368,6 +398,20 @@ class _Run:
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.watch.failed(session.command("--retry-errors"))
         return report
+
+    def _warn_of_gold(self, report: Report) -> None:
+        """Say where gold ids are of another corpus: none of them scores, whatever comes back."""
+        nothing = any(one.basis.source == "gold" and one.mean == 0 for one in report.summaries)
+        if self.corpus is None and not nothing:
+            return
+        from germane.labelling.moving import unknown_gold
+
+        absent, known = unknown_gold(report.samples(), self.corpus)
+        if absent:
+            where = "no list" if self.corpus is None else "no list and not in the corpus"
+            note = f"of {known} gold ids occur in {where}: {some_of(absent, 3)}"
+            report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
+            self.watch.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""

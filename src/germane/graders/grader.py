@@ -24,7 +24,7 @@ from germane.samples import yamltext
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
-from germane.types import FrozenDict, Json, Status
+from germane.types import FrozenDict, Json, Sample, Status
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
@@ -241,6 +241,10 @@ class CaseGrader(YamlModel, ABC):
     def missing(self, why: str) -> GraderResult:
         """The result where an answer could not be had."""
         return GraderResult.failed(why)
+
+    def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
+        """Grade a sample, in its case of an eval file or in one of its own."""
+        return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
         """Grade one case: a generator of questions that returns the result, and never raises on what a case holds."""

@@ -1,21 +1,37 @@
 """Metrics that are called like DeepEval's: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
 
 `case` is anything with the attributes `input`, `actual_output`, `expected_output` and `retrieval_context`; they may be
-given by keyword instead. `model` is a judge, its name or a bare model of OpenAI's; without one GERMANE_JUDGE or the
-config names it. What differs from DeepEval: `score` is None, never a number, where the judge failed (`error` says why); each
+given by keyword instead. `model` is a judge, its name, a bare model of OpenAI's or a `DeepEvalBaseLLM`; without one
+GERMANE_JUDGE or the config names it. Where DeepEval is installed, the metrics are its `BaseMetric`s and run inside its own
+`evaluate()` and `assert_test`. What differs from DeepEval: `score` is None, never a number, where the judge failed (`error` says why); each
 passage is judged on its own and its verdict can be kept and shared; the reason is made of the verdicts' own reasons
 and costs no further call.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from germane.integrations.measuring import measure_case, required
-from germane.judges.judge import Judge
+from germane.errors import InputError
+from germane.evaluation.evaluation import run_coroutine
+from germane.integrations.measuring import ameasure_case, required
+
+if TYPE_CHECKING:
+    BaseMetric = object
+    Missing = InputError
+else:
+    try:
+        from deepeval.errors import MissingTestCaseParamsError
+        from deepeval.metrics import BaseMetric
+    except ImportError:  # the metrics are called alike without it
+        BaseMetric, Missing = object, InputError
+    else:
+
+        class Missing(InputError, MissingTestCaseParamsError):
+            """A case lacks what a metric needs, as DeepEval knows it: `skip_on_missing_params` passes over it."""
+
 
 __all__ = [
     "AnswerRelevancyMetric",
@@ -26,40 +42,47 @@ __all__ = [
 ]
 
 
-class _Metric:
+class _Metric(BaseMetric):
     """What all of them share.
 
-    After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`. `async_mode` changes nothing:
-    what can be asked at the same time is; `verbose_mode` prints the reason to stderr.
+    After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`, `evaluation_model` and
+    `evaluation_cost`. `async_mode` changes nothing: what can be asked at the same time is; `verbose_mode` prints the reason to
+    stderr; `flaky` is for DeepEval, which reports and does not fail such a metric.
     """
 
     measures: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
+    shown: ClassVar[str]
 
     def __init__(
         self,
         threshold: float = 0.5,
-        model: Judge | str | None = None,
+        model: Any = None,
         *,
         include_reason: bool = True,
         async_mode: bool = True,
         strict_mode: bool = False,
         verbose_mode: bool = False,
+        flaky: bool = False,
     ) -> None:
         self.threshold = 1.0 if strict_mode else threshold
         self.model, self.include_reason, self.strict_mode = model, include_reason, strict_mode
-        self.async_mode, self.verbose_mode = async_mode, verbose_mode
+        self.async_mode, self.verbose_mode, self.flaky = async_mode, verbose_mode, flaky
         self.score: float | None = None
         self.reason: str | None = None
         self.error: str | None = None
+        self.success: bool | None = False
+        self.evaluation_model: str | None = None
+        self.evaluation_cost: float | None = None
 
     @property
-    def success(self) -> bool:
-        """Whether there is a score and it reaches the threshold."""
-        return self.score is not None and self.score >= self.threshold
+    def __name__(self) -> str:
+        """As DeepEval's reports call it."""
+        return self.shown
 
     def is_successful(self) -> bool:
-        """The same, as a call."""
+        """Whether there is a score and it reaches the threshold; `success` is the same."""
+        self.success = self.error is None and self.score is not None and self.score >= self.threshold
         return self.success
 
     def measure(
@@ -70,8 +93,29 @@ class _Metric:
         expected_output: str | None = None,
         actual_output: str | None = None,
         retrieval_context: Sequence[Any] | None = None,
+        **shown: Any,
     ) -> float | None:
         """Measure one case; returns the score. InputError where a field that the metric needs is absent."""
+        fields: dict[str, Any] = {
+            "input": input,
+            "expected_output": expected_output,
+            "actual_output": actual_output,
+            "retrieval_context": retrieval_context,
+        }
+        return run_coroutine(self.a_measure(test_case, **fields, **shown))
+
+    async def a_measure(
+        self,
+        test_case: Any = None,
+        *,
+        input: str | None = None,  # noqa: A002 - the tool's own word
+        expected_output: str | None = None,
+        actual_output: str | None = None,
+        retrieval_context: Sequence[Any] | None = None,
+        _show_indicator: bool = True,
+        _in_component: bool = False,
+    ) -> float | None:
+        """The same, for code that runs in an event loop; what begins with _ is DeepEval's own."""
         given = {
             "input": input,
             "expected_output": expected_output,
@@ -80,20 +124,20 @@ class _Metric:
         }
         row = {name: _field(test_case, name) if value is None else value for name, value in given.items()}
         for name in self.needs:
-            required(row[name], name, type(self).__name__)
-        (measured,) = measure_case(row, [self.measures], judge=self.model)
+            required(row[name], name, type(self).__qualname__, Missing)
+        (measured,) = await ameasure_case(row, [self.measures], judge=self.model, called="model")
         score = measured.score
         low = self.strict_mode and score.value is not None and score.value < 1
         self.score = 0.0 if low else score.value
         self.reason = measured.reason if self.include_reason else None
         self.error = None if score.value is not None else f"{score.status}: {score.why}"
+        costs = [one.usage.cost_usd for one in measured.judgements]
+        known = [cost for cost in costs if cost is not None]
+        self.evaluation_model, self.evaluation_cost = measured.source, sum(known) if known == costs else None
+        self.is_successful()
         if self.verbose_mode:
             print(f"{type(self).__name__}: {self.score} {measured.reason}", file=sys.stderr)  # noqa: T201 - asked for
         return self.score
-
-    async def a_measure(self, test_case: Any = None, **fields: Any) -> float | None:
-        """The same, for code that runs in an event loop."""
-        return await asyncio.to_thread(self.measure, test_case, **fields)
 
 
 def _field(case: Any, name: str) -> Any:
@@ -108,6 +152,7 @@ class ContextualPrecisionMetric(_Metric):
     """
 
     measures = "context_precision"
+    shown = "Contextual Precision"
     needs = ("input", "expected_output", "retrieval_context")
 
 
@@ -118,6 +163,7 @@ class ContextualRecallMetric(_Metric):
     """
 
     measures = "context_recall"
+    shown = "Contextual Recall"
     needs = ("input", "expected_output", "retrieval_context")
 
 
@@ -128,6 +174,7 @@ class ContextualRelevancyMetric(_Metric):
     """
 
     measures = "context_relevancy"
+    shown = "Contextual Relevancy"
     needs = ("input", "retrieval_context")
 
 
@@ -138,6 +185,7 @@ class FaithfulnessMetric(_Metric):
     """
 
     measures = "faithfulness"
+    shown = "Faithfulness"
     needs = ("input", "actual_output", "retrieval_context")
 
 
@@ -148,4 +196,5 @@ class AnswerRelevancyMetric(_Metric):
     """
 
     measures = "answer_relevancy"
+    shown = "Answer Relevancy"
     needs = ("input", "actual_output")

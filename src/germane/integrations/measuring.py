@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError
-from germane.evaluation.choice import pick_judge
-from germane.evaluation.evaluate import evaluate
+from germane.evaluation.choice import NAME_A_JUDGE, pick_judge
+from germane.evaluation.evaluate import aevaluate
+from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.options import environment
-from germane.judges.judge import Judge
+from germane.judges.client.providers import PROVIDERS
+from germane.judges.llm import LLMJudge
 from germane.measures.explaining import Explanation
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
@@ -66,16 +69,28 @@ class Measured:
 
 
 def measure_case(
+    row: Mapping[str, Json], measures: str | Sequence[str], **settings: Any
+) -> tuple[Measured, ...]:
+    """The measures of one case, waited for: see `ameasure_case`."""
+    return run_coroutine(ameasure_case(row, measures, **settings))
+
+
+async def ameasure_case(
     row: Mapping[str, Json],
     measures: str | Sequence[str],
     *,
-    judge: Judge | str | None,
+    judge: Any,
     against: str = "auto",
     ledger: str | Path | None = None,
+    called: str = "judge",
 ) -> tuple[Measured, ...]:
-    """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
+    """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`).
+
+    An error about the judge names the argument that it is `called` by.
+    """
     (sample,) = samples_from([{name: value for name, value in row.items() if value is not None}])
-    report = evaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
+    with naming(called):
+        report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())
     judges = sorted({one.judge for one in judgements})
     return tuple(
@@ -117,11 +132,63 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
     return {} if value is None else dict(value if isinstance(value, Mapping) else vars(value))
 
 
-def judge_of(model: Judge | str | None) -> Judge | str | None:
-    """The judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config."""
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """An error that there is no judge says how it is given here."""
+    try:
+        yield
+    except InputError as error:
+        if error.fix == NAME_A_JUDGE:
+            fix = f'name one: {argument}="openai:gpt-4o-mini" | "labels" | "lexical", or set GERMANE_JUDGE'
+            raise InputError(error.problem, fix=fix) from None
+        raise
+
+
+def judge_of(model: Any) -> Any:
+    """The judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config.
+
+    A model object of Ragas' or DeepEval's is asked as it is there: at its own endpoint with its own key, or by its own method.
+    """
     if model is None:
         return pick_judge(_with_provider(environment("judge") or "") or None, needed=False)
-    return _with_provider(model) if isinstance(model, str) else model
+    return _with_provider(model) if isinstance(model, str) else _of_another_tool(model)
+
+
+def _of_another_tool(model: Any) -> Any:
+    """A judge of a DeepEvalBaseLLM or one of Ragas' LLM objects; anything else as it is."""
+    if hasattr(model, "langchain_llm"):  # Ragas' wrapper of a chat model
+        return LLMJudge(model.langchain_llm)
+    if hasattr(model, "a_generate") and hasattr(model, "get_model_name"):  # DeepEval
+
+        async def generate(prompt: str) -> str:
+            found = await model.a_generate(prompt)
+            return str(found[0] if isinstance(found, tuple) else found)  # its own models say the cost, too
+
+        return LLMJudge(generate, name=str(model.get_model_name()))
+    if hasattr(model, "agenerate_text"):  # any other of Ragas' first kind
+
+        async def generate_text(prompt: str) -> str:
+            from langchain_core.prompt_values import StringPromptValue
+
+            found = await model.agenerate_text(StringPromptValue(text=prompt))
+            return str(found.generations[0][0].text)
+
+        return LLMJudge(generate_text)
+    if hasattr(model, "agenerate") and hasattr(model, "provider"):  # Ragas' llm_factory
+        return _at_its_endpoint(model)
+    return model
+
+
+def _at_its_endpoint(model: Any) -> LLMJudge:
+    """The model that Ragas' `llm_factory` made, asked at the endpoint of its client: it gives no texts, only objects."""
+    client = getattr(model.client, "client", model.client)  # instructor wraps the provider's own
+    url, key = getattr(client, "base_url", None), getattr(client, "api_key", None)
+    if model.provider not in PROVIDERS or url is None or not isinstance(key, str):
+        problem = f"the client of {model.model} does not say where it is asked"
+        raise InputError(problem, fix='name the judge: "openai:gpt-4o-mini", or PROVIDER:MODEL@URL')
+    temperature = model.model_args.get("temperature", 0.1)
+    spec = f"{model.provider}:{model.model}"
+    return LLMJudge(spec, base_url=str(url), api_key=key, temperature=temperature)
 
 
 def _with_provider(names: str) -> str:
@@ -132,8 +199,8 @@ def _with_provider(names: str) -> str:
 _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
-def required(value: Json, name: str, tool: str) -> Json:
-    """A field that a call cannot do without; InputError where it was not given."""
+def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
+    """A field that a call cannot do without; an error where it was not given."""
     if value is None:
-        raise InputError(f"{tool} needs {name}", fix=f"give {name}=...")
+        raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

@@ -1,10 +1,15 @@
-"""Metrics and an `evaluate` that are called like Ragas', over its column names of either generation.
+"""Metrics and an `evaluate` that are called like Ragas', over its column names and its calls of every generation.
 
 ::
 
     context_precision.score({"question": ..., "contexts": [...], "ground_truth": ...}, llm=judge)
-    result = evaluate(dataset, metrics=[context_precision, context_recall], llm=judge)
-    result["context_recall"], result.means, result.why
+    result = evaluate(dataset, metrics=[LLMContextPrecisionWithReference(), LLMContextRecall()], llm=judge)
+    result["context_recall"], result.means, result.why, result.to_pandas()
+    await LLMContextRecall(llm=judge).single_turn_ascore(sample)
+    (await ContextRecall(llm=judge).ascore(user_input=..., retrieved_contexts=[...], reference=...)).value
+
+`llm` is a judge, its name, or an object of Ragas' (`llm_factory`, `LangchainLLMWrapper`), whose model is then asked where it
+is asked there.
 
 What differs from Ragas: what could not be measured is None with its reason, never NaN, and counts in no mean; a judge
 is named, never a default; all metrics of a data set are one evaluation, which asks each question once (`result.report`
@@ -13,15 +18,17 @@ is germane's own report of it).
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from itertools import product
+from typing import Any, ClassVar, TypeAlias
 
-from germane.errors import InputError
-from germane.evaluation.evaluate import evaluate as evaluate_samples
-from germane.integrations.measuring import judge_of
-from germane.judges.judge import Judge
+from germane.errors import InputError, JudgeError, MissingPart
+from germane.evaluation.evaluate import aevaluate as evaluate_samples
+from germane.evaluation.evaluation import run_coroutine
+from germane.integrations.measuring import judge_of, naming, required
 from germane.measures.measure import Measure
 from germane.reports.report import Report
 from germane.samples.frames import records
@@ -29,8 +36,22 @@ from germane.samples.reading import samples_from
 from germane.types import Json, Score
 
 __all__ = [
+    "AnswerRelevancy",
+    "ContextEntityRecall",
+    "ContextPrecision",
+    "ContextPrecisionWithReference",
+    "ContextPrecisionWithoutReference",
+    "ContextRecall",
+    "ContextUtilization",
     "EvaluationResult",
+    "Faithfulness",
+    "LLMContextPrecisionWithReference",
+    "LLMContextPrecisionWithoutReference",
+    "LLMContextRecall",
     "Metric",
+    "MetricResult",
+    "ResponseRelevancy",
+    "aevaluate",
     "answer_relevancy",
     "context_entity_recall",
     "context_precision",
@@ -43,22 +64,79 @@ __all__ = [
 Values: TypeAlias = list[float | None]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One value; None where it could not be measured, and `reason` says why."""
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass
 class Metric:
     """A measure under Ragas' name; `llm` is its judge, else that of the call, of GERMANE_JUDGE or the config.
 
     `against` is what relevance is judged against: the query, and the reference where there is one (auto), or the
-    response, as Ragas does without a reference.
+    response, as Ragas does without a reference. `needs` are the fields that the calls by keyword cannot do without.
     """
 
     name: str
     measure: str
     against: str = "auto"
-    llm: Judge | str | None = None
+    llm: Any = None
+    needs: ClassVar[tuple[str, ...]] = ()
 
-    def score(self, row: Mapping[str, Json], llm: Judge | str | None = None) -> float | None:
-        """The value of one row; None where it could not be measured (`evaluate` says why)."""
+    def score(self, row: Any = None, llm: Any = None, **fields: Json) -> Any:
+        """The value of one row, None where it could not be measured; of `fields` by keyword a MetricResult."""
+        if row is None:
+            return run_coroutine(self.ascore(**fields))
         return evaluate([row], [self], llm=llm)[self.name][0]
+
+    async def ascore(self, **fields: Json) -> MetricResult:
+        """The value of one case, and why there is none. InputError where a field is missing or has another name."""
+        return (await self.abatch_score([fields]))[0]
+
+    def batch_score(self, inputs: Sequence[Mapping[str, Json]]) -> list[MetricResult]:
+        """The values of several cases, in one evaluation."""
+        return run_coroutine(self.abatch_score(inputs))
+
+    async def abatch_score(self, inputs: Sequence[Mapping[str, Json]]) -> list[MetricResult]:
+        """The same, for code that runs in an event loop."""
+        for fields, name in product(inputs, self.needs):
+            required(fields.get(name), name, type(self).__name__)
+        # who compares a reference with contexts alone is shown no query, and a sample has one
+        found = await aevaluate([{"user_input": "-", **fields} for fields in inputs], [self])
+        pairs = zip(found[self.name], found.why, strict=True)
+        return [MetricResult(value, why.get(self.name)) for value, why in pairs]
+
+    def single_turn_score(self, sample: Any, callbacks: Any = None) -> float | None:
+        """The value of a SingleTurnSample; None where it could not be measured. `callbacks` are not called."""
+        return run_coroutine(self.single_turn_ascore(sample, callbacks))
+
+    async def single_turn_ascore(
+        self,
+        sample: Any,
+        callbacks: Any = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in Ragas
+    ) -> float | None:
+        """The same, for code that runs in an event loop; TimeoutError after `timeout` seconds."""
+        del callbacks
+        async with asyncio.timeout(timeout):
+            return (await aevaluate([sample], [self]))[self.name][0]
+
+
+class _Class(Metric):
+    """A metric that is made by calling its class, with Ragas' arguments."""
+
+    called: ClassVar[str]
+    of: ClassVar[str]
+    by: ClassVar[str] = "auto"
+
+    def __init__(self, llm: Any = None, name: str | None = None, **of_ragas: Any) -> None:
+        if unknown := of_ragas.keys() - {"embeddings", "max_retries", "strictness", "output_type"}:
+            problem = f"{type(self).__name__} has no argument {min(unknown)}"
+            raise InputError(problem, fix="leave it out: prompts are files here (LLMJudge(prompts=...))")
+        super().__init__(name or self.called, self.of, self.by, llm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +144,23 @@ class EvaluationResult:
     """Scores by row and their means.
 
     `scores[i]` are row i's values by metric, `result["context_recall"]` one metric's values, `means` over what was
-    measured (None where nothing was), `why[i]` the reasons for what was not, `reports` germane's own.
+    measured (None where nothing was), `why[i]` the reasons for what was not, `rows` what was given, `reports` germane's own.
     """
 
     scores: tuple[dict[str, float | None], ...]
     why: tuple[dict[str, str], ...]
     means: dict[str, float | None]
     reports: tuple[Report, ...]
+    rows: tuple[dict[str, Json], ...] = ()
+
+    def to_pandas(self) -> Any:
+        """A DataFrame: the columns of the data set, then one for each metric, None where it could not be measured."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingPart("a DataFrame takes pandas", fix="pip install pandas") from None
+        pairs = zip(self.rows, self.scores, strict=True)
+        return pd.DataFrame([{**row, **scores} for row, scores in pairs])
 
     def __getitem__(self, metric: str) -> Values:
         return [row[metric] for row in self.scores]
@@ -83,6 +171,80 @@ class EvaluationResult:
 
 def _shown(mean: float | None) -> str:
     return "not measured" if mean is None else f"{mean:.4f}"
+
+
+class LLMContextPrecisionWithReference(_Class):
+    """context_precision: relevance is judged against the query and the reference."""
+
+    called, of = "llm_context_precision_with_reference", "context_precision"
+    needs = ("user_input", "retrieved_contexts", "reference")
+
+
+class LLMContextPrecisionWithoutReference(_Class):
+    """context_precision, where relevance is judged against the response."""
+
+    called, of, by = "llm_context_precision_without_reference", "context_precision", "response"
+    needs = ("user_input", "retrieved_contexts", "response")
+
+
+class ContextPrecision(LLMContextPrecisionWithReference):
+    """The same by its short name."""
+
+    called = "context_precision"
+
+
+class ContextPrecisionWithReference(LLMContextPrecisionWithReference):
+    """The same by its name among the collections."""
+
+    called = "context_precision_with_reference"
+
+
+class ContextUtilization(LLMContextPrecisionWithoutReference):
+    """The same as without a reference, by its short name."""
+
+    called = "context_utilization"
+
+
+class ContextPrecisionWithoutReference(LLMContextPrecisionWithoutReference):
+    """The same by its name among the collections."""
+
+    called = "context_precision_without_reference"
+
+
+class LLMContextRecall(_Class):
+    """context_recall: the share of the reference's claims that the contexts support."""
+
+    called, of = "context_recall", "context_recall"
+    needs = ("user_input", "retrieved_contexts", "reference")
+
+
+class ContextRecall(LLMContextRecall):
+    """The same by its short name."""
+
+
+class ContextEntityRecall(_Class):
+    """context_entity_recall: the share of the reference's entities that stand in the contexts."""
+
+    called, of = "context_entity_recall", "context_entity_recall"
+    needs = ("reference", "retrieved_contexts")
+
+
+class Faithfulness(_Class):
+    """faithfulness: the share of the response's claims that the contexts support."""
+
+    called, of = "faithfulness", "faithfulness"
+    needs = ("user_input", "response", "retrieved_contexts")
+
+
+class ResponseRelevancy(_Class):
+    """answer_relevancy: the share of what the response states that addresses the query; no embeddings."""
+
+    called, of = "answer_relevancy", "answer_relevancy"
+    needs = ("user_input", "response")
+
+
+class AnswerRelevancy(ResponseRelevancy):
+    """The same by its other name."""
 
 
 context_precision = Metric("context_precision", "context_precision")
@@ -96,26 +258,56 @@ _DEFAULT = (context_precision, context_recall)
 
 
 def evaluate(
+    dataset: Any, metrics: Sequence[Any] | None = None, llm: Any = None, **settings: Any
+) -> EvaluationResult:
+    """Score every row of a data set, and wait for it: see `aevaluate`."""
+    return run_coroutine(aevaluate(dataset, metrics, llm, **settings))
+
+
+_OF_RAGAS = {
+    "embeddings", "experiment_name", "callbacks", "run_config", "token_usage_parser", "show_progress", "batch_size",
+    "allow_nest_asyncio",
+}  # fmt: skip
+"""Arguments of Ragas' that change no score, or that the judge has itself."""
+
+
+async def aevaluate(
     dataset: Any,
-    metrics: Sequence[Metric] = _DEFAULT,
-    llm: Judge | str | None = None,
+    metrics: Sequence[Any] | None = None,
+    llm: Any = None,
+    *,
     column_map: Mapping[str, str] | None = None,
+    raise_exceptions: bool = False,
+    **of_ragas: Any,
 ) -> EvaluationResult:
     """Score every row of a data set.
 
-    `dataset` is an iterable of mappings or of objects with attributes, a mapping of columns, or anything with
-    `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`).
+    `dataset` is an EvaluationDataset of Ragas', an iterable of mappings or of objects with attributes, a mapping of columns, or
+    anything with `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`). With
+    `raise_exceptions` the first score that the judge failed is raised as a JudgeError. Ragas' other arguments are taken
+    and change nothing.
     """
+    metrics = _DEFAULT if metrics is None else metrics
+    if unknown := of_ragas.keys() - _OF_RAGAS:
+        raise InputError(f"evaluate has no argument {min(unknown)}", fix="leave it out")
+    if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
+        given = getattr(other, "__name__", type(other).__name__)
+        made = f"call it: {given}()" if isinstance(other, type) and issubclass(other, Metric) else (
+            "import it from germane.integrations.ragas, or leave it to Ragas"
+        )  # fmt: skip
+        raise InputError(f"{given} is not a metric of germane's", fix=made)
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise InputError("two metrics have the same name", fix="give each metric once")
-    samples = list(samples_from(_rows(dataset), columns=column_map))
+    rows = tuple(_rows(dataset))
+    samples = list(samples_from(rows, columns=column_map))
     scores: tuple[dict[str, float | None], ...] = tuple({} for _ in samples)
     why: tuple[dict[str, str], ...] = tuple({} for _ in samples)
     means, reports = {}, []
     for group in _groups(metrics, llm):
         measures, judge = [metric.measure for metric in group], judge_of(group[0].llm or llm)
-        report = evaluate_samples(samples, measures, judge=judge, against=group[0].against)
+        with naming("llm"):
+            report = await evaluate_samples(samples, measures, judge=judge, against=group[0].against)
         reports.append(report)
         found = defaultdict[str, list[Score]](list)
         for score in report.scores():
@@ -126,12 +318,13 @@ def evaluate(
                 scores[index][metric.name] = score.value
                 if score.value is None:
                     why[index][metric.name] = f"{score.status}: {score.why}"
-    return EvaluationResult(
-        scores=scores, why=why, means={name: means[name] for name in names}, reports=tuple(reports)
-    )
+                    if raise_exceptions and score.status in {"error", "incomplete"}:
+                        raise JudgeError(f"{metric.name} of row {index}: {score.why}")
+    ordered = {name: means[name] for name in names}
+    return EvaluationResult(scores=scores, why=why, means=ordered, reports=tuple(reports), rows=rows)
 
 
-def _groups(metrics: Sequence[Metric], llm: Judge | str | None) -> Iterable[list[Metric]]:
+def _groups(metrics: Sequence[Metric], llm: Any) -> Iterable[list[Metric]]:
     """The metrics that can be one evaluation: same judge, relevance judged against the same."""
     groups = defaultdict[tuple[object, str], list[Metric]](list)
     for metric in metrics:

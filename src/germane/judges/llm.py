@@ -126,8 +126,7 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
-        # a provider's own address reserves what is asked for, and its models end: only servers of the user's own are limited
-        limits = not service.extra and bool(service.custom or PROVIDERS[service.provider].local)
+        limits = _limits(service)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
@@ -143,7 +142,7 @@ class LLMJudge(Judge):
             self.capabilities.mode = PROMPT
         if reasoning is not None:
             self.capabilities.reason(reasoning, service.provider)
-        self._fuse, self._batch = reading == "fused", batch
+        self.fuse, self._batch = reading == "fused", batch
         self._price = price
         limited = rpm is not None or tpm is not None
         self._key, self._limiter = api_key, RateLimiter(rpm=rpm, tpm=tpm) if limited else limiter
@@ -156,6 +155,11 @@ class LLMJudge(Judge):
     def concurrency(self) -> int:  # type: ignore[override]
         """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
         return self.requests.limit + max(2, self.requests.limit // 8)
+
+    @property
+    def by_chat_completions(self) -> bool:
+        """Whether it is asked by the requests that OpenAI-compatible servers take, and files of them."""
+        return self._own is None and not self.service.extra
 
     @cached_property
     def price(self) -> Price | None:
@@ -203,7 +207,7 @@ class LLMJudge(Judge):
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Readings, and lists of them, as the settings say."""
         asked, others = apart(questions)
-        found = readings(asked, self.prompts, fuse=self._fuse)
+        found = readings(asked, self.prompts, fuse=self.fuse)
         lists = listed(found, self.prompts, self._batch) if self._batch > 1 else ([one] for one in found)
         groups = [tuple(question for one in group for question in one.questions) for group in lists]
         return groups + others
@@ -212,7 +216,7 @@ class LLMJudge(Judge):
         """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
         if without_asking(questions[0]):
             return Usage(cost_usd=0.0)
-        ask = word(readings(questions, self.prompts, fuse=self._fuse), self.prompts)
+        ask = word(readings(questions, self.prompts, fuse=self.fuse), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
         back = sum(len(str(question.typical())) for question in questions) // 4
         cost = None if self.price is None else self.price.cost(sent, back)
@@ -225,7 +229,7 @@ class LLMJudge(Judge):
         """
         if (reply := without_asking(questions[0])) is not None:
             return [reply]
-        items = readings(questions, self.prompts, fuse=self._fuse)
+        items = readings(questions, self.prompts, fuse=self.fuse)
         call = GroupCall(self.ready(), self.prompts, items)
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way
@@ -292,6 +296,15 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         shared = "the same headers are not for judges at different hosts"
     if shared:
         raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def _limits(service: Service) -> bool:
+    """Whether answers are limited by what is asked: by a server of the user's own.
+
+    A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts.
+    """
+    known = PROVIDERS.get(service.provider)
+    return known is not None and not known.extra and bool(service.custom or known.local)
 
 
 def _limit_names(service: Service) -> tuple[str, ...]:

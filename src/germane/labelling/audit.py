@@ -13,14 +13,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.clean import markdown_table, shorten
+from germane.labelling.schema import AgreedLine, KindLine
 from germane.labelling.setmeans import set_means
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
+from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
 from germane.statistics.agreement import (
-    JudgeAgreement,
     agreement,
     krippendorff_alpha,
     spread_between,
@@ -34,6 +35,8 @@ Grades: TypeAlias = Mapping[str, tuple[float, str]]
 
 FEW = 30
 """Labels below which an agreement says little."""
+SLIGHT = 0.2
+"""Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
 _OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
 """How the error of a judgement ends whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
@@ -164,22 +167,21 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
             weights=None if np.isnan(heavy).any() else heavy,
         )
         between, bias = found.between_queries, found.bias
-        yield {
-            "kind": kind,
-            "scale": scale,
-            **_agreed(found),
-            "n": len(voted),
-            "queries": found.queries,
-            "base_rate": found.base_rate,
-            "confusion": {
+        yield line_of(
+            KindLine,
+            found,
+            kind=kind,
+            scale=scale,
+            n=len(voted),
+            confusion={
                 "grades": list(found.confusion.grades),
                 "people_by_judge": found.confusion.table.tolist(),
             },
-            "bias": {"mean": bias.mean, "interval": bias.ends and list(bias.ends)},
-            "between_queries": between and asdict(between),
-            "illegal": {f"{grade:g}": count for grade, count in found.illegal.items()},
-            "between_systems": _systems(items, judge - people, read),
-        }
+            bias={"mean": bias.mean, "interval": bias.ends and list(bias.ends)},
+            between_queries=between and asdict(between),
+            illegal={f"{grade:g}": count for grade, count in found.illegal.items()},
+            between_systems=_systems(items, judge - people, read),
+        )
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -230,7 +232,8 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
             if both:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
                 found = agreement(first, second, scale=_legal(scale, first, second))
-                yield {"kind": kind, "scale": scale, "people": [one, other], **_agreed(found)}
+                agreed = line_of(AgreedLine, found)
+                yield {"kind": kind, "scale": scale, "people": [one, other], **agreed}
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
@@ -245,11 +248,6 @@ def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
         ]
         if votes:
             yield {"kind": kind, "items": len(votes), "differ": sum(len(answers) > 1 for answers in votes)}
-
-
-def _agreed(found: JudgeAgreement) -> dict[str, Json]:
-    names = ("n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
-    return {name: getattr(found, name) for name in names}
 
 
 # against itself
@@ -388,6 +386,11 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
     for line in kinds:
         if line["n"] < FEW:
             yield f"{line['kind']}: {line['n']} labels are few; an agreement on fewer than {FEW} says little"
+        if (kappa := line["kappa_quadratic"]) is not None and kappa < SLIGHT:
+            yield (
+                f"{line['kind']}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
+                " always): its verdicts are worth nothing here, whatever the scores say"
+            )
         if line["illegal"]:
             found = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
             yield f"{line['kind']}: the judge gave grades outside the scale: {found}"

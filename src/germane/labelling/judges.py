@@ -12,6 +12,7 @@ import numpy as np
 from germane.clean import markdown_table
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, yes
+from germane.reports.correct import corrections_of
 from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
@@ -127,7 +128,7 @@ def _names(reports: Sequence[ReportData]) -> list[str]:
 
 def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
     """A report whose judged means these labels correct."""
-    corrections = report.corrections.with_labels(labels)
+    corrections = corrections_of(report).with_labels(labels)
     lines = []
     for one in report.summaries:
         mean, why = corrections.of(one) if one.basis.source == "judge" else (None, "")

@@ -18,7 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.ledger.store import SQLiteLedger, files_of
+from germane.ledger import files_of
+from germane.ledger.store import Ledger
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
@@ -101,7 +102,7 @@ def readable(paths: Sequence[Path]) -> None:
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
-def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
+def import_rows(ledger: Ledger, path: Path) -> Imported:
     """Put the judgements of a JSONL file into a ledger, all or none of a batch; the first answer to a key stays.
 
     Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
@@ -120,7 +121,7 @@ def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
     return done
 
 
-def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> None:
+def _put(ledger: Ledger, batch: dict[str, Judgement], done: Imported) -> None:
     stands = ledger.put(list(batch.values()))
     added = sum(stands[key] is judgement for key, judgement in batch.items())
     done.added += added
@@ -184,12 +185,12 @@ def _depth(value: Json) -> int:
 
 
 @contextmanager
-def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
+def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
     """A file that appears whole or not at all: what stands under its name stays until all is written.
 
     InputError where that is a file of the ledger itself.
     """
-    for own in files_of(ledger):
+    for own in files_of(ledger) if ledger is not None else ():
         if own.exists() and path.exists() and path.samefile(own):
             raise InputError(f"{path} is the ledger's own file", fix="name another file")
     if path.exists() and not path.is_file():  # a pipe, /dev/stdout

@@ -6,16 +6,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from germane.errors import InputError
 from germane.ledger.jsonl import judgements_of, readable
-from germane.ledger.store import INSERT, Ledger, SQLiteLedger, create_table, file_of, to_row
+from germane.ledger.store import INSERT, Ledger, LedgerTable, SQLiteLedger, create_table, to_row
 from germane.ledger.upkeep import judges_and_kinds
 from germane.questions.question import AnyQuestion
 from germane.tables.items import ItemRow
 
-__all__ = ["ExportedLedger", "missing_in_words", "open_for_replay"]
-
-_SQLITE = b"SQLite format 3\0"
+__all__ = ["ExportedLedger", "missing_in_words"]
 
 
 class ExportedLedger(SQLiteLedger):
@@ -37,27 +34,6 @@ class ExportedLedger(SQLiteLedger):
         return db
 
 
-def open_for_replay(where: str | Path) -> SQLiteLedger:
-    """A ledger's file, or an export of one as JSON lines, to be read only; nothing is made or changed.
-
-    Raises InputError where it is neither, LedgerError where a ledger cannot be used.
-    """
-    path = file_of(where)
-    if path.is_dir():
-        raise InputError(
-            f"--replay {path} is a folder",
-            fix=f"name a ledger, an export, or {path / 'judgements.jsonl'} of a report",
-        )
-    if not path.is_file():
-        raise InputError(
-            f"--replay {path}: there is no such file",
-            fix="make it where there is a key: germane ledger export -o FILE",
-        )
-    with path.open("rb") as file:
-        is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return SQLiteLedger(path, reading=True) if is_sqlite else ExportedLedger(path)
-
-
 def missing_in_words(
     ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
 ) -> str:
@@ -71,7 +47,7 @@ def missing_in_words(
     places = list(dict.fromkeys([*map(_place, found), *named_by_kind]))
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     named = f": {', '.join(places[:_NAMED])}{more}" if places else ""
-    judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, SQLiteLedger) else ()) or "nobody"
+    judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, LedgerTable) else ()) or "nobody"
     return (
         f"{len(missing)} {'answer is' if len(missing) == 1 else 'answers are'} not in {name}{named} "
         f"(it has answers of {judges}); "

@@ -13,15 +13,17 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
+from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
 FORMAT = 4
@@ -127,6 +129,24 @@ class Ledger(Protocol):
         """Release the store."""
 
 
+@runtime_checkable
+class LedgerTable(Ledger, Protocol):
+    """A ledger whose rows stand in a table of a database: what upkeep needs to choose, count and delete them.
+
+    SQL is written so that SQLite and PostgreSQL read it alike, and values stand in it as `?`.
+    """
+
+    def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
+        """What is read of each row of a query, as it is needed. A row that cannot be read is a LedgerError."""
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement has changed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+
+
 class SQLiteLedger:
     """A ledger in one SQLite file, with a write-ahead log.
 
@@ -227,10 +247,23 @@ class SQLiteLedger:
             earlier = [row[0] for row in rows if not db.execute(INSERT, row).rowcount]
         return stands | self.find(earlier) if earlier else stands
 
-    def __len__(self) -> int:
+    def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
+        """What is read of each row of a query whose values stand as `?`, as it is needed."""
         with self.using() as db:
-            (count,) = db.execute("SELECT count(*) FROM judgements").fetchone()
-        return int(count)
+            yield from map(read, db.execute(sql, values))
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement has changed whose values stand as `?`."""
+        with self.writing() as db:
+            return int(db.execute(sql, values).rowcount)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file and its log."""
+        return sum(path.stat().st_size for path in files_of(self.path)[:2] if path.exists())
+
+    def __len__(self) -> int:
+        return next(int(row[0]) for row in self.rows("SELECT count(*) FROM judgements"))
 
     def close(self) -> None:
         """Bring everything to the disk, and close the file."""
@@ -264,11 +297,6 @@ _WAIT_SECONDS = 60
 _CACHE_KIB = 16_000
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 _DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
-
-
-def files_of(path: Path) -> list[Path]:
-    """A ledger's file, its write-ahead log, and the log's index; the latter two need not exist."""
-    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
@@ -449,17 +477,43 @@ def _code(error: Exception) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
+def is_database(where: str | Path) -> bool:
+    """Whether a place is a database of PostgreSQL, and no file."""
+    found = _SCHEME.match(str(where))
+    return found is not None and found[1].lower() in {"postgresql", "postgres"}
+
+
+def without_password(where: str | Path) -> str:
+    """A place as it may be shown and stored: of a database's URL without the password."""
+    if not is_database(where):
+        return str(where)
+    parts = urlsplit(str(where))
+    login, at, host = parts.netloc.rpartition("@")
+    query = [(name, value) for name, value in parse_qsl(parts.query) if "password" not in name]
+    shown = parts._replace(netloc=login.partition(":")[0] + at + host, query=urlencode(query))
+    return urlunsplit(shown)
+
+
+def password_apart(where: str) -> str:
+    """A place without its password, which goes to PGPASSWORD: this process and those that it starts find it there."""
+    if is_database(where):
+        parts = urlsplit(where)
+        if password := dict(parse_qsl(parts.query)).get("password") or unquote(parts.password or ""):
+            os.environ["PGPASSWORD"] = password
+    return without_password(where)
+
+
 def is_there(where: str | Path) -> bool:
-    """Whether there is a ledger at a place already. InputError where none can be."""
-    return file_of(where).exists()
+    """Whether there is a ledger at a place already, or a database that may have one. InputError where none can be."""
+    return is_database(where) or file_of(where).exists()
 
 
 def file_of(where: str | Path) -> Path:
     """The file of a ledger. InputError where the place is not a file's."""
     if found := _SCHEME.match(str(where)):
         raise InputError(
-            f"there is no way to keep a ledger at {found[1]}://...: it is one file",  # no more: it may hold a password
-            fix="write the file's path, such as .germane/ledger.sqlite",
+            f"there is no way to keep a ledger at {found[1]}://...",  # no more: it may hold a password
+            fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
     return Path(where).expanduser()
 
@@ -469,7 +523,7 @@ def secret_beside(place: str) -> bytes | None:
 
     None where none can be kept, or no ledger is there. A file that others can read is replaced: somebody else may have put it there.
     """
-    path = Path(f"{place}.secret")
+    path = secret_of(Path(place))
     if not Path(place).is_file():
         return None
     try:

@@ -13,9 +13,8 @@ from germane.errors import InputError
 from germane.ledger.store import (
     FORMAT,
     SELECT,
-    SQLiteLedger,
+    LedgerTable,
     explain,
-    files_of,
     from_row,
     integrity,
     is_damage,
@@ -25,11 +24,14 @@ from germane.types import Json, Judgement
 
 _TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")
 _STATS = """
-    SELECT judge, kind, prompt, count(*) AS judgements, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
-           sum(output_tokens) AS output_tokens, sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END) AS cost_usd,
-           sum(requests > 0 AND cost_usd IS NULL) AS unpriced, min(at) AS oldest, max(at) AS newest
+    SELECT judge, kind, prompt, count(*), CAST(sum(requests) AS bigint), CAST(sum(input_tokens) AS bigint),
+           CAST(sum(output_tokens) AS bigint), sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END),
+           count(CASE WHEN requests > 0 AND cost_usd IS NULL THEN 1 END), min(at), max(at)
     FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
 """
+_NAMES = ("judge", "kind", "prompt", "judgements", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced",
+          "oldest", "newest")  # fmt: skip
+"""What the columns of the statistics are called."""
 _PROBLEMS = 20
 
 
@@ -51,7 +53,7 @@ class Chosen:
         given = [
             (test, value) for test, value in zip(_TESTS, astuple(self), strict=True) if value is not None
         ]
-        return " AND ".join(test for test, _ in given) or "1", [value for _, value in given]
+        return " AND ".join(test for test, _ in given) or "1 = 1", [value for _, value in given]
 
 
 def moment(text: str, flag: str) -> str:
@@ -65,22 +67,19 @@ def moment(text: str, flag: str) -> str:
     return found.isoformat(timespec="milliseconds")
 
 
-def stats(ledger: SQLiteLedger) -> dict[str, Json]:
+def stats(ledger: LedgerTable) -> dict[str, Json]:
     """What a ledger holds, as the JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
 
     `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none. An
     answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
     """
-    with ledger.using() as db:
-        cursor = db.execute(_STATS)
-        names = [name for name, *_ in cursor.description]
-        lines = [dict(zip(names, row, strict=True)) for row in cursor]
+    lines = [dict(zip(_NAMES, row, strict=True)) for row in ledger.rows(_STATS)]
     costs = [line["cost_usd"] for line in lines if line["cost_usd"] is not None]
     return {
         "schema_version": 1,
-        "ledger": str(ledger.path),
+        "ledger": ledger.place,
         "format": FORMAT,
-        "bytes": sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists()),
+        "bytes": ledger.size,
         "judgements": sum(line["judgements"] for line in lines),
         "requests": sum(line["requests"] for line in lines),
         "tokens": {name: sum(line[f"{name}_tokens"] for line in lines) for name in ("input", "output")},
@@ -92,33 +91,29 @@ def stats(ledger: SQLiteLedger) -> dict[str, Json]:
     }
 
 
-def chosen_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
+def chosen_rows(ledger: LedgerTable, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
-    with ledger.using() as db:
-        yield from map(from_row, db.execute(f"{SELECT} WHERE {where} ORDER BY key", values))
+    yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", values, from_row)
 
 
-def judges_and_kinds(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
+def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
-    with ledger.using() as db:
-        found = db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
+    found = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
     return sorted({judge for judge, _ in found}), sorted({kind for _, kind in found})
 
 
-def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
+def count(ledger: LedgerTable, chosen: Chosen) -> int:
     """How many judgements are chosen."""
     where, values = chosen.where()
-    with ledger.using() as db:
-        (found,) = db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
-    return int(found)
+    found = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
+    return next((int(row[0]) for row in found), 0)
 
 
-def prune(ledger: SQLiteLedger, chosen: Chosen) -> int:
+def prune(ledger: LedgerTable, chosen: Chosen) -> int:
     """Delete the judgements chosen; how many there were. Their room in the file is free for new ones."""
     where, values = chosen.where()
-    with ledger.writing() as db:
-        return int(db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
+    return ledger.change(f"DELETE FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
 
 
 def check(path: Path) -> tuple[int, list[str]]:

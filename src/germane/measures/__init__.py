@@ -57,4 +57,5 @@ __all__ = [
     "full_recall", "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
     "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
     "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "repeated_calls", "skipped",
+    "superseded", "tokens_to_first_relevant",
 ]  # fmt: skip

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import rankings
+from germane.measures.labels import NO_TEXT, rankings
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
-from germane.questions.text import words
+from germane.questions.text import tokens_in, words
 from germane.types import Context, Sample
 
 _UNION = one_of(
@@ -222,6 +222,82 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     banned = list(dict.fromkeys(sample.forbidden))
     items = [Item(document, document not in found) for document in banned]
     return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
+
+
+@measure(
+    needs=("contexts", "superseded"),
+    formula="number of stale versions in the top k that no current version stands above",
+    reference="germane; gate: max(superseded)=0",
+    nothing="no stale versions named, or contexts without ids: skipped; nothing retrieved: 0",
+    params={"over": TOGETHER},
+    range=(0.0, inf),
+    better="lower",
+)
+def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
+    """How many stale versions of documents came back above their current one, or without it. A count; lower is better.
+
+    A stale version that names no current one counts where no relevant document stands above it, and without qrels wherever
+    it is.
+    """
+    lists = documents(sample, over, k)
+    if lists is None:
+        return skipped(NO_IDS)
+    ranks: dict[str, int] = {}
+    for ids in lists:
+        for rank, document in enumerate(ids):
+            ranks[document] = min(rank, ranks.get(document, rank))
+    items, wanted = [], relevant(sample, 1)
+    for stale, current in (sample.superseded or {}).items():
+        better = [
+            ranks[name] for name in ([current] if current else wanted) if name in ranks and name != stale
+        ]
+        ahead = stale in ranks and not any(rank < ranks[stale] for rank in better)
+        items.append(Item(stale, not ahead, f"above {current}" if ahead and current else ""))
+    return ok(
+        sum(item.held is False for item in items),
+        items=items,
+        what="stale versions kept below the current one",
+    )
+
+
+@measure(
+    needs=("contexts", "qrels"),
+    formula="tokens of the contexts down to the first relevant one, that one included",
+    reference="germane; a token is 4 bytes of UTF-8, rounded up per context",
+    nothing="no relevant document known or retrieved, contexts without ids or texts: skipped",
+    params={
+        "rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1),
+        "over": one_of(
+            "several searches: one after another as they were made, or the final list alone", "calls", "final"
+        ),
+    },
+    range=(1.0, inf),
+    better="lower",
+    answerable=True,
+)
+def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
+    """How many tokens a reader pays for until the first relevant document. Lower is better.
+
+    Of the samples for which one came back: how many these are, Success and R say.
+    """
+    contexts = [context for _, some in rankings(sample, final=over == "final") for context in some]
+    gold = relevant(sample, rel)
+    if not gold:
+        return skipped(NO_GOLD)
+    if contexts and not any(context.id for context in contexts):
+        return skipped(NO_IDS)
+    first = next((n for n, context in enumerate(contexts) if context.id in gold), None)
+    if first is None:
+        return skipped("no relevant document came back")
+    read = contexts[: first + 1]
+    if not all(context.text for context in read):
+        return skipped(NO_TEXT)
+    sizes = [tokens_in(context.text) for context in read]
+    items = [
+        Item(f"Position {n}: {context.id}", n == len(read), f"{size} tokens")
+        for n, (context, size) in enumerate(zip(read, sizes, strict=True), 1)
+    ]
+    return ok(float(sum(sizes)), items=items, what="contexts down to the first relevant one")
 
 
 @measure(

@@ -14,14 +14,15 @@ from itertools import chain, pairwise, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from msgspec import structs
 
 from germane.encoding import relevance_items
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
-from germane.measures.measure import LabelChoice
+from germane.measures.measure import LabelChoice, TokenBudget
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
-from germane.questions.text import blank
+from germane.questions.text import blank, tokens_in
 from germane.tables.labels import LabelBook, passage_of
 from germane.types import NOTHING, Context, Json, Sample
 
@@ -62,6 +63,33 @@ def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
     for context in chain.from_iterable(lists):
         found.setdefault(same(context), context)
     return tuple(found.values())
+
+
+def fitting(contexts: Sequence[Context], budget: TokenBudget) -> tuple[Context, ...]:
+    """The first contexts that fit into a budget of tokens together, whole."""
+    left = budget.tokens
+    for number, context in enumerate(contexts):
+        left -= tokens_in(context.text)
+        if left < 0:
+            return tuple(contexts[:number])
+    return tuple(contexts)
+
+
+NO_TEXT = "a context has no text whose tokens could be counted"
+
+
+def has_texts(sample: Sample) -> bool:
+    """Whether the text of every context is known."""
+    return all(context.text for _, contexts in rankings(sample) for context in contexts)
+
+
+def within_budget(sample: Sample, budget: TokenBudget) -> Sample:
+    """The sample with each of its lists cut to a budget of tokens."""
+    calls = sample.calls and tuple(
+        structs.replace(call, contexts=fitting(call.contexts, budget)) for call in sample.calls
+    )
+    contexts = None if sample.contexts is None else fitting(sample.contexts, budget)
+    return structs.replace(sample, contexts=contexts, calls=calls)
 
 
 def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
@@ -216,6 +244,8 @@ class PlaceLabels:
         source, final = self.choice.source, self.choice.final
         for sample, depth in zip(samples, depths):  # noqa: B905 - depths may go on for ever
             lists: Rankings = rankings(sample, final=final)
+            if (budget := self.choice.budget) is not None:
+                lists = [(query, fitting(contexts, budget)) for query, contexts in lists]
             if source == "gold":
                 lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
             else:
@@ -236,8 +266,8 @@ class PlaceLabels:
             contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
-        grade_of: Any = (sample.qrels or NOTHING).get  # no document is named None
-        self._level += map(grade_of, ids, repeat(math.nan))
+        grades: Mapping[Any, int] = sample.qrels or NOTHING
+        self._level += map(grades.get, ids, repeat(math.nan))  # no document is named None
         return contexts
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:

@@ -333,11 +333,28 @@ _NAME = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?"
 )
 _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
-_CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}")
+_CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """A cut-off in tokens: `nDCG@2000tok` reads the first passages that fit into 2,000 tokens together, whole.
+
+    It is the fair cut between chunks of different sizes. A token is 4 bytes of UTF-8 (`TOKENIZER`), rounded up per passage.
+    """
+
+    tokens: int
+
+    def __str__(self) -> str:
+        return f"{self.tokens}tok"
+
+
+TOKENIZER = "utf8/4"
+"""How tokens are counted, as it is named in the basis of a mean: the bytes of a text in UTF-8 / 4."""
 
 
 class LabelChoice(NamedTuple):
-    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list.
+    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list, in which budget.
 
     `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
     against the query of the call that they came from and nothing else - the reference answers the need.
@@ -346,6 +363,7 @@ class LabelChoice(NamedTuple):
     source: Source
     against: str
     final: bool
+    budget: TokenBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +379,7 @@ class Measure:
 
     name: str
     params: FrozenDict = field(default_factory=FrozenDict)
-    cutoff: int | float | None = None
+    cutoff: int | float | str | TokenBudget | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
     definition: Definition = field(init=False, repr=False, compare=False)
     labels: Source = field(init=False, repr=False, compare=False)
@@ -396,7 +414,8 @@ class Measure:
             )
         defaults = {name: spec.default for name, spec in known.params.items()}
         cutoff = _checked_cutoff(known, self.cutoff)
-        at = "" if cutoff is None else f"@{cutoff:.9g}"
+        budget = cutoff if isinstance(cutoff, TokenBudget) else None
+        at = "" if cutoff is None else f"@{cutoff}" if budget else f"@{cutoff:.9g}"
         settings = FrozenDict(defaults | checked)
         cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
         found = {
@@ -406,12 +425,24 @@ class Measure:
             "settings": settings,
             "definition": known,
             "labels": source,
-            "choice": LabelChoice(source, settings.get("against", "need"), settings.get("over") == "final"),
+            "choice": LabelChoice(
+                source, settings.get("against", "need"), settings.get("over") == "final", budget
+            ),
             "depth": cutoff if cut else None,
             "_text": known.name + _spelled(checked) + at,
         }
         for place, what in found.items():
             object.__setattr__(self, place, what)
+
+    @property
+    def k(self) -> int | float | None:
+        """The cut-off that its formula takes, in places or as a level of recall; None where there is none, or tokens cut."""
+        return None if isinstance(self.cutoff, str | TokenBudget) else self.cutoff
+
+    @property
+    def budget(self) -> TokenBudget | None:
+        """The cut-off in tokens; None where there is none."""
+        return self.choice.budget
 
     @property
     def asks(self) -> bool:
@@ -429,15 +460,17 @@ class Measure:
     def __str__(self) -> str:
         return self._text
 
-    def __matmul__(self, k: float) -> Measure:
-        """`nDCG @ 10`: the same measure with a cut-off."""
+    def __matmul__(self, k: float | str | TokenBudget) -> Measure:
+        """`nDCG @ 10`, `nDCG @ "2000tok"`: the same measure with a cut-off."""
         return Measure(self.name, self.params, k)
 
     def __call__(self, **params: Value) -> Measure:
         """`AP(rel=2)`: the same measure with other parameters."""
         return Measure(self.name, FrozenDict({**self.params, **params}), self.cutoff)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | str | TokenBudget | None]]:
         return Measure, (self.name, self.params, self.cutoff)
 
     @classmethod
@@ -475,7 +508,7 @@ class Measure:
             name, k = trec["name"], trec["k"]
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
-        cutoff = None if k is None else float(k) if "." in k else int(k)
+        cutoff = k if k is None or "tok" in k else float(k) if "." in k else int(k)
         measure = cls(name, FrozenDict(_params(match["params"] or "", text)), cutoff)
         return measure if lenient else measure.require_cutoff()
 
@@ -495,14 +528,22 @@ class _Help:
 Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 
 
-def _checked_cutoff(known: Definition, cutoff: float | None) -> int | float | None:
+def _checked_cutoff(
+    known: Definition, cutoff: float | str | TokenBudget | None
+) -> int | float | TokenBudget | None:
     if cutoff is None:
         return None
+    if isinstance(cutoff, str) and (match := re.fullmatch(r"(\d{1,9})tok(?:ens)?", cutoff)):
+        cutoff = TokenBudget(int(match[1]))
     name, at = known.name, f"{known.name}@{cutoff}"
     if known.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
+    if isinstance(cutoff, TokenBudget) and known.cutoff != "recall":
+        if cutoff.tokens < 1:
+            raise MeasureError(f"{at}: a budget is 1 token or more", fix=f"write {name}@2000tok")
+        return cutoff
     if known.cutoff == "recall":
-        if isinstance(cutoff, bool) or not 0 <= cutoff <= 1:
+        if isinstance(cutoff, bool | str | TokenBudget) or not 0 <= cutoff <= 1:
             raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
         return float(cutoff)
     if type(cutoff) is not int or cutoff < 1:

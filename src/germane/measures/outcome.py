@@ -166,7 +166,7 @@ def bounds(
     Over gold only what stands within the cut-off is tried. Exact up to MOST combinations, else the measure's range.
     """
     # what stands below the cut-off cannot matter to a formula that looks at the ranking alone
-    depth = measure.cutoff if measure.settings.get("holes") != "condensed" else None
+    depth = measure.k if measure.settings.get("holes") != "condensed" else None
     if depth is not None and (table.complete or not _graded(measure)):
         kept = table.rank <= depth
         table, missing = table.kept(kept), missing[kept]
@@ -181,7 +181,7 @@ def bounds(
     found = []
     for at in range(0, combinations, step):
         tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
-        values = measure.definition.compute(tried, measure.settings, measure.cutoff)
+        values = measure.definition.compute(tried, measure.settings, measure.k)
         found.append(values.reshape(-1, table.rows).mean(axis=1))
     means = np.concatenate(found)
     return float(means.min()), float(means.max())

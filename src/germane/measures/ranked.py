@@ -11,11 +11,11 @@ The only place where a formula of ranks stands, each a vectorised function from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,13 +65,38 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
     """The values of a ranked measure, one for each row of the table."""
-    found: Floats = measure.definition.compute(table, measure.settings, measure.cutoff)
+    found: Floats = measure.definition.compute(table, measure.settings, measure.k)
     return found
+
+
+Fraction: TypeAlias = tuple[Floats, Floats]
+"""What a measure divides, and by what, for each row of a table."""
+
+
+def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
+    """What a measure divides, and by what; None where its formula ends in no division."""
+    found = _FORMULAS[measure.name](table, measure.settings, measure.k)
+    if not isinstance(found, tuple):
+        return None
+    if measure.settings.get("dcg") != "exp-log2":
+        return found
+    scale = np.exp2(_peak((table, _ideal(table, measure.settings["ideal"]))))
+    return found[0] * scale, found[1] * scale
+
+
+def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
+    """What each place is worth in a DCG, before the discount of its rank."""
+    return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
 def _places(table: RankedLabels, k: int | None) -> Ints:
     """How many places each row has in the top k."""
     return table.length if k is None else np.minimum(table.length, k)
+
+
+def _cut(table: RankedLabels, k: int | None) -> Ints:
+    """What precision divides by: k, or where tokens cut the list how many places fit."""
+    return table.length if k is None else np.full(table.rows, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
@@ -110,19 +135,25 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
 
 
-def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Floats:
+def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
     sides = (table, _ideal(table, ideal))
     gains = [side.gain for side in sides]
     if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
-        peak = np.zeros(table.rows)
-        for side in sides:
-            np.maximum.at(peak, side.row, side.gain)
+        peak = _peak(sides)
         gains = [np.exp2(side.gain - peak[side.row]) - np.exp2(-peak[side.row]) for side in sides]
     found, best = (
         _sum(side, _within(side, k), gain / np.log2(side.rank + 1.0))
         for side, gain in zip(sides, gains, strict=True)
     )
-    return _ratio(found, best)
+    return found, best
+
+
+def _peak(sides: Sequence[RankedLabels]) -> Floats:
+    """The highest gain of each row."""
+    peak = np.zeros(sides[0].rows)
+    for side in sides:
+        np.maximum.at(peak, side.row, side.gain)
+    return peak
 
 
 def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
@@ -185,24 +216,36 @@ def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part:
     return 1.0 - value if part == "residual" else value
 
 
-def _position(table: RankedLabels, rel: float, k: int | None) -> Floats:
+def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
     places = _places(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, places.max(initial=0) + 1)]))
-    return _ratio(_sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[places])
+    return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[places]
+
+
+_FORMULAS: dict[str, Callable[..., Any]] = {}
+"""The formula of each measure, handed a table, all parameters and the cut-off."""
 
 
 def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
-    """Define a measure by its formula, which is handed the table and those of the parameters that it names."""
+    """Define a measure by its formula, which is handed the table and those of the parameters that it names.
+
+    A formula returns the value of each row, or what is divided by what.
+    """
     takes = tuple(signature(formula).parameters)[1:]
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Floats:
+        found = parts(table, params, k)
+        return np.asarray(_ratio(*found) if isinstance(found, tuple) else found, dtype=np.float64)
+
+    def parts(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
             table = table.condensed
         given = {name: k if name == "k" else params[name] for name in takes}
         if "rel" in given and given["rel"] is None:
             given["rel"] = table.rel
-        return np.asarray(formula(table, **given), dtype=np.float64)
+        return formula(table, **given)
 
+    _FORMULAS[name] = parts
     usual = {
         "params": _USUAL,
         "nothing": "0 where nothing came back or nothing of it is relevant",
@@ -231,7 +274,7 @@ nDCG = _ranked(
     presets={"ndcg_burges": {"dcg": "exp-log2"}},
 )  # fmt: skip
 AP = _ranked(
-    "AP", lambda table, rel, k: _ratio(_precisions(table, rel, k), relevant_known(table, rel=rel)),
+    "AP", lambda table, rel, k: (_precisions(table, rel, k), relevant_known(table, rel=rel)),
     formula="sum of P@r over the ranks r of relevant places / all relevant known",
     doc="Precision averaged over the places of all relevant documents; one that did not come back adds 0. "
     "Its mean over queries is MAP.",
@@ -265,15 +308,16 @@ nERR = _ranked(
     params={"top": _TOP, "ideal": _IDEAL, **_GRADED},
 )  # fmt: skip
 P = _ranked(
-    "P", lambda table, rel, k: _hits(table, rel, k) / k,
+    "P", lambda table, rel, k: (_hits(table, rel, k), _cut(table, k)),
     formula="relevant in the top k / k",
-    doc="The share of the top k that is relevant. Divides by k even where fewer came back.",
+    doc="The share of the top k that is relevant. Divides by k even where fewer came back; in a budget of tokens by how "
+    "many fit.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
 )  # fmt: skip
 R = _ranked(
-    "R", lambda table, rel, k: _ratio(_hits(table, rel, k), relevant_known(table, rel=rel)),
+    "R", lambda table, rel, k: (_hits(table, rel, k), relevant_known(table, rel=rel)),
     formula="relevant in the top k / all relevant known",
     doc="The share of all relevant documents that the top k hold.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval recall",
@@ -282,7 +326,9 @@ R = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 F1 = _ranked(
-    "F1", lambda table, rel, k: _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
+    "F1", lambda table, rel, k: _ratio(
+        2 * _hits(table, rel, k), _cut(table, k) + relevant_known(table, rel=rel)
+    ),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen, Information Retrieval, 1979; ranx f1",
@@ -349,14 +395,14 @@ RBP = _ranked(
     presets={"rbp": {"p": 0.9}},
 )  # fmt: skip
 SetP = _ranked(
-    "SetP", lambda table, rel: _ratio(_hits(table, rel, None), table.length),
+    "SetP", lambda table, rel: (_hits(table, rel, None), table.length),
     formula="relevant places / places",
     doc="The share of everything that came back that is relevant, whatever its rank.",
     reference="trec_eval set_P",
     aliases=("set_p", "set_precision"),
 )  # fmt: skip
 SetR = _ranked(
-    "SetR", lambda table, rel: _ratio(_hits(table, rel, None), relevant_known(table, rel=rel)),
+    "SetR", lambda table, rel: (_hits(table, rel, None), relevant_known(table, rel=rel)),
     formula="relevant places / all relevant known",
     doc="The share of all relevant documents that came back, whatever their rank.",
     reference="trec_eval set_recall",
@@ -398,7 +444,7 @@ num_rel_ret = _ranked(
     range=(0.0, inf),
 )  # fmt: skip
 context_precision = _ranked(
-    "context_precision", lambda table, rel, k: _ratio(_precisions(table, rel, k), _hits(table, rel, k)),
+    "context_precision", lambda table, rel, k: (_precisions(table, rel, k), _hits(table, rel, k)),
     formula="sum of P@r over the ranks r of relevant places / relevant places in the top k",
     doc="Whether the relevant contexts stand before the others: 1 = all of them first. Divides by the relevant "
     "contexts that came back, so it says nothing of those that did not: that is AP.",
@@ -418,7 +464,7 @@ context_position = _ranked(
     aliases=("contextual_position",),
 )  # fmt: skip
 context_relevance = _ranked(
-    "context_relevancy", lambda table, rel, k: _ratio(_hits(table, rel, k), _places(table, k)),
+    "context_relevancy", lambda table, rel, k: (_hits(table, rel, k), _places(table, k)),
     formula="relevant contexts / contexts",
     doc="The share of the contexts that is relevant, without regard to rank.",
     reference="DeepEval contextual relevancy, counted by context",
@@ -427,3 +473,19 @@ context_relevance = _ranked(
     when={"unit": "context"},
     aliases=("context_relevance", "contextual_relevance"),
 )  # fmt: skip
+
+
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
+    found: dict[Measure, None] = {}
+    for measure in measures:
+        settings = measure.settings
+        if measure.definition.family != "ranked" or measure.labels != "gold":
+            continue
+        residual = settings.get("part") == "score"
+        if residual:
+            found[measure(part="residual")] = None
+        if residual or settings.get("holes") == "zero":
+            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
+            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
+    return list(found)

@@ -11,22 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, pairwise
-from math import fsum, inf, nan
+from itertools import groupby, pairwise, product
+from math import fsum, inf, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints
 from germane.measures.labels import (
+    NO_TEXT,
     PlaceLabel,
     PlaceLabels,
     Ranking,
     Settings,
     given,
+    has_texts,
     place_labels,
     rankings,
+    within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
@@ -49,8 +53,8 @@ class GradesCases(Protocol):
     def asks(self) -> bool:
         """Whether it needs a judge."""
 
-    def grade(self, case: Any) -> Program[Any]:
-        """The program that grades a case of an eval file; its result has an `outcome` and is shown `as_json`."""
+    def grade_sample(self, sample: Sample, case: Any) -> Program[Any]:
+        """The program that grades a sample, in its case of an eval file if it has one; its result has an `outcome` and is shown `as_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +96,6 @@ class Grader:
 def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
     """Plain measures as graders of equal weight."""
     return tuple(Grader(measure=measure) for measure in measures)
-
-
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
-    found: dict[Measure, None] = {}
-    for measure in measures:
-        settings = measure.settings
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            continue
-        residual = settings.get("part") == "score"
-        if residual:
-            found[measure(part="residual")] = None
-        if residual or settings.get("holes") == "zero":
-            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
-            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(found)
 
 
 def _never(*_: object, **__: object) -> None:
@@ -158,7 +146,12 @@ for _name, _formula in _GRADERS.items():
     define_grader(_name, _formula, "AgentV")
 
 
-_ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
+_ABSENT = {
+    "contexts": "contexts are not known",
+    "gold": "no gold groups",
+    "forbidden": "no forbidden ids",
+    "superseded": "no stale versions are named",
+}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
@@ -176,14 +169,6 @@ class Job:
     graders: tuple[Grader, ...]
     case: Any = None
     labels: tuple[Label, ...] = ()
-
-    def as_case(self) -> Any:
-        """The case that it stands in, or one of its own: for graders that read one."""
-        if self.case is None:
-            from germane.samples.evalfile import Case
-
-            self.case = Case(sample=self.sample)
-        return self.case
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
@@ -214,7 +199,10 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     known = measure.definition
     params = {name: value for name, value in measure.settings.items() if name not in known.when}
     if known.cutoff != "none":
-        params["k"] = measure.cutoff
+        params["k"] = measure.k
+    if measure.budget is not None:
+        sample = within_budget(sample, measure.budget)
+        params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
     if known.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: known.compute(sample, **params))
@@ -243,13 +231,32 @@ class Eligibility:
         fields = known.needs, known.answerable or ranked
         if fields not in self._of_fields:
             self._of_fields[fields] = self._lacking(*fields)
+        if measure.budget is not None:
+            return {
+                **self._without_texts,
+                **self._of_labels_read(measure, ranked=ranked),
+                **self._of_fields[fields],
+            }
+        return (
+            {**self._of_labels_read(measure, ranked=ranked), **self._of_fields[fields]}
+            if ranked
+            else self._of_fields[fields]
+        )
+
+    @cached_property
+    def _without_texts(self) -> dict[int, Outcome]:
+        """The samples of whose contexts tokens cannot be counted."""
+        return {n: skipped(NO_TEXT) for n, one in enumerate(self._samples) if not has_texts(one)}
+
+    def _of_labels_read(self, measure: Measure, *, ranked: bool) -> Mapping[int, Outcome]:
+        """Why samples do not have the labels that a ranked measure reads; found once for all that read the same."""
         if not ranked:
-            return self._of_fields[fields]
+            return {}
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
         read = measure.labels, rel or 1 if measure.labels == "gold" else rel is None, against
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
-        return {**self._of_labels[read], **self._of_fields[fields]}
+        return self._of_labels[read]
 
     def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
         """Why samples do not have what measures need."""
@@ -360,27 +367,24 @@ class Block:
         self._choices: dict[LabelChoice, _Chosen] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
-        self._runs: list[_Alike] = []
+        self._runs: list[_SameGraders] = []
         for job in jobs:
             self._note_empty(job.sample)
         start = 0
         for _, some in groupby(jobs, key=lambda job: id(job.graders)):
-            run = _Alike(start, list(some), beside=beside)
+            run = _SameGraders(start, list(some), beside=beside)
             self._start(run)
             self._runs.append(run)
             start += len(run.jobs)
 
-    def _start(self, run: _Alike) -> None:
+    def _start(self, run: _SameGraders) -> None:
         """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
         reads: dict[LabelChoice, list[_Column]] = {}
         for column in run.every:
             measure = column.grader.measure
             if column.grader.by is not None:
                 continue
-            refused, end = self._eligible.refusals(measure), run.start + len(run.jobs)
-            for number in range(run.start, end) if refused else ():
-                if number in refused:
-                    column.put(number - run.start, refused[number])
+            self._put_known(run, column)
             if column.ranked:
                 rows = range(len(run.jobs))
                 column.read = [row for row in rows if row not in column.noted] if column.noted else rows
@@ -395,7 +399,20 @@ class Block:
             for choice, columns in reads.items():
                 self._ask_labels(run, row, self._choices[choice], columns)
 
-    def _read(self, run: _Alike, choice: LabelChoice, columns: Sequence[_Column]) -> None:
+    def _put_known(self, run: _SameGraders, column: _Column) -> None:
+        """Set the scores of jobs that cannot be computed, and of those whose gold is unsure: they are known at once."""
+        measure = column.grader.measure
+        refused, gold = self._eligible.refusals(measure), reads_gold_alone(measure)
+        for row, job in enumerate(run.jobs) if refused or gold else ():
+            lacking = refused.get(run.start + row)
+            if gold and job.sample.unsure and (lacking is None or lacking.why == NOTHING_RELEVANT):
+                outcome = between(measure, job.sample, self.settings)
+                column.put(row, outcome)
+                column.noted[row] = outcome
+            elif lacking is not None:
+                column.put(row, lacking)
+
+    def _read(self, run: _SameGraders, choice: LabelChoice, columns: Sequence[_Column]) -> None:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
         if choice not in self._choices:
             self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
@@ -410,18 +427,18 @@ class Block:
         chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
         chosen.add([run.start + row for row in depths])
 
-    def _ask_for(self, run: _Alike, row: int, column: _Column) -> None:
+    def _ask_for(self, run: _SameGraders, row: int, column: _Column) -> None:
         """Ask for the score of one job by a grader that reads no labels."""
         job, grader = run.jobs[row], column.grader
         if grader.by is not None:
             column.programs[row] = self._ask(
-                run.start + row, grader.by.grade(job.as_case()), [grader.measure]
+                run.start + row, grader.by.grade_sample(job.sample, job.case), [grader.measure]
             )
         elif row not in column.noted:
             program = program_of(grader.measure, job.sample, self.settings)
             column.programs[row] = self._ask(run.start + row, program, [grader.measure])
 
-    def _ask_labels(self, run: _Alike, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
+    def _ask_labels(self, run: _SameGraders, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
         """Ask for the verdicts of one job, where a judge is asked about any of its contexts."""
         sample = chosen.samples[run.start + row]
         if sample >= 0 and chosen.labels.asks(sample):
@@ -529,6 +546,55 @@ class Block:
         }
 
 
+MOST_ASSIGNED = 4096
+"""Combinations of what unsure gold may be, up to which a score's bounds are exact; beyond, they are the measure's range."""
+
+
+def reads_gold_alone(measure: Measure) -> bool:
+    """Whether a measure reads graded gold ids and asks nobody."""
+    known = measure.definition
+    return measure.labels == "gold" if known.family == "ranked" else "qrels" in known.needs and not known.asks
+
+
+def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
+    """What a measure over gold can be where some of the gold is unsure: its one value, or its least and its greatest.
+
+    Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
+    grade, one that did not come back, or none at all.
+    """
+    qrels, choices = dict(sample.qrels or {}), []
+    free = [place.context.id for place in sample.places() if place.context.id is not None]
+    for name, grade in (sample.unsure or {}).items():
+        places = dict.fromkeys(one for one in free if one not in qrels) if name.startswith("*") else ()
+        choices.append([{}, {name: grade}, *({one: grade} for one in places)])
+    why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
+    if prod(map(len, choices)) > MOST_ASSIGNED:
+        return incomplete(why, measure.definition.range)
+    graders, jobs = graders_of((measure,)), []
+    for chosen in product(*choices):
+        grades = dict(qrels)
+        for one in chosen:
+            grades |= {name: max(grade, grades.get(name, grade)) for name, grade in one.items()}
+        jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
+    block = Block(jobs, settings)
+    outcomes = [one[str(measure)] for one in block.outcomes(list(map(_unasked, block.programs)))]
+    values = [one.value for one in outcomes if one.value is not None]
+    if not values:
+        return outcomes[0]
+    low, high = min(values), max(values)
+    return ok(low) if low == high else incomplete(why, (low, high))
+
+
+def _unasked(program: Program[Outcome]) -> Outcome:
+    """The result of a program that asks nobody."""
+    try:
+        next(program)
+    except StopIteration as end:
+        found: Outcome = end.value
+        return found
+    raise AssertionError("a measure of gold alone asks nobody")
+
+
 def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
     """The program that asks for a sample's verdicts."""
     return (yield questions)
@@ -574,7 +640,7 @@ def _deepest(columns: Iterable[_Column]) -> int | None:
     return None if None in depths else max(filter(None, depths))
 
 
-class _Alike:
+class _SameGraders:
     """Jobs of a block that follow one another and have the same graders.
 
     Attributes:
@@ -585,7 +651,7 @@ class _Alike:
 
     def __init__(self, start: int, jobs: Sequence[Job], *, beside: bool) -> None:
         self.start, self.jobs, graders = start, jobs, jobs[0].graders
-        more = belonging_to(grader.measure for grader in graders) if beside else ()
+        more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
         self.every = [_Column(grader, len(jobs)) for grader in (*graders, *graders_of(tuple(more)))]
         self.columns = self.every[: len(graders)]
 

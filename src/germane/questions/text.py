@@ -42,6 +42,11 @@ def blank(text: str) -> bool:
     return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
+def tokens_in(text: str) -> int:
+    """About how many tokens a text has: the bytes of its UTF-8 / 4, rounded up."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
 def words(text: str) -> list[str]:
     """The words of a text in order, in lower case; characters in pairs where a script does not space its words."""
     if text.isascii():

@@ -10,7 +10,6 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from germane.clean import clean, clean_lines, shorten
 from germane.reports.data import CaseResult, CaseVerdict, ReportData
 from germane.reports.gates import REQUIRED
-from germane.reports.schema import ResultRow
 from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
 from germane.types import Json
@@ -21,7 +20,7 @@ _MOST = 10
 
 
 def junit(
-    reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[ResultRow]]]],
+    reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[Mapping[str, Json]]]]],
 ) -> Iterator[str]:
     """Reports as JUnit XML: of each a suite with a test per gate, and one with a test per case, under its name.
 
@@ -56,7 +55,7 @@ def _gates(report: ReportData) -> Iterator[Element]:
         yield _test("gates", "evaluation", "error", "; ".join(report.verdict.reasons))
 
 
-def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> Element:
+def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Json]]) -> Element:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from math import fsum, nan
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Sample
+
+if TYPE_CHECKING:
+    from germane.reports.data import ReportData
 
 Floats: TypeAlias = NDArray[np.float64]
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
@@ -142,7 +145,7 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
     pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
     verdicts, known = labels.verdicts_of(sample), labels.labelled
     for call, (start, end) in enumerate(pairwise(pointers), 1):
-        shown = measure.cutoff if measure.name == "P" else end - start
+        shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
         for rank, place in enumerate(range(start, end), 1):
             verdict, scale, number = nan, str(labels.settings.scale), verdicts[place - pointers[0]]
@@ -495,6 +498,11 @@ class Corrections:
             mine = list(islice(trials, len(rows.samples[number])))
             values[number] = fsum(mine) / len(mine)
         return values
+
+
+def corrections_of(report: ReportData) -> Corrections:
+    """What corrects a report's judged means with its labels."""
+    return report.corrections or Corrections(report.tables, report.manifest)
 
 
 def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:

@@ -30,7 +30,6 @@ from germane.types import Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
-    from germane.reports.correct import Corrections
 
 
 class ReportData:
@@ -40,6 +39,7 @@ class ReportData:
         folder: Where the report stands; None where it is in memory.
         where: What it was named by: a path, or "" for a report in memory.
         stopped: Why the evaluation did not come to its end; "" where it did.
+        corrections: What corrected the judged means when they were made; None where there were no labels.
         by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
 
@@ -49,7 +49,7 @@ class ReportData:
         manifest: Mapping[str, Json],
         verdict: Verdict,
         summaries: Sequence[MeasureSummary],
-        corrections: Corrections | None = None,
+        corrections: Any = None,
         *,
         folder: Path | None = None,
         stopped: str = "",
@@ -57,7 +57,7 @@ class ReportData:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
         if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
-        self.folder, self._corrections = folder, corrections
+        self.folder, self.corrections = folder, corrections
         self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
@@ -110,15 +110,6 @@ class ReportData:
         for name, cases in slices_of(self.samples(), by).items():
             found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
         return [one for one in found if one.summaries]
-
-    @property
-    def corrections(self) -> Corrections:
-        """What corrects the judged means with people's labels."""
-        if self._corrections is None:
-            from germane.reports import correct  # not at the top: `germane rank` has no questions
-
-            self._corrections = correct.Corrections(self.tables, self.manifest)
-        return self._corrections
 
     def tag_slices(self, most: int) -> list[Slice]:
         """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from germane.clean import clean, shorten
-from germane.encoding import canonical, digest
+from germane.encoding import canonical
 from germane.errors import InputError
 from germane.judges.panel import votes_on
 from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
+from germane.measures.kernel import RankedLabels
+from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
@@ -25,7 +25,9 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
+from germane.reports.schema import ExplainDocument, line_of
 from germane.reports.summary import in_digits, known_measure
+from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -73,25 +75,12 @@ def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
     return list(map(votes_on, questions, answers.look_up(questions)))
 
 
-GRADED = "graded"
-"""The kind of the rows that hold what graders of an eval file found in a case."""
-
-
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """What a grader found in a case, as a row of the judgements: it is not derived again when someone looks."""
-    key, provenance = result_item(sample, grader), FrozenDict(of=_result_of(sample, grader))
+    key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
     )
-
-
-def result_item(sample: Sample, grader: str) -> str:
-    """The item of what a grader found in a case."""
-    return digest({"kind": GRADED, "of": _result_of(sample, grader)})
-
-
-def _result_of(sample: Sample, grader: str) -> tuple[str, ...]:
-    return sample.id, sample.system, str(sample.trial), grader
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
@@ -228,16 +217,16 @@ class Explainer:
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
         matrices = [found for question, answer in asked if (found := _matrix(question, answer))]
-        known = ("system", "trial", "query", "reference", "criterion", "response", "error")
-        return {
-            "sample": sample.id,
-            **{name: getattr(sample, name) for name in known},
-            "tags": list(sample.tags),
-            "calls": self._calls(sample, asked),
-            "missing": _missing_gold(sample),
-            "matrices": list({canonical(found): found for found in matrices}.values()),
-            "measures": measures,
-        }
+        return line_of(
+            ExplainDocument,
+            sample,
+            sample=sample.id,
+            tags=list(sample.tags),
+            calls=self._calls(sample, asked),
+            missing=_missing_gold(sample),
+            matrices=list({canonical(found): found for found in matrices}.values()),
+            measures=measures,
+        )
 
     def _measure(
         self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool
@@ -255,7 +244,7 @@ class Explainer:
         elif measure.definition.family != "ranked":
             row["panel"] = [dict(one) for one in found.details.get("panel", ())]
         else:
-            row["numbers"] = numbers_of(measure, lists, sample, score.value)
+            row["numbers"] = numbers_of(measure, lists, score.value)
             if changes and score.value is not None:
                 row["changes"] = _what_if(measure, lists, score.value)
         row |= {"reasoning": found.reasoning, "band": found.band}
@@ -329,55 +318,45 @@ def _missing_gold(sample: Sample) -> list[Facts]:
     return sorted(missing, key=lambda one: -one["grade"])
 
 
-def numbers_of(measure: Measure, lists: Sequence[Ranking], sample: Sample, value: float | None) -> str | None:
+def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) -> str | None:
     """The formula of a ranked measure with this sample's numbers; None where it has none that gives the value."""
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
     if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    places = rows[0].places
+    table, places = fill_table(rows), rows[0].places
+    if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
+        return None
     top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
     hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
-    k, found = measure.cutoff or len(top), len(hits)
-    known = sum(grade >= (measure.settings.get("rel") or 1) for grade in (sample.qrels or {}).values())
-    of = {"P": k, "R": known, "SetR": known, "SetP": len(top), "context_relevancy": len(top)}
-    below = {"AP": known, "context_precision": found}.get(measure.name, 0)
-    made: tuple[float, str] | None = None
-    if measure.name == "nDCG":
-        made = _filled_ndcg(measure, top, places, sample)
-    elif measure.name == "RR":
-        made = (1 / hits[0], f"1 / {hits[0]}") if hits else (0.0, "no relevant place: 0")
-    elif measure.name == "Success":
-        made = float(bool(hits)), f"{found} relevant in the top {k}: {int(bool(hits))}"
-    elif below:
-        terms = [f"{n}/{rank}" for n, rank in enumerate(hits, 1)]
-        made = sum(n / rank for n, rank in enumerate(hits, 1)) / below, f"({_sum_of(terms)}) / {below}"
-    elif measure.name in {"AP", "context_precision"}:
-        made = 0.0, "no relevant place: 0"
-    elif measure.name == "context_position" and top:
-        mine, whole = sum(1 / rank for rank in hits), sum(1 / rank for rank in range(1, len(top) + 1))
-        inverse = _sum_of([f"1/{rank}" for rank in hits])
-        made = mine / whole, f"({inverse}) / (1 + 1/2 + ... + 1/{len(top)}) = {mine:.4f} / {whole:.4f}"
-    elif of.get(measure.name):
-        made = found / of[measure.name], f"{found} / {of[measure.name]}"
-    return made[1] if made and abs(made[0] - value) <= 5e-7 else None
+    if measure.name == "RR":
+        return f"1 / {hits[0]}" if hits else _NOT_ONE
+    if measure.name == "Success":
+        return f"{len(hits)} relevant in the top {measure.k or len(top)}: {int(bool(hits))}"
+    return _divided(measure, table, hits, len(top))
 
 
-def _filled_ndcg(
-    measure: Measure, top: Sequence[LabelledPlace], places: Sequence[LabelledPlace], sample: Sample
-) -> tuple[float, str] | None:
-    labels = [place.label.gain if isinstance(place.label, PlaceLabel) else 0.0 for place in places]
-    best = [max(float(grade), 0.0) for grade in (sample.qrels or {}).values()]
-    ideal = sorted(best if measure.labels == "gold" else labels, reverse=True)
-    if measure.settings.get("dcg") == "exp-log2":
-        labels, ideal = [2**gain - 1 for gain in labels], [2**gain - 1 for gain in ideal]
-    k = measure.cutoff or max(len(labels), len(ideal))
-    assert isinstance(k, int)
-    sums = [sum(g / math.log2(r + 1) for r, g in enumerate(row[:k], 1)) for row in (labels, ideal)]
-    if not sums[1]:
+def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: int) -> str | None:
+    """The fraction that a measure is, of one ranking with relevant places at these ranks of its `top`."""
+    found = ranked.fraction(measure, table)
+    if found is None:
         return None
-    terms = _sum_of([f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(labels[: len(top)], 1) if gain])
-    value = sums[0] / sums[1]
-    return value, f"DCG {terms} = {sums[0]:.4f}; ideal {sums[1]:.4f}; {sums[0]:.4f} / {sums[1]:.4f}"
+    part, whole = (float(side[0]) for side in found)
+    if measure.name in {"AP", "context_precision"}:
+        precisions = _sum_of([f"{n}/{rank}" for n, rank in enumerate(hits, 1)])
+        return f"({precisions}) / {whole:g}" if whole else _NOT_ONE
+    if not whole:
+        return None
+    if measure.name == "context_position":
+        inverse = _sum_of([f"1/{rank}" for rank in hits])
+        return f"({inverse}) / (1 + 1/2 + ... + 1/{top}) = {part:.4f} / {whole:.4f}"
+    if measure.name == "nDCG":
+        gains = ranked.dcg_gains(table, measure.settings["dcg"])[:top].tolist()
+        terms = _sum_of([f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(gains, 1) if gain])
+        return f"DCG {terms} = {part:.4f}; ideal {whole:.4f}; {part:.4f} / {whole:.4f}"
+    return f"{part:g} / {whole:g}"
+
+
+_NOT_ONE = "no relevant place: 0"
 
 
 def _sum_of(terms: Sequence[str]) -> str:

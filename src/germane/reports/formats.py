@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -38,7 +39,7 @@ from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
-from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
+from germane.reports.schema import CaseRow, JudgeLine, ResultRow, line_of
 from germane.reports.summary import (
     LIKE_THESE,
     MeasureSummary,
@@ -53,7 +54,7 @@ from germane.types import Json, Score
 from germane.wholetable import CutRows, HangingText, plain_text
 
 if TYPE_CHECKING:
-    from germane.reports.page.excerpt import PageQueries
+    from germane.reports.page.excerpt import Excerpt
 
 _WORST = 5
 
@@ -65,7 +66,7 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
 
-Words = Mapping[SampleKey, Sequence[ResultRow]]
+Words = Mapping[SampleKey, Sequence[dict[str, Json]]]
 """What each grader found in each case, in words."""
 
 
@@ -145,7 +146,7 @@ def _table(
     table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
     for name, one in lines:
         called = {first: name, "system": one.system, "measure": one.measure}
-        numbers = [one.in_words(), one.interval_in_words(), f"{one.n}/{one.total}"]
+        numbers = [one.in_words(), one.interval_in_words(), one.count_in_words()]
         cells = [str(getattr(one, count) or zero) for count in counts]
         table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
     return table
@@ -233,6 +234,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     if sampled := report.manifest.get("sampled"):
         yield sampled_in_words(sampled)
+    yield from _until(report)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
@@ -244,6 +246,31 @@ def notes_of(report: ReportData) -> Iterator[str]:
 def sampled_in_words(sampled: Mapping[str, int]) -> str:
     """How many cases were drawn of how many, and with which seed, from a manifest's entry."""
     return f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
+
+
+def _until(report: ReportData) -> Iterator[str]:
+    """Why no more cases were judged, and what that says and does not say."""
+    until = report.manifest.get("until") or {}
+    stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))
+    if widths := until.get("widths"):
+        asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
+        yield (
+            f"{stages} cases were judged for intervals as narrow as asked (--until): {asked}; width is not bias: what a "
+            "judge gets wrong, more cases do not mend"
+        )
+        for one in report.summaries:
+            half = (one.interval[1] - one.interval[0]) / 2 if one.interval else None
+            if (width := widths.get(one.measure)) is not None and (half is None or half > width):
+                system = f" of {one.system}" if one.system else ""
+                yield f"{one.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
+    for name, gate in (until.get("gates") or {}).items():
+        found = (
+            "not decided by all cases" if gate["above"] is None else f"decided by {stages.split()[-1]} cases"
+        )
+        ends = interval_in_words(gate["interval"])
+        yield f"{name}: {found}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
+    if until.get("gates"):
+        yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
 
 
 _MOST_COVERED = 20_000
@@ -319,9 +346,9 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
+def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """The document of `--json`; its schema is published."""
-    document: dict[str, Any] = {
+    document: dict[str, Json] = {
         "schema_version": 1,
         "passed": report.verdict.passed,
         "exit_code": report.verdict.exit_code,
@@ -347,26 +374,35 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
     document["cases"] = [_case(case, words) for case in report.cases()]
     if report.stopped:
         document["stopped"] = report.stopped
-    return cast("Document", document)
+    return document
 
 
-def json_documents(documents: Mapping[str, Document]) -> Documents:
+def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
     """The document of `--json` of several evaluations, from that of each by its path."""
     code = worst_exit_code(one["exit_code"] for one in documents.values())
     return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
 
-def _judge(entry: Mapping[str, Json]) -> JudgeLine:
-    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
+def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
-    line = {"source": entry.get("source"), **counts, "tokens": tokens, "cost_usd": entry.get("cost_usd")}
-    line |= {name: entry[name] for name in ("estimated", "stand_in") if entry.get(name) not in {None, ""}}
-    return cast("JudgeLine", line)
+    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
+    more = {
+        name: UNSET if entry.get(name) in {None, ""} else entry[name] for name in ("estimated", "stand_in")
+    }
+    return line_of(
+        JudgeLine,
+        None,
+        source=entry.get("source"),
+        **counts,
+        tokens=tokens,
+        cost_usd=entry.get("cost_usd"),
+        **more,
+    )
 
 
-def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
+def _words(report: ReportData) -> dict[SampleKey, list[dict[str, Json]]]:
     """What each grader found in each case, in words; reports of a ranking have no graders."""
-    found: dict[SampleKey, list[ResultRow]] = {}
+    found: dict[SampleKey, list[dict[str, Json]]] = {}
     for score, why in explained(report) if report.manifest.get("graders") else ():
         key = score.key
         grader = report.graders_of(key).get(score.measure)
@@ -381,18 +417,10 @@ def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
 _SAID = ("hits", "misses", "reasoning", "details")
 
 
-def _case(case: CaseResult, words: Words) -> CaseRow:
-    row: CaseRow = {
-        "sample": case.sample,
-        "score": case.score,
-        "verdict": case.verdict,
-        "failed_required": list(case.failed_required),
-    }
-    if case.system or case.trial:
-        row |= {"system": case.system, "trial": case.trial}
-    if results := words.get(case.key):
-        row["results"] = list(results)
-    return row
+def _case(case: CaseResult, words: Words) -> dict[str, Json]:
+    named = {} if case.system or case.trial else {"system": UNSET, "trial": UNSET}
+    results = words.get(case.key) or UNSET
+    return line_of(CaseRow, case, failed_required=list(case.failed_required), results=results, **named)
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -407,10 +435,28 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         if found := remarks[score.system, score.measure]:
             line["remarks"] = found
         if words:
-            row = cast("dict[str, Json]", next(said))
+            row = next(said)
             line["verdict"] = verdicts.get(score.key)
             line |= {name: row[name] for name in _SAID}
         yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names = _LEFT_OUT.get(kind, "")
+    count = len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
 
 
 def _agentv(report: ReportData) -> Iterator[str]:
@@ -443,24 +489,6 @@ def _agentv(report: ReportData) -> Iterator[str]:
             ],
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def left_out(report: ReportData, kind: str) -> str:
-    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
-    names = _LEFT_OUT.get(kind, "")
-    count = len(report.tables.scores)
-    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
-        return ""
-    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
-
-
-_LEFT_OUT = {
-    ".csv": "hits, misses, reasoning and relevance_checks",
-    ".md": "what each grader found in the worst cases",
-    ".json": "the results of each case (hits, misses, reasoning, details)",
-    ".jsonl": "verdict, hits, misses, reasoning and details",
-    ".xml": "what each grader found in each case",
-}
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
@@ -619,7 +647,7 @@ def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str,
 
 def failed_cases(
     report: ReportData, words: Words | None = None
-) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
+) -> Iterator[tuple[CaseResult, list[dict[str, Json]]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
     failed = report.failed()
     if words is None:
@@ -644,7 +672,7 @@ def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportDa
         yield from _folded("The worst cases in full", chain(table, [more]))
 
 
-def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
+def _case_row(case: CaseResult, row: Mapping[str, Json]) -> list[str]:
     checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
     cells = [
         *(_case_name(case), case.verdict or "-", row["measure"]),
@@ -671,20 +699,20 @@ def html(
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
     stages: Json = None,
-    queries: PageQueries | None = None,
+    excerpt: Excerpt | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    Of a large report it shows the worst queries and a random sample, as many as `queries` says (None = 200 and 1,000).
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
-    what `germane stages --json` says of each system, without the documents.
+    what `germane stages --json` says of each system, without the documents. `excerpt` holds the queries that are on the
+    page; without one, of a large report the worst 200 and a random 1,000.
     """
     from germane.reports.page.data import SOURCES, Pages
-    from germane.reports.page.excerpt import DEFAULT, Excerpt
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
     from germane.reports.plots.figures import charts_of, ranks
 
-    excerpt = Excerpt(report, queries or DEFAULT)
+    excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
     pages = Pages(excerpt, baseline, text=text, extra=extra)
@@ -734,8 +762,8 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `queries`, how
-    many queries of a large report they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
+    queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
     trusted, and `stages`, where documents were lost.
     """
     kind = path.name if path.name in FORMATS else path.suffix.lower()
@@ -748,7 +776,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
-        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("queries")))
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("excerpt")))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(parts)
 
@@ -796,18 +824,17 @@ def headed(
 
 
 def _pictures(
-    report: ReportData, path: Path, baseline: ReportData | None, queries: PageQueries | None
+    report: ReportData, path: Path, baseline: ReportData | None, excerpt: Excerpt | None
 ) -> Iterator[str]:
     """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
 
     Of a large report they are of a random sample of its queries, but for the differences to the baseline.
     """
-    from germane.reports.page.excerpt import DEFAULT, Excerpt, PageQueries
+    from germane.reports.page.excerpt import Excerpt
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
 
-    size = queries or DEFAULT
-    excerpt = Excerpt(report, PageQueries(size.random and 0, size.random))
+    excerpt = excerpt or Excerpt(report)
     charts = []
     with suppress(InputError):
         charts += charts_of(excerpt.random)
@@ -816,5 +843,5 @@ def _pictures(
     if charts:
         path.write_text(document(charts), encoding="utf-8")
         title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        of = f" (charts of {excerpt.in_words()} queries, drawn at random)" if excerpt.capped else ""
+        of = f" (of a random {excerpt.random_words()} queries)" if excerpt.capped else ""
         yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
-from germane.measures.measure import Measure
-from germane.measures.scoring import belonging_to
+from germane.measures.measure import TOKENIZER, Measure
+from germane.measures.ranked import belonging_to
 from germane.reports.summary import Basis, Source, known_measure
 from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
@@ -53,6 +54,12 @@ class Bases:
 
     def of(self, canonical: str, system: str = "") -> Basis:
         """The basis of a measure by its canonical name, over the cases of a system."""
+        measure = known_measure(canonical)
+        found = self._of(canonical, system)
+        counts = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
+        return replace(found, tokenizer=TOKENIZER) if counts else found
+
+    def _of(self, canonical: str, system: str) -> Basis:
         source, outdated = self._source(canonical), self._outdated(canonical)
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.schema import OrderLine, RankedLine, RankingLine, line_of
+from germane.reports.schema import RankedLine, line_of
 from germane.reports.summary import (
     MeasureSummary,
     higher_is_better,
@@ -41,7 +41,7 @@ from germane.statistics.intervals import Interval, group_cases
 from germane.statistics.power import Pilot
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.cases import CaseValues
-from germane.types import Sample
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.statistics.differences import CorrectedDifference
@@ -279,13 +279,18 @@ class Pair:
     def too_few(self, one: MeasureComparison) -> str:
         """Why a comparison of all cases decides nothing, in words; "" where it may.
 
-        Fewer than half of the queries that should have been measured of either side were measured in both.
+        Fewer than half of the queries that should have been measured of either side were measured in both. What a side lacks
+        that evaluated a random sample is left out at random, and does not count.
         """
         due = [
             len(side.scores.of(side.system, (one.measure, one.type), range_of(one.type)).case)
             for side in (self.a, self.b)
         ]
-        if one.n and 2 * one.n >= max(due):
+        others = self.b, self.a
+        counted = [
+            n for n, other in zip(due, others, strict=True) if not other.report.manifest.get("sampled")
+        ]
+        if one.n and 2 * one.n >= max(counted, default=0):
             return ""
         counts = f"{one.n} of the {due[0]} queries of {one.a} and of the {due[1]} of {one.b}"
         return f"{one.measure} was measured in both for {counts}"
@@ -377,7 +382,7 @@ class RankedSystems:
     behind: Sequence[MeasureComparison | None]
     orders: Orders
 
-    def as_json(self) -> RankingLine:
+    def as_json(self) -> dict[str, Json]:
         """For `--json`."""
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
@@ -408,7 +413,7 @@ class RankedSystems:
 _BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
-def orders_json(orders: Orders) -> dict[str, OrderLine]:
+def orders_json(orders: Orders) -> dict[str, Json]:
     """For `--json`."""
     return {name: {"tau": tau, "top_half": top} for name, (tau, top) in orders.items()}
 

@@ -57,7 +57,7 @@ def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
         best = pick((one.mean for one in line if one.mean is not None), default=None)
         rows.append([_with_interval(one) for one in line])
         bold.append([one.mean is not None and one.mean == best for one in line])
-    rows.append([f"{one.n}/{one.total}" for one in (report[measures[0], system] for system in systems)])
+    rows.append([one.count_in_words() for one in (report[measures[0], system] for system in systems)])
     bold.append([False] * len(systems))
     heads = ["measure", *map(clean, systems)], [*measures, "n/N"]
     if turned:
@@ -75,7 +75,7 @@ _NUMBERS = ("mean", "interval", "n/N")
 def _with_counts(table: TextTable, lines: Iterable[tuple[list[str], MeasureSummary]]) -> TextTable:
     """A table with a line per summary below its names: the measure, its mean in bold, interval and counts."""
     for names, one in lines:
-        numbers = [in_digits(one.mean), one.interval_in_words(), f"{one.n}/{one.total}"]
+        numbers = [in_digits(one.mean), one.interval_in_words(), one.count_in_words()]
         table.add([*names, one.measure, *numbers], bold={len(names) + 1})
     return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,12 +24,11 @@ from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
-from germane.types import Json, Score
+from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections
-    from germane.reports.schema import Document
 
 
 class Report(ReportData):
@@ -124,14 +124,17 @@ class Report(ReportData):
     def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
 
-        Returns the report: of a folder the one that stands on it. InputError where the report of another evaluation stands
-        in the folder, unless `force` replaces it, or where another process writes there.
+        Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
+        that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
+        or where another process writes there.
         """
         path = Path(path)
-        from germane.reports.formats import FORMATS, write
+        from germane.reports.formats import FORMATS, left_out, write
 
         if path.suffix.lower() in FORMATS and not path.is_dir():
             write(self, path)
+            if missing := left_out(self, path.suffix.lower()):
+                warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
         target = ReportFolder(path).lock()
         try:
@@ -170,7 +173,7 @@ class Report(ReportData):
             raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
         return explain_score(self, score)
 
-    def to_json(self, *, scores: bool = True) -> Document:
+    def to_json(self, *, scores: bool = True) -> dict[str, Json]:
         """The document of `--json`."""
         from germane.reports.formats import json_document
 
@@ -283,16 +286,19 @@ def read_document(path: Path) -> ReportData:
             fix = "name the folder of one of them"
         raise InputError(problem, fix=fix, place=place)
     try:
-        msgspec.convert(document, ScoredDocument)
-        for row in document["scores"]:
-            row["bounds"] = row["bounds"] and tuple(inf if end is None else end for end in row["bounds"])
-            if not abs(row["value"] or 0) <= LARGEST:
-                raise ValueError(f"the score {row['value']:g} is beyond {LARGEST:g}")  # noqa: TRY301
-        table = ScoreTable(Score(**row) for row in document["scores"])
-        names = Counter((row.measure, row.key) for row in table)
+        rows = msgspec.convert(document, ScoredDocument).scores
+        table = ScoreTable()
+        for row in rows:
+            if not abs(row.value or 0) <= LARGEST:
+                raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
+            low, high = row.bounds or (None, None)
+            bounds = None if low is None else (low, inf if high is None else high)
+            key = row.sample, row.system, row.trial
+            table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
     except (ValueError, OverflowError) as error:
         problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
         raise InputError(problem, fix=fix, place=place) from None
+    names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=place)
@@ -393,5 +399,6 @@ def _summaries(
                 corrections = corrections or correct.Corrections(tables, manifest)
                 corrected, why = corrections.of(line)
                 basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
-        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
+        sampled = manifest.get("sampled")
+        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why, sampled=sampled))
     return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded")), corrections

@@ -1,26 +1,31 @@
-"""The shape of the `--json` document, as types: what scripts rely on. Its JSON Schema is generated from here.
+"""The `--json` document, as records: what scripts rely on. It is written, read and described by its JSON Schema from here.
 
-`python -m germane.reports.schema` prints the schema.
+`scripts/reference_pages.py` publishes the schemas in docs/schema.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal, NotRequired
+from inspect import cleandoc
+from typing import Annotated, Any, Literal, get_args
 
-from typing_extensions import TypedDict
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-Pair = Annotated[list[float], "two numbers, the lower one first"]
+Pair = Annotated[list[float], Meta(min_length=2, max_length=2, description="the lower one first")]
 
 
-class Tokens(TypedDict):
+class Line(msgspec.Struct):
+    """A JSON object of a document: all its fields, in their order, without those that are UNSET."""
+
+
+class Tokens(Line):
     """Tokens sent and received."""
 
     input: int
     output: int
 
 
-class JudgeLine(TypedDict):
+class JudgeLine(Line):
     """Who judged, and what that cost, over all sessions of the evaluation.
 
     `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
@@ -36,16 +41,17 @@ class JudgeLine(TypedDict):
     requests: int
     errors: int
     tokens: Tokens
-    estimated: NotRequired[bool]
-    stand_in: NotRequired[str]
     cost_usd: float | None
+    estimated: bool | UnsetType = UNSET
+    stand_in: str | UnsetType = UNSET
 
 
-class BasisLine(TypedDict):
+class BasisLine(Line):
     """Whose labels a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
+    `tokenizer` is how tokens are counted, where the measure counts any.
     `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` are what must be said wherever the mean is shown: `uncalibrated: no human labels`.
     """
 
@@ -62,9 +68,10 @@ class BasisLine(TypedDict):
     mixed: float | None
     beside: dict[str, float]
     remarks: list[str]
+    tokenizer: str | UnsetType = UNSET
 
 
-class CorrectedLine(TypedDict):
+class CorrectedLine(Line):
     """A judged mean corrected with people's labels, with its 95% interval.
 
     `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
@@ -83,7 +90,15 @@ class CorrectedLine(TypedDict):
     unsure: int
 
 
-class MeasureLine(TypedDict):
+class SampledLine(Line):
+    """How many cases were evaluated (`n`), of how many (`of`), in an order drawn with the `seed`."""
+
+    n: int
+    of: int
+    seed: int
+
+
+class MeasureLine(Line):
     """One measure over all cases; `mean` is null where nothing could be measured.
 
     `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
@@ -106,9 +121,10 @@ class MeasureLine(TypedDict):
     basis: BasisLine
     corrected: CorrectedLine | None
     corrected_why: str | None
+    sampled: SampledLine | None
 
 
-class ScoreRow(TypedDict):
+class ScoreRow(Line):
     """One measure of one sample. `value` is null unless `status` is ok; `why` says why, or notes something."""
 
     sample: str
@@ -119,10 +135,15 @@ class ScoreRow(TypedDict):
     value: float | None
     status: Literal["ok", "skipped", "incomplete", "error"]
     why: str | None
-    bounds: Annotated[list[float | None], "two numbers, the lower one first; null = without end"] | None
+    bounds: (
+        Annotated[
+            tuple[float | None, float | None], Meta(description="the lower one first; null = without end")
+        ]
+        | None
+    )
 
 
-class ResultRow(TypedDict):
+class ResultRow(Line):
     """What one grader found in a case, in words; reports of more than 5,000 scores leave it out."""
 
     measure: str
@@ -132,26 +153,26 @@ class ResultRow(TypedDict):
     hits: list[str]
     misses: list[str]
     reasoning: str
-    details: dict[str, object]
+    details: dict[str, Any]
 
 
-class CaseRow(TypedDict):
+class CaseRow(Line):
     """One sample's graders taken together."""
 
     sample: str
-    system: NotRequired[str]
-    trial: NotRequired[int]
     score: float | None
     verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"] | None
     failed_required: list[str]
-    results: NotRequired[list[ResultRow]]
+    system: str | UnsetType = UNSET
+    trial: int | UnsetType = UNSET
+    results: list[ResultRow] | UnsetType = UNSET
 
 
 DecidedBy = Literal["corrected", "judged", "gold", "labels"]
 """Whose figures decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
 
 
-class GateRow(TypedDict):
+class GateRow(Line):
     """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
     gate: str
@@ -161,14 +182,14 @@ class GateRow(TypedDict):
     decided_by: DecidedBy | None
 
 
-class SystemLine(TypedDict):
+class SystemLine(Line):
     """The measures of one of several systems."""
 
     system: str
     measures: dict[str, MeasureLine]
 
 
-class SliceLine(TypedDict):
+class SliceLine(Line):
     """The measures of one system over one slice of the cases."""
 
     slice: str
@@ -176,7 +197,7 @@ class SliceLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
-class RankedLine(TypedDict):
+class RankedLine(Line):
     """One system in its place, and its paired difference from the first; null for the first itself.
 
     `mde` is the smallest difference that so many cases could have shown; a smaller one is not `distinguishable`.
@@ -193,14 +214,14 @@ class RankedLine(TypedDict):
     distinguishable: bool | None
 
 
-class OrderLine(TypedDict):
+class OrderLine(Line):
     """How alike two sources of labels order the systems: Kendall's tau-b, of all and of the better half."""
 
     tau: float | None
     top_half: float | None
 
 
-class RankingLine(TypedDict):
+class RankingLine(Line):
     """The systems by one measure, the best first; `orders` by the same measure over other labels."""
 
     measure: str
@@ -208,7 +229,7 @@ class RankingLine(TypedDict):
     orders: dict[str, OrderLine]
 
 
-class FileLine(TypedDict):
+class FileLine(Line):
     """The measures of one system over the cases of one of several eval files."""
 
     file: str
@@ -216,7 +237,7 @@ class FileLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
-class Document(TypedDict):
+class Document(Line, kw_only=True):
     """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
 
     Where several eval files were run, `files` has the means over each one's own cases.
@@ -232,24 +253,24 @@ class Document(TypedDict):
     verdict: list[str]
     gates: list[GateRow]
     notes: list[str]
-    measures: NotRequired[dict[str, MeasureLine]]
-    systems: NotRequired[list[SystemLine]]
-    files: NotRequired[list[FileLine]]
-    slices: NotRequired[list[SliceLine]]
-    ranking: NotRequired[list[RankingLine]]
-    scores: NotRequired[list[ScoreRow]]
+    measures: dict[str, MeasureLine] | UnsetType = UNSET
+    systems: list[SystemLine] | UnsetType = UNSET
+    files: list[FileLine] | UnsetType = UNSET
+    slices: list[SliceLine] | UnsetType = UNSET
+    ranking: list[RankingLine] | UnsetType = UNSET
+    scores: list[ScoreRow] | UnsetType = UNSET
     cases: list[CaseRow]
-    stopped: NotRequired[str]
+    stopped: str | UnsetType = UNSET
 
 
-class ScoredDocument(TypedDict):
+class ScoredDocument(Line):
     """What `compare` and a baseline read of a document."""
 
     scores: list[ScoreRow]
-    judge: NotRequired[dict[str, Any] | None]
+    judge: dict[str, Any] | UnsetType | None = UNSET
 
 
-class Documents(TypedDict):
+class Documents(Line):
     """The document of `--json` where a run was several evaluations: that of each under its path, and the exit code of all."""
 
     schema_version: Literal[1]
@@ -258,24 +279,125 @@ class Documents(TypedDict):
     reports: dict[str, Document]
 
 
-def line_of(kind: Any, of: object, **more: object) -> Any:
-    """A line of this kind: each of its fields in order, from `more` or else from the attribute of that name."""
-    names = kind.__annotations__
-    return {name: more[name] if name in more else getattr(of, name) for name in names}
+class LabelLine(Line):
+    """Somebody's label of a place: gold, a judge's, a person's. `grade` and `relevant` are null where the judge failed.
+
+    `votes` is what each member of a panel said.
+    """
+
+    source: Literal["gold", "judge", "human"]
+    grade: float | bool | None
+    relevant: bool | None
+    reason: str | UnsetType = UNSET
+    who: str | UnsetType | None = UNSET
+    votes: list[str] | UnsetType = UNSET
 
 
-def schema_of(kind: Any) -> dict[str, object]:
-    """The JSON Schema of a document."""
-    from pydantic import TypeAdapter
+class PlaceLine(Line):
+    """A passage that came back, at its `rank` from 1, with everybody's label; `score` is the retriever's."""
 
-    schema = TypeAdapter(kind).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    rank: int
+    id: str | None
+    score: float | None
+    text: str
+    item: str
+    labels: list[LabelLine]
 
 
-def document_schema() -> dict[str, object]:
+class CallLine(Line):
+    """One search: what was searched for, and what came back, best first."""
+
+    query: str
+    contexts: list[PlaceLine]
+
+
+class MissingLine(Line):
+    """A gold document that did not come back."""
+
+    id: str
+    grade: int
+
+
+class SupportLine(Line):
+    """The numbers of the `contexts` (from 1) that support one claim or nugget."""
+
+    text: str
+    contexts: list[int]
+    reason: str
+
+
+class MatrixLine(Line):
+    """Which contexts support each claim or nugget."""
+
+    kind: str
+    rows: list[SupportLine]
+
+
+class ChangedLine(Line):
+    """What would change a score: its value then, and the difference."""
+
+    what: str
+    value: float
+    difference: float
+
+
+class ExplainedLine(Line):
+    """One measure of a sample: its score and why it is so.
+
+    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are what counted and what
+    did not; `panel` what the members of a panel said; `details` what a grader of an eval file found; `changes` the moves of a
+    context that would change the score most.
+    """
+
+    measure: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Annotated[tuple[float | None, float | None], Meta(description="null = without end")] | None
+    formula: str | UnsetType = UNSET
+    details: dict[str, Any] | UnsetType = UNSET
+    panel: list[dict[str, Any]] | UnsetType = UNSET
+    numbers: str | UnsetType | None = UNSET
+    changes: list[ChangedLine] | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    band: str | UnsetType = UNSET
+    hits: list[str] | UnsetType = UNSET
+    misses: list[str] | UnsetType = UNSET
+
+
+class ExplainDocument(Line):
+    """The document of `germane explain --json`: everything that is known of one sample's scores."""
+
+    sample: str
+    system: str
+    trial: int
+    query: str
+    reference: str | None
+    criterion: str | None
+    response: str | None
+    error: str | None
+    tags: list[str]
+    calls: list[CallLine]
+    missing: list[MissingLine]
+    matrices: list[MatrixLine]
+    measures: list[ExplainedLine]
+
+
+def line_of(kind: type[Line], of: object, /, **more: object) -> dict[str, Any]:
+    """A line of this kind as a JSON object: each of its fields in order, from `more` or else from the attribute of that name."""
+    values = {name: more[name] if name in more else getattr(of, name) for name in kind.__struct_fields__}
+    return {name: value for name, value in values.items() if value is not UNSET}
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a document, or of either of several (A | B)."""
+    found, lines = msgspec.json.schema_components(get_args(kind) or (kind,), ref_template="#/$defs/{name}")
+    for line in lines.values():
+        line["description"] = cleandoc(line.get("description", ""))
+    one_of = found[0] if len(found) == 1 else {"anyOf": [*found]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **one_of, "$defs": lines}
+
+
+def document_schema() -> dict[str, Any]:
     """The JSON Schema of the document."""
     return schema_of(Document)
-
-
-if __name__ == "__main__":
-    print(json.dumps(document_schema(), indent=1, ensure_ascii=False))  # noqa: T201

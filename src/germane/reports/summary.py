@@ -8,6 +8,7 @@ from math import floor, fsum, isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from germane.errors import InputError, Place
@@ -15,10 +16,9 @@ from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Sample, Score
+from germane.types import FrozenDict, Json, Sample, Score
 
 if TYPE_CHECKING:
-    from germane.reports.schema import BasisLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
@@ -37,7 +37,7 @@ class Basis:
     stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
     scored; `counts_from` is the grade from which a label counts as relevant, where measures beside it count from another one.
     `beside` are means that belong beside one of gold labels: the
-    share of its places that is judged, and RBP's residual.
+    share of its places that is judged, and RBP's residual. `tokenizer` is how tokens are counted, where the measure counts any.
     """
 
     source: Source = "gold"
@@ -56,6 +56,7 @@ class Basis:
     outdated: bool = False
     counts_from: str = ""
     beside: Mapping[str, float] = field(default_factory=FrozenDict)
+    tokenizer: str | None = None
 
     @property
     def references_mixed(self) -> bool:
@@ -78,6 +79,8 @@ class Basis:
         if self.counts_from:
             whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
             yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
+        if self.tokenizer:
+            yield f"tokens are counted as {self.tokenizer}"
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
@@ -86,13 +89,13 @@ class Basis:
                 shown = "over 99%" if mean > 0.995 else f"{mean:.0%}"
                 yield f"{shown} of the {f'top-{cut} ' if cut else ''}results have a gold label"
 
-    def as_json(self) -> BasisLine:
+    def as_json(self) -> dict[str, Json]:
         """The basis as scripts read it."""
         from germane.reports.schema import BasisLine, line_of
 
         counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
-        found: BasisLine = line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
-        return found
+        tokenizer = UNSET if self.tokenizer is None else self.tokenizer
+        return line_of(BasisLine, self, **counts, remarks=list(self.remarks()), tokenizer=tokenizer)
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
@@ -113,7 +116,8 @@ class MeasureSummary:
     cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
     is the standard error of the mean of the measured cases.
     `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
-    there is none, and why in `corrected_why`.
+    there is none, and why in `corrected_why`. `sampled`: how many cases were evaluated (`n`) of how many (`of`), drawn with
+    which `seed`; None where all were.
     """
 
     measure: str
@@ -140,6 +144,7 @@ class MeasureSummary:
     basis: Basis = field(default_factory=Basis)
     corrected: CorrectedMean | None = None
     corrected_why: str = ""
+    sampled: Mapping[str, int] | None = None
 
     def remarks(self) -> Iterator[str]:
         """What must be said wherever the mean is printed."""
@@ -159,11 +164,16 @@ class MeasureSummary:
         could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
+    def count_in_words(self) -> str:
+        """How many scores have a value, of how many; of a sample with the share of all cases that it is."""
+        share = f" ({100 * self.sampled['n'] / self.sampled['of']:.3g}%)" if self.sampled else ""
+        return f"{self.n}/{self.total}{share}"
+
     def interval_in_words(self) -> str:
         """The interval with four digits, rounded outwards; "-" where there is none."""
         return interval_in_words(self.interval)
 
-    def as_json(self) -> MeasureLine:
+    def as_json(self) -> dict[str, Json]:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
         from germane.reports.schema import CorrectedLine, MeasureLine, line_of
 
@@ -175,7 +185,7 @@ class MeasureSummary:
             corrected = line_of(
                 CorrectedLine, one, interval=list(one.ends), estimand="queries", set_interval=of_set
             )
-        found: MeasureLine = line_of(
+        return line_of(
             MeasureLine,
             self,
             interval=list(self.interval) if self.interval else None,
@@ -185,8 +195,8 @@ class MeasureSummary:
             estimand="queries",
             corrected=corrected,
             corrected_why=self.corrected_why or None,
+            sampled=dict(self.sampled) if self.sampled else None,
         )
-        return found
 
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:

@@ -66,6 +66,14 @@ FIELDS = {
     "evidence": Field("pieces of gold text; they survive re-chunking", example=[{"quote": "..."}]),
     "answerable": Field("false: nothing in the corpus answers it"),
     "forbidden": Field("documents that must not come back", example=["d9"]),
+    "superseded": Field(
+        "stale versions of documents, each with its current one; a list: stale ids alone",
+        example={"d7-v1": "d7-v2"},
+    ),
+    "unsure": Field(
+        "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
+        example={"d8": 1},
+    ),
     "history": Field("what was said before", example=[{"role": "user", "content": "..."}]),
     "messages": Field("what the system said, with its tool calls", ("output_messages",)),
     "error": Field("why the system gave no usable answer"),
@@ -86,6 +94,31 @@ PASSAGE = {
     "end": Field("where it ends in its document, in characters"),
 }
 """The fields of a passage; `start` and `end` become metadata."""
+RESULT = {
+    "query": Field(
+        "the query",
+        ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+    ),
+    "doc": Field(
+        "the document",
+        ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
+    ),
+    "docs": Field(
+        "the documents of a query, best first",
+        ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    ),
+    "score": Field("the retriever's score", ("score", "sim", "similarity", "scores")),
+    "rank": Field("the place in the list", ("rank", "position")),
+    "grade": Field(
+        "how relevant the document is",
+        ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    ),
+    "gold": Field(
+        "the gold documents of a query",
+        ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
+    ),
+}
+"""The columns of runs and qrels, each with its names in order of preference (compared without case, underscores, dashes)."""
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
@@ -166,6 +199,15 @@ def _qrels(value: Json) -> Json:
     if not isinstance(value, dict) or _INT.issuperset(map(type, value.values())):
         return value
     return {key: _whole(grade) for key, grade in value.items()}
+
+
+def _superseded(value: Json) -> Json:
+    """A list of stale ids does not say which version is current."""
+    if isinstance(value, _LISTS):
+        return dict.fromkeys(_ids(value))
+    if not isinstance(value, dict):
+        return value
+    return {key: None if one is None else _id(one) for key, one in value.items()}
 
 
 def _metadata(value: Json) -> Json:
@@ -371,6 +413,8 @@ READ: dict[str, Callable[[Json], Json]] = {
     "gold": _each(_ids),
     "evidence": _each(_evidence),
     "forbidden": _ids,
+    "superseded": _superseded,
+    "unsure": _qrels,
     "history": _conversation,
     "messages": _conversation,
     "grade_scale": _wholes,

@@ -47,6 +47,12 @@ def shown_name(path: str | Path) -> str:
     return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
+def copied(path: Path, name: str) -> Path:
+    """The same path, which goes by this name in messages: it is a copy."""
+    _COPIES[str(path)] = name
+    return path
+
+
 def without_scheme(path: str) -> str:
     """A path that may be written as `file://path`."""
     return path.removeprefix("file://")

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
+from germane.samples.collections.memory import rows_of_collection
 from germane.samples.fields import FIELDS, IDS, SPELLINGS, yes_no
 from germane.samples.files import (
     JsonFault,
@@ -48,23 +49,29 @@ SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 
 
 def read_samples(
-    path: str | Path, *, columns: Columns | None = None, warn: Warn | None = None, prefix: str = ""
+    path: str | Path,
+    *,
+    columns: Columns | None = None,
+    warn: Warn | None = None,
+    prefix: str = "",
+    only: Callable[[str], bool] | None = None,
 ) -> Iterator[Sample]:
     """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
 
     Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
     Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
-    that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
+    that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Of samples whose query
+    `only` does not want nothing but what names them is read: id, query, system, trial and tags. Raises InputError,
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
     path = Path(path)
     if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
         return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
-        return _samples_of_folder(path, columns, warn)
+        return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
-    rows = _row_reader(columns, warn, prefix)
+    rows = _row_reader(columns, warn, prefix, only)
     return _samples(reader(path, rows.field_of), rows, Place(shown_name(path)), unit)
 
 
@@ -99,11 +106,13 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
     return faults
 
 
-def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
+def _samples_of_folder(
+    folder: Path, columns: Columns | None, warn: Warn | None, only: Callable[[str], bool] | None
+) -> Iterator[Sample]:
     notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
     for file in data_files(folder):
         prefix = f"{file.relative_to(folder).with_suffix('').as_posix()}-"
-        for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
+        for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix, only=only):
             first = seen.setdefault((sample.id, sample.system, sample.trial), file)
             if first != file:
                 problem = f"the id {sample.id!r} stands in {first} and in {file}"
@@ -192,8 +201,13 @@ def samples_from(
     return _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
 
 
-def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") -> RowReader:
-    return RowReader(columns, Notices(warn) if warn is not None else None, prefix)
+def _row_reader(
+    columns: Columns | None,
+    warn: Warn | None,
+    prefix: str = "",
+    only: Callable[[str], bool] | None = None,
+) -> RowReader:
+    return RowReader(columns, Notices(warn) if warn is not None else None, prefix, only)
 
 
 def _format(path: Path) -> tuple[Reader, str]:
@@ -280,7 +294,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 
 
 def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
-    """One JSON document: an array of samples, numbered from 1, or an object that holds one."""
+    """One JSON document: an array of samples, numbered from 1, an object that holds one, or a collection of another shape."""
     text = read_text(path)
     if not text.strip():
         return
@@ -290,6 +304,10 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
+    if (found := rows_of_collection(document)) is not None:
+        for number, (index, row) in enumerate(found, 1):
+            yield number, row, functools.partial(_document_place, path, text, (index,))
+        return
     holder: tuple[Step, ...] = ()
     if isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]

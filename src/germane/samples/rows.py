@@ -45,11 +45,18 @@ def check_columns(columns: Columns) -> None:
 class RowReader:
     """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong.
 
-    A row without an id has `prefix` and its number for one.
+    A row without an id has `prefix` and its number for one. Of a sample whose query `only` does not want, nothing but what
+    names it is read: its id, query, system, trial and tags.
     """
 
-    def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
-        self._warn, self._prefix = warn, prefix
+    def __init__(
+        self,
+        columns: Columns | None = None,
+        warn: Warn | None = None,
+        prefix: str = "",
+        only: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._warn, self._prefix, self._only = warn, prefix, only
         if columns:
             check_columns(columns)
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
@@ -64,10 +71,29 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Where) -> Sample:
         """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
+        if self._only is not None and (named := self._named_alone(row, number)) is not None:
+            return named
         try:
             return self._sample(row, number, where)
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
+
+    def _named_alone(self, row: Json, number: int) -> Sample | None:
+        """The sample with nothing but what names it, where its query is not wanted; None where it is, or is not seen."""
+        if not isinstance(row, dict):
+            return None
+        keys = tuple(row)
+        plan = self._plans.get(keys) or self._plan(keys)
+        values = {name: row[key] for key, name, _ in plan.fields if name in _NAMING and row[key] is not None}
+        values.setdefault("id", f"{self._prefix}{number}")
+        try:
+            for name, read in ((name, READ.get(name)) for name in values):
+                values[name] = values[name] if read is None else read(values[name])
+            found: Sample = converted(values, Sample)
+        except Wrong:
+            return None
+        assert self._only is not None
+        return None if self._only(found.query) else found
 
     def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
@@ -168,6 +194,10 @@ class RowReader:
             elif near := _near(key):
                 problem = f"the field {key!r} is not known and kept as metadata"
                 self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
+
+
+_NAMING = {"id", "query", "system", "trial", "tags"}
+"""The fields that name a sample, or choose it."""
 
 
 class _Plan(NamedTuple):

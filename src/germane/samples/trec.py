@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from germane.errors import InputError, Place
+from germane.samples.fields import RESULT
 from germane.samples.files import (
     BadRows,
     JsonFault,
@@ -104,16 +105,6 @@ GOLD = Kind(
     trec="write: query 0 document grade",
     json='write {"id": "q1", "qrels": {"d7": 2}} or {"query_id": "q1", "doc_id": "d7", "relevance": 2}',
 )
-ROLES: dict[str, tuple[str, ...]] = {
-    "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
-    "doc": ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
-    "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
-    "score": ("score", "sim", "similarity", "scores"),
-    "rank": ("rank", "position"),
-    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
-    "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-}
-"""The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
 _BETWEEN = {"tsv": "\t", "csv": ","}
 _WHOLE = re.compile(rb"[+-]?\d{1,18}")
@@ -492,7 +483,7 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
     found = {}
     for part in kind.roles:
         by_flag = [chosen[part]] if part in chosen else []
-        candidates = [*by_flag, *(folded[fold(name)] for name in ROLES[part] if fold(name) in folded)]
+        candidates = [*by_flag, *(folded[fold(name)] for name in RESULT[part].names if fold(name) in folded)]
         if hit := next((name for name in candidates if name in names), None):
             found[part] = hit
     return found
@@ -505,8 +496,8 @@ def _roles_of_keys(keys: tuple[str, ...], kind: Kind) -> dict[str, str]:
 
 def role(key: str, wanted: Sequence[str] = ()) -> str:
     """The role that a key of `--columns` means: its own name or one of the names that it goes by."""
-    for part in (*wanted, *ROLES):
-        if fold(key) == fold(part) or fold(key) in {fold(name) for name in ROLES[part]}:
+    for part in (*wanted, *RESULT):
+        if fold(key) == fold(part) or fold(key) in {fold(name) for name in RESULT[part].names}:
             return part
     fix = "write query=, doc=, docs=, score=, rank= or grade="
     raise InputError(f"--columns does not know {key!r}", fix=fix)

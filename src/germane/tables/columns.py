@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice, starmap
+from itertools import islice
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -24,7 +24,7 @@ Frame: TypeAlias = Any
 class RowTable(Generic[R]):
     """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
 
-    A subclass names the type of its rows.
+    A subclass names the type of its rows, a record with these fields.
     """
 
     row: ClassVar[Any]
@@ -57,9 +57,8 @@ class RowTable(Generic[R]):
 
     def lines(self) -> Iterator[bytes]:
         """Each row as a line of JSON."""
-        return (
-            encode_record(row) + b"\n" for row in starmap(self.row, zip(*self._columns.values(), strict=True))
-        )
+        rows: Iterable[Any] = self
+        return (encode_record(row) + b"\n" for row in rows)
 
     def column(self, name: str) -> list[Any]:
         """One column by its field's name."""
@@ -69,7 +68,7 @@ class RowTable(Generic[R]):
         return len(next(iter(self._columns.values())))
 
     def __iter__(self) -> Iterator[R]:
-        return starmap(self.row, zip(*self._columns.values(), strict=True))
+        return map(self.row, *self._columns.values())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

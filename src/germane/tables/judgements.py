@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from germane.encoding import encode
+from germane.encoding import digest, encode
+from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
@@ -42,6 +43,21 @@ class ItemAnswer(NamedTuple):
     item: str
     kind: str
     answer: bytes | None
+
+
+GRADED = "graded"
+"""The kind of the rows that hold what graders of an eval file found in a case."""
+
+
+def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
+    """What names the result of a grader in a case: the sample's id, system and trial, and the grader's name."""
+    name, system, trial = sample
+    return name, system, str(trial), grader
+
+
+def result_item(sample: SampleKey, grader: str) -> str:
+    """The item of what a grader found in a case."""
+    return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
 class JudgementTable:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, force_setattr
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
 from germane.tables.columns import RowTable
-from germane.types import FROZEN, NOTHING, Context, Json, Sample, freeze
+from germane.types import NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -45,9 +45,9 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.answer) not in FROZEN:
+        if type(self.answer) is not int:
             force_setattr(self, "answer", freeze(self.answer))
-        if type(self.design) not in FROZEN:
+        if self.design is not None:
             force_setattr(self, "design", freeze(self.design))
 
 
@@ -73,7 +73,7 @@ def decode_label(line: bytes, place: Place | None = None) -> Label | None:
     """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
     try:
         label = _label_in(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return _on_scale(label, place)
 

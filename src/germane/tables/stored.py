@@ -49,7 +49,7 @@ def records_in(path: Path, kind: type[S]) -> Iterator[S]:
     for number, (_, line) in enumerate(lines_of(path), 1):
         try:
             yield read(line)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             row = row_in(path, number, line)  # half a surrogate pair is read there
             try:
                 yield msgspec.convert(row, kind)

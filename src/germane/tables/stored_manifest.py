@@ -63,6 +63,17 @@ class _PartEntry(TypedDict):
     beside: list[tuple[str, str, list[tuple[float, int]]]]
 
 
+class _DecidedGate(TypedDict):
+    above: bool | None
+    interval: tuple[float, float]
+
+
+class _Until(TypedDict):
+    widths: dict[str, float]
+    stages: list[int]
+    gates: dict[str, _DecidedGate]
+
+
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     against: str = ""
     scale: str = ""
@@ -100,6 +111,7 @@ class _Manifest(TypedDict, total=False):
     command: _Command
     sampled: _Sampled
     part: _PartEntry
+    until: _Until
     by: str | None
     max_unmeasured: float
     over: str | None

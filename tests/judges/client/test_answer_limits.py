@@ -139,7 +139,7 @@ class TestReached:
             (reply,) = in_turn(judge_of(server), [question])
         assert reply.payload is None
         assert said in str(reply.error)
-        assert server.count == 3
+        assert server.count == 2
         assert said in server.asked[1].json["messages"][-1]["content"]
 
     def test_just_below_is_an_answer(self) -> None:
@@ -166,7 +166,7 @@ class TestReached:
             (reply,) = in_turn(judge_of(server), [CLAIMS])
         assert f"did not end within {CLAIMS.limited()[1]} tokens" in str(reply.error)
         assert "--model-parameter max_tokens=N" in str(reply.error)
-        assert [limit_of(asked) for asked in server.asked] == [CLAIMS.limited()[1]] * 3
+        assert [limit_of(asked) for asked in server.asked] == [CLAIMS.limited()[1]] * 2
         assert (
             "It is blue." not in server.asked[1].json["messages"][-1]["content"].partition("Answer again")[2]
         )

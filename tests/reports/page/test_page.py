@@ -190,6 +190,80 @@ class TestParts:
         assert rising[0] < falling[0]
         assert page.locator("th[aria-sort=descending]").count() == 1
 
+    def test_strips_say_whose_labels_they_show_and_can_switch(self, page: Page) -> None:
+        """Gold, which the first measure reads, or the judge's, in the table, a query, the comparison and the charts."""
+        go(page, "queries")
+        strip = "[...document.querySelectorAll('tbody .strip')].map(e => e.getAttribute('aria-label')).join()"
+        gold = page.evaluate(strip)
+        assert "ranks by gold labels" in page.inner_text("main")
+        page.get_by_label("Ranks by").select_option("judge")
+        assert "ranks by the judge's labels" in page.inner_text("main")
+        assert page.evaluate(strip) != gold
+        assert "labels=judge" in page.url
+        page.locator("tbody a").first.click()
+        page.wait_for_selector("body[data-ready=query]")
+        assert "ranks by the judge's labels" in page.inner_text("main")
+        go(page, "compare")
+        assert "ranks by gold labels" in page.inner_text("main")
+        page.get_by_label("Ranks by").select_option("judge")
+        assert "ranks by the judge's labels" in page.inner_text("main")
+        go(page, "overview")
+        expect(page.locator("figure", has_text="by gold labels")).to_be_visible()
+        page.get_by_label("Ranks by").select_option("judge")
+        assert page.locator("figure", has_text="by gold labels").count() == 0
+
+    def test_columns_are_chosen(self, page: Page) -> None:
+        """Three measures at first; the others at a click, kept in the address; the heads stay in their places."""
+        go(page, "queries")
+        heads = page.locator(".scroller thead th")
+        first = heads.all_inner_texts()
+        assert [text for text in first if "context_recall" in text or "tags" in text] == []
+        page.get_by_text("Columns").click()
+        page.get_by_label("context_recall").check()
+        page.get_by_label("tags").check()
+        assert len(heads.all_inner_texts()) == len(first) + 2
+        page.reload()
+        page.wait_for_selector("body[data-ready=queries]")
+        assert len(heads.all_inner_texts()) == len(first) + 2
+
+    def test_the_top_of_the_page_says_the_answer(self, page: Page, folder: Path) -> None:
+        """Verdict, mean, the worst slice and what to do next stand within the first screen."""
+        report = Report.open(folder / "now")
+        boxes = page.locator(".banner, .lead .panel")
+        assert boxes.count() == 4
+        for number in range(4):
+            box = boxes.nth(number).bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= 800
+        text = page.locator(".lead").inner_text()
+        assert f"{report['nDCG@5'].mean:.4f}" in text
+        assert "Worst slice: odd" in text or "Worst slice: even" in text
+        assert "stands in" in text
+
+    def test_no_chart_is_empty(self, browser: Browser, tmp_path: Path) -> None:
+        """Where nothing relevant came back a line says so in the place of a chart."""
+        rows = [{**sample(number), "qrels": {"gone": 1, "d1": 0}} for number in range(4)]
+        write(evaluate(rows, "nDCG@5"), tmp_path / "p.html")
+        page = browser.new_page()
+        page.goto((tmp_path / "p.html").as_uri())
+        page.wait_for_selector("body[data-ready=overview]")
+        assert "No passage at any rank is relevant, by gold labels." in page.inner_text("main")
+        assert page.locator("figure", has_text="each rank").count() == 0
+        page.close()
+
+    def test_a_printed_overview_has_a_table_of_the_worst_queries(self, page: Page) -> None:
+        """Within the paper, and gone afterwards."""
+        page.set_viewport_size({"width": 690, "height": 1000})
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        table = page.get_by_role("table", name="The worst queries")
+        assert table.locator("tbody tr").count() == 50
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert table.count() == 0
+        assert wide <= 690
+
     def test_only_rows_in_view_are_in_the_document(self, page: Page) -> None:
         """Scrolling brings the others."""
         go(page, "queries")
@@ -258,6 +332,14 @@ class TestParts:
 
 
 class TestLabels:
+    def test_the_answers_stay_in_view(self, page: Page) -> None:
+        """Whatever is above them, on a small screen too."""
+        page.set_viewport_size({"width": 360, "height": 500})
+        go(page, "label")
+        box = page.locator(".answers").bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 500
+
     def test_ten_contexts_are_labelled_by_keyboard_and_downloaded(self, page: Page, folder: Path) -> None:
         """What is downloaded are rows of labels.jsonl; they survive a reload and name the drawn places."""
         go(page, "label")
@@ -431,12 +513,30 @@ def test_every_part_can_be_used_without_seeing_it(page: Page, scheme: str) -> No
         assert found == [], part
 
 
+BROKEN_WORDS = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (const match of node.data.matchAll(/[\\p{L}]{2,20}/gu)) {
+      const range = document.createRange();
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      const tops = new Set([...range.getClientRects()].filter(r => r.width > 1).map(r => Math.round(r.top)));
+      if (tops.size > 1 && node.parentElement.checkVisibility()) found.push(match[0]);
+    }
+  }
+  return found;
+}"""
+"""The words of the page that are broken in the middle."""
+
+
 def test_the_page_fits_a_phone(page: Page) -> None:
     """Nothing is wider than the screen but what scrolls by itself."""
     page.set_viewport_size({"width": 360, "height": 700})
     for part in ("overview", "queries", "query?id=q1", "compare", "label"):
         go(page, part)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, part
+        assert page.evaluate(BROKEN_WORDS) == [], part
         assert not re.search(r"^(false|null|undefined|NaN)$", page.inner_text("main"), re.MULTILINE)
 
 

@@ -34,7 +34,7 @@ def merge_parts(
     *,
     force: bool = False,
     locked: ReportFolder | None = None,
-    outputs: Sequence[str] = (),
+    more: Mapping[str, Json] | None = None,
 ) -> tuple[Report, ReportData | None]:
     """The report of all parts of an evaluation, in a folder of its own, and the baseline that they were to be held against.
 
@@ -45,7 +45,7 @@ def merge_parts(
         target: Where the report is written.
         force: Whether the report of another evaluation is replaced there.
         locked: The target, where it is locked already.
-        outputs: The files that are written of the report whenever it is continued.
+        more: Options of the whole that its parts do not have: the files that are written of it.
 
     Raises:
         InputError: A part is missing, unfinished, of another evaluation, or there twice.
@@ -70,7 +70,7 @@ def merge_parts(
             (str(m["verdict"]["reasons"][0]) for m in manifests if m["verdict"]["exit_code"] == 3), ""
         )
         made = _manifest(manifests)
-        made["options"] |= {"folder": str(target), "outputs": list(outputs)}
+        made["options"] |= {"folder": str(target), "outputs": [], **(more or {})}
         report = Report.build(
             folder,
             made,

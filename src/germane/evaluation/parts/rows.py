@@ -51,9 +51,21 @@ class _Sample(msgspec.Struct, frozen=True):
 _Name: TypeAlias = tuple[str, str, int]
 
 
-def write_rows(folder: Path, rows: Iterable[int]) -> None:
-    """Keep which cases of the whole a part's samples are: their places among all, in order."""
-    (folder / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+def part_entry(
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
+) -> dict[str, Json]:
+    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
+
+    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+    cases the part's samples are is written beside its tables.
+    """
+    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+    beside = [
+        [system, name, sorted(Counter(values).items())]
+        for (system, name), values in sorted(folder.beside.items())
+    ]
+    kept = [gate.stored() for gate in gates]
+    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
 
 
 def read_rows(folder: Path) -> array[int]:
@@ -188,20 +200,3 @@ def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[b
                 yield line
             else:
                 asked.subtract(count_asked(Counter(), load_judgement(decode(line))))
-
-
-def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
-) -> dict[str, Json]:
-    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
-
-    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written beside its tables.
-    """
-    write_rows(folder.path, rows)
-    beside = [
-        [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(folder.beside.items())
-    ]
-    kept = [gate.stored() for gate in gates]
-    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}

@@ -7,8 +7,9 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from germane.evaluation.choice import open_ledger
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
+from germane.evaluation.parts.remote import is_there, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.run import run
@@ -45,6 +47,8 @@ class Inputs:
         whole: Its report folder, in which a folder stands ready for each part; this is what is continued later.
         cwd: The working directory, from which paths and settings are found.
         host: The machine on which it was begun.
+        options: The options of the whole, as its manifest has them.
+        store: A URL at which the parts are put as they are finished: no folder need be shared then.
         retry_errors, reask: As for `run`.
     """
 
@@ -52,26 +56,55 @@ class Inputs:
     whole: Path
     cwd: str
     host: str
+    options: Mapping[str, Json]
+    store: str = ""
     retry_errors: bool = False
     reask: bool = False
+
+    def at(self, share: Share) -> str:
+        """The URL of a part that is finished."""
+        return f"{self.store}/{_PARTS}/{share.folder}.zip"
 
 
 def run_part(inputs: Inputs, number: int, of: int) -> None:
     """Run one part, or continue it; one that is finished stays as it is. Raises as `run` does."""
-    folder = inputs.whole / _PARTS / Share(number, of).folder
+    share = Share(number, of)
+    if not inputs.store:
+        _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
+    elif inputs.retry_errors or inputs.reask or not is_there(inputs.at(share)):
+        with tempfile.TemporaryDirectory(prefix="germane-part-") as scratch:
+            folder = Path(scratch) / share.folder
+            _run_in(folder, inputs, share)
+            pack(folder, inputs.at(share))
+
+
+def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
     here, cwd = socket.gethostname(), Path(inputs.cwd)
-    if not (folder / "manifest.json").exists() or not cwd.is_dir():
-        missing = cwd if folder.exists() else folder
+    if not inputs.store and not (inputs.whole.is_dir() and cwd.is_dir()):
+        missing = cwd if inputs.whole.is_dir() else inputs.whole
         problem = f"the worker on {here} does not see {missing}"
-        raise InputError(problem, fix="use folders that all machines share, at the same paths")
-    if Path.cwd() != cwd:
+        raise InputError(problem, fix="use folders that all machines share, or name the inputs and -o by URL")
+    if cwd.is_dir() and Path.cwd() != cwd:
         os.chdir(cwd)
-    ledger = (read_manifest(folder)["options"].get("ledger") or "") if here != inputs.host else ""
+    ledger = inputs.options.get("ledger") or "" if here != inputs.host else ""
     if ledger and "://" not in ledger:
         problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {here} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
-    while ReportFolder(folder).locked_elsewhere():  # a worker of an earlier start is still at it
+    while (
+        folder.exists() and ReportFolder(folder).locked_elsewhere()
+    ):  # a worker of an earlier start is still at it
         time.sleep(_LOOK_SECONDS)
+    if not (folder / "manifest.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        own = {
+            **inputs.options,
+            "folder": str(folder),
+            "part": str(share),
+            "engine": None,
+            "outputs": [],
+            "store": None,
+        }
+        ReportFolder(folder).write_manifest({"created": now(), "cwd": inputs.cwd, "options": own}, "running")
     done = read_manifest(folder).get("status") == "complete"
     if not done or inputs.retry_errors or inputs.reask:
         run(
@@ -102,6 +135,8 @@ def run_in_parts(
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
         plan = Plan(options, watch.warn, stored)
+        if plan.defaults is not None:
+            watch.note(plan.defaults.why)
         engine = Engine.parse(plan.options.engine or "")
         _check(plan, engine)
         whole = resume or new_folder(plan.options, plan.suite.paths)
@@ -109,19 +144,18 @@ def run_in_parts(
         try:
             if not (stored or options.force):
                 target.refuse_other()
-            inputs = Inputs(
-                flags=replace(options, folder="", outputs=(), engine=None, ledger=None, force=True),
-                whole=whole.absolute(),
-                cwd=str(Path.cwd()),
-                host=socket.gethostname(),
-                retry_errors=retry_errors,
-                reask=reask,
+            parts = _all_parts(engine, _Whole(plan, stored, target, options), watch, retry_errors, reask)
+            report, before = merge_parts(
+                parts,
+                whole,
+                locked=target,
+                more={"outputs": list(plan.options.outputs), "store": plan.options.store},
             )
-            parts = _all_parts(engine, _Whole(plan, stored, target), inputs, watch)
-            report, before = merge_parts(parts, whole, locked=target, outputs=plan.options.outputs)
         finally:
             target.close()
-    shutil.rmtree(whole / _PARTS)
+    shutil.rmtree(whole / _PARTS, ignore_errors=True)
+    if plan.options.store:
+        remove(f"{plan.options.store}/{_PARTS}")
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
         watch.failed(command_to_resume(whole, plan.options, "--retry-errors"))
     return report, before
@@ -130,6 +164,9 @@ def run_in_parts(
 def _check(plan: Plan, engine: Engine) -> None:
     """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
     options = plan.options
+    if options.until or options.until_decided:
+        problem = "--until stops by what all cases say so far, and an engine runs them in parts"
+        raise InputError(problem, fix="leave --engine out, or draw cases: --sample N")
     if options.part:
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if options.baseline or options.fail_on_regression:
@@ -151,49 +188,57 @@ def _check(plan: Plan, engine: Engine) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What is run in parts: its plan, the manifest that it continues, and its folder."""
+    """What is run in parts: its plan, the manifest that it continues, its folder, and the flags that were given."""
 
     plan: Plan
     stored: Mapping[str, Json]
     target: ReportFolder
+    flags: Options
 
-    def begin(self, workers: int) -> list[Share]:
-        """Make ready a folder for each part; those of an earlier start stay. How many there are is decided once."""
-        options, folder = self.plan.options, self.target.path.absolute()
+    def begin(self, workers: int) -> tuple[Inputs, list[Share]]:
+        """Write down what is run in how many parts; of what is continued there are as many as before."""
+        options = self.plan.options
         place = None
         if self.plan.judge is not None and any(one.stored for one in members_of(self.plan.judge)):
-            place = ledger_of(options, folder, self.stored) if not options.no_cache else None
+            place = ledger_of(options, self.target.path, self.stored) if not options.no_cache else None
         if place is not None and not options.replay:
             ledger = open_ledger(place)  # it is there when the parts look for it
             assert ledger is not None
             place = ledger.place
             ledger.close()
+        if not self.stored:
+            shutil.rmtree(self.target.path / _PARTS, ignore_errors=True)
+            if options.store:
+                remove(f"{options.store}/{_PARTS}")
         of = int(self.stored.get("parts") or workers)
         cwd = self.stored.get("cwd") or str(Path.cwd())
-        made = {"created": self.stored.get("created") or now(), "cwd": cwd}
-        whole = replace(options, folder=str(self.target.path), ledger=place)
-        shares = [Share(number, of) for number in range(1, of + 1)]
-        if not self.stored:
-            shutil.rmtree(folder / _PARTS, ignore_errors=True)
-        for share in shares:
-            part = folder / _PARTS / share.folder
-            if not (part / "manifest.json").exists():
-                part.mkdir(parents=True, exist_ok=True)
-                own = replace(whole, folder=str(part), part=str(share), engine=None, outputs=(), headers=())
-                ReportFolder(part).write_manifest({**made, "options": own.as_json()}, "running")
-        self.target.write_manifest({**made, "options": whole.as_json(), "parts": of}, "running")
-        return shares
+        whole = replace(options, folder=str(self.target.path), ledger=place).as_json()
+        made = {"created": self.stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
+        self.target.write_manifest(made, "running")
+        inputs = Inputs(
+            flags=replace(
+                self.flags, folder="", outputs=(), engine=None, ledger=None, store=None, force=True
+            ),
+            whole=self.target.path.absolute(),
+            cwd=cwd,
+            host=socket.gethostname(),
+            options=whole,
+            store=options.store or "",
+        )
+        return inputs, [Share(number, of) for number in range(1, of + 1)]
 
 
-def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> list[Path]:
+def _all_parts(engine: Engine, whole: _Whole, watch: Watch, retry_errors: bool, reask: bool) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
     path, left = whole.target.path, list[Share]()
     again = f"continue with: {command_to_resume(path, whole.plan.options)}"
     lost: BaseException | None = None
-    for attempt in range(_ATTEMPTS):
+    inputs, shares = None, list[Share]()
+    for _ in range(_ATTEMPTS):
         with engine.executor() as (executor, workers):
-            shares = whole.begin(workers)
-            left = left if attempt else list(shares)
+            if inputs is None:
+                begun, shares = whole.begin(workers)
+                inputs, left = replace(begun, retry_errors=retry_errors, reask=reask), list(shares)
             watch.parts(len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
@@ -211,12 +256,19 @@ def _all_parts(engine: Engine, whole: _Whole, inputs: Inputs, watch: Watch) -> l
             found = max(failures, key=_weight)
             raise found if isinstance(found, InputError) else type(found)(f"{found}; {again}")
         if not left:
-            return [path / _PARTS / share.folder for share in shares]
+            return _finished(path / _PARTS, inputs, shares)
         watch.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
     raise JudgeError(
         f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
         f"what was answered is kept; {again}"
     )
+
+
+def _finished(folder: Path, inputs: Inputs, shares: Sequence[Share]) -> list[Path]:
+    """The folders of all parts, fetched where they were put elsewhere."""
+    if not inputs.store:
+        return [folder / share.folder for share in shares]
+    return [part for share in shares for part in unpacked(inputs.at(share))]
 
 
 def _weight(error: GermaneError) -> int:

@@ -209,6 +209,8 @@ class GroupCall:
                 return problem
             if len(items) > 1 and attempt >= policy.list_attempts and problem is not _CUT:
                 break
+            if isinstance(problem, Unended) and attempt >= policy.list_attempts:
+                break  # who repeats himself does so again
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], Correction("", str(problem)[:_PROBLEM])
         self._spent = True

@@ -41,7 +41,8 @@ class RetryPolicy:
         deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
             turn does not count. A Retry-After longer than this ends the run.
         attempts: Requests that may fail, and unusable answers that are asked again, per question.
-        list_attempts: Unusable answers about a list before each of its texts is asked by itself.
+        list_attempts: Unusable answers about a list before each of its texts is asked by itself, and answers of any kind
+            that do not end before the question is given up.
         backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.

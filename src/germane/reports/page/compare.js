@@ -57,7 +57,7 @@ function differences() {
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];
   });
-  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval, of queries like these", ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "by Holm" }, "p, for so many measures")] : []), "better, same, worse"];
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), el("th", { scope: "col", title: "of queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));

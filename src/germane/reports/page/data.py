@@ -114,7 +114,7 @@ class Pages:
                 for how in [gate.mean_of or gate.how]
             ],
             "files": [
-                [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]
+                [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), s.count_in_words()]
                 for file in report.files
                 for s in file.summaries
             ],

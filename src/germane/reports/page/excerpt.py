@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.encoding import relevance_items
-from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
-from germane.reports.explain import result_item
 from germane.tables.folder import Tables
 from germane.tables.items import ItemTable
-from germane.tables.judgements import JudgementTable
+from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.labels import LabelTable, passage_of
 from germane.tables.part import Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
 
-__all__ = ["DEFAULT", "SEED", "Excerpt", "PageQueries"]
+__all__ = ["DEFAULT", "SEED", "Excerpt"]
 
 SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 
-_WRITTEN = re.compile(r"(?P<worst>\d{1,9})\+(?P<random>\d{1,9})")
-
-
-@dataclass(frozen=True, slots=True)
-class PageQueries:
-    """How many queries of a larger report a page shows: the `worst`, and a `random` sample of all; None = every one."""
-
-    worst: int | None = 200
-    random: int | None = 1000
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """`200+1000` or `all`; InputError where it is neither, or no query at all."""
-        if text == "all":
-            return cls(None, None)
-        found = _WRITTEN.fullmatch(text)
-        if found is None or not any(map(int, found.groups())):
-            fix = "write the worst and the random ones, as in 200+1000, or all"
-            raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
-        return cls(int(found["worst"]), int(found["random"]))
-
-
-DEFAULT = PageQueries()
+DEFAULT = 200, 1000
+"""How many queries of a larger report are shown: the worst, and a random sample of all."""
 
 
 class Excerpt:
@@ -60,6 +34,10 @@ class Excerpt:
 
     The random queries are a simple random sample of all queries, so that charts over them and labels drawn from them stand
     for all. The worst are further ones: cases that fail, then the lowest by the first measure that has a value.
+
+    Args:
+        whole: The report.
+        size: How many queries are shown of a larger report: the worst, and a random sample of all. None = every one.
 
     Attributes:
         whole: The report.
@@ -69,17 +47,18 @@ class Excerpt:
         report: The report with the rows of the shown queries alone, in memory; its summaries are of these.
     """
 
-    def __init__(self, whole: ReportData, size: PageQueries = DEFAULT) -> None:
+    def __init__(self, whole: ReportData, size: tuple[int, int] | None = DEFAULT) -> None:
         self.whole = whole
         self._case = whole.case_scores.case
         self.total = self.shown = int(self._case.max(initial=-1)) + 1
         self._drawn: NDArray[np.int64] | None = None
         chosen: NDArray[np.int64] | None = None
-        if size.worst is not None and size.random is not None and self.total > size.worst + size.random:
-            drawn = np.random.default_rng(SEED).choice(self.total, size.random, replace=False)
+        if size is not None and self.total > sum(size):
+            most, count = size
+            drawn = np.random.default_rng(SEED).choice(self.total, count, replace=False)
             self._drawn = np.sort(drawn)
             worst = _worst_first(whole, self._case, self.total)
-            chosen = np.union1d(drawn, worst[~np.isin(worst, drawn)][: size.worst])
+            chosen = np.union1d(drawn, worst[~np.isin(worst, drawn)][:most])
             self.shown = len(chosen)
         self.capped = chosen is not None
         self.report = self._cut(whole, chosen)
@@ -113,6 +92,10 @@ class Excerpt:
     def in_words(self) -> str:
         """How many of how many queries are shown; "" where all are."""
         return f"{self.shown:,} of {self.total:,}" if self.capped else ""
+
+    def random_words(self) -> str:
+        """How many of how many queries were drawn at random."""
+        return f"{round(self.share * self.total):,} of {self.total:,}"
 
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
         """A report with the rows of these of the whole report's cases alone."""
@@ -150,7 +133,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
     places = ItemTable(tables.items_of(keys))
     wanted = {*places.column("item"), *(item for sample in samples for item in _passages_of(sample))}
     scores = ScoreTable(tables.scores.of_samples(keys))
-    wanted.update(result_item(sample, name) for sample in samples for name in report.measures)
+    wanted.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
     return Part(
         samples=samples,

@@ -75,8 +75,9 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
     ends, mean = worst.interval, overall.mean or 0.0
     below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
     where = f"{worst.n:,} queries" + (f", 95% interval {interval_in_words(ends)}" if ends else "")
+    of_system = f" of {overall.system}" if overall.system else ""
     words = [
-        f"{overall.measure} over {where}.",
+        f"{overall.measure}{of_system} over {where}.",
         f"The whole interval is worse than the mean of all, {in_digits(mean)}."
         if below
         else f"That may be chance: the interval holds the mean of all, {in_digits(mean)}.",

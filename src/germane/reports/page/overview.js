@@ -25,8 +25,8 @@ export function overview(main, settings) {
     table("Measures", columns.map((name) => el("th", { scope: "col", class: left.includes(name) ? "" : "num" }, name)), rows, "measures"),
     basis(),
     whys(),
-    stages(),
     slices(),
+    stages(),
     pictures(sourceOf(settings)),
   );
   window.onbeforeprint = () => main.append(paper(sourceOf(settings)));
@@ -54,7 +54,7 @@ function verdict() {
   const good = gates.length ? "good" : "neutral";
   const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (code)] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const others = reasons.filter((/** @type {string} */ one) => kind !== "neutral" && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const others = reasons.filter((/** @type {string} */ one) => !["neutral", "good"].includes(kind) && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
   const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: `banner ${kind}`, "aria-label": "Verdict" },
@@ -101,7 +101,7 @@ function row(one, columns) {
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
     "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[/** @type {"gold"} */ (one.basis.source)] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
-    measured: () => num(`${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`),
+    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),

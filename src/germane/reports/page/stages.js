@@ -7,8 +7,8 @@ export function stages() {
   if (!report.stages?.length) return null;
   return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((/** @type {any} */ one) => [
     one.system && el("h3", null, data(one.system)),
-    funnel(one),
-    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} queries: ${Object.entries(one.ends).map(([where, times]) => `${times} ${where}`).join(", ")}. germane stages names each of them.`),
+    one.stages.slice(1).some((/** @type {any} */ stage) => stage.lost || stage.saved) && funnel(one),
+    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}: ${Object.entries(one.ends).map(([where, times]) => `${times} ${where}`).join(", ")}. germane stages names each of them.`),
     ...one.notes.map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))),
   ]));
 }
@@ -22,7 +22,7 @@ function funnel(one) {
     el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
     num(stage.lost || "–", stage.lost ? "bad" : "quiet"),
     num(stage.saved || "–", stage.saved ? "good" : "quiet"),
-    el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${between(stage.interval)}`)),
+    el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${stage.interval ? `${number(stage.interval[0])} to ${number(stage.interval[1])}` : "–"}`)),
     el("td", { class: "num", title: stage.difference_interval ? between(stage.difference_interval) : "" }, stage.difference === null ? "" : signed(stage.difference)),
     el("td", { class: "small" }, kept(stage)),
   ]);

@@ -79,11 +79,11 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
         k, name = measure.cutoff, summary.type.rpartition("@")[0]
         if measure.definition.family == "ranked" and isinstance(k, int) and summary.mean is not None:
             at.setdefault((name, summary.system), {})[k] = summary.mean
-            deepest[name] = max(deepest.get(name, measure), measure, key=lambda one: one.cutoff or 0)
+            deepest[name] = max(deepest.get(name, measure), measure, key=lambda one: one.k or 0)
     samples = list(report.samples()) if deepest else []
     if not samples:
         return at
-    wanted = [one @ k for one in deepest.values() for k in _CUTOFFS if k <= min(one.cutoff or 0, _DEEPEST)]
+    wanted = [one @ k for one in deepest.values() for k in _CUTOFFS if k <= min(one.k or 0, _DEEPEST)]
     graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)

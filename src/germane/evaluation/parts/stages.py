@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,14 @@ from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable
 from germane.types import Json
 
+if TYPE_CHECKING:
+    from germane.reports.data import ReportData
+
 PILOT = 100
 """Cases of the first stage."""
 _GROWTH = 1.25
 """How many times as many cases are judged when gates are looked at again."""
 _LEAST_GROWTH = 1.02
-_SIDES = {">=": 1, ">": 1, "<=": -1, "<": -1}
-"""On which side of its limit a gate passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,21 @@ class Goals:
     Attributes:
         widths: By the name of a measure, half the width that its interval may have.
         gates: What must be decided; none = nothing.
+        baseline: What gates on a change are about; None = there are none.
     """
 
     widths: Mapping[str, float] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
+    baseline: ReportData | None = None
 
     @classmethod
-    def of(cls, texts: Iterable[str], gates: Sequence[Gate], graders: Sequence[Grader]) -> Goals:
+    def of(
+        cls,
+        texts: Iterable[str],
+        gates: Sequence[Gate],
+        graders: Sequence[Grader],
+        baseline: ReportData | None = None,
+    ) -> Goals:
         """The goals that `--until` names: "0.02" for every judged measure, "context_recall: 0.01" for one.
 
         InputError where a text is none, where what it names is not measured, or where a gate is not on a mean.
@@ -70,16 +80,16 @@ class Goals:
                 raise InputError(problem, fix=f"measured: {', '.join(names) or 'none'}")
             widths |= dict.fromkeys([name] if name else judged, width)
         for gate in gates:
-            of_mean = (
-                gate.how in {"mean", "lower", "upper"} and gate.mean_of != "corrected" and not gate.by_case
-            )
-            if not of_mean or gate.op not in _SIDES:
+            kinds = {"mean", "lower", "upper", *(["change"] if baseline is not None else [])}
+            if gate.how not in kinds or gate.mean_of == "corrected" or gate.by_case or gate.op in {"=", "=="}:
                 problem = f"the gate {gate} cannot be decided early: it is not on a mean alone"
+                if gate.how == "change":
+                    problem = f"the gate {gate} needs --baseline REPORT"
                 raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
             if not all(map(isfinite, range_of(gate.measure))):
                 problem = f"the gate {gate} cannot be decided early: {gate.measure} has no largest value"
                 raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
-        return cls(widths, tuple(gates))
+        return cls(widths, tuple(gates), baseline)
 
 
 def _number(text: str, number: str) -> float:
@@ -144,6 +154,10 @@ class Stages:
         """How many units, of the first in their order, hold so many cases."""
         return min(int(np.searchsorted(self._held, cases)) + 1, len(self._held))
 
+    def holds(self, row: int) -> bool:
+        """Whether the stage that is judged now holds the case of this number, from 0."""
+        return self._begun <= int(self._place[row]) < self._ended
+
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
         """Those of all cases that this stage judges, in their order."""
         for place, planned in zip(self._place.tolist(), cases, strict=False):
@@ -165,7 +179,7 @@ class Stages:
                 wanted = max(wanted, ceil(self._ended * self._times(found, values, span, width)))
             for gate in self._goals.gates:
                 if gate.measure in {name, canonical}:
-                    self._look(gate.name(system), gate, found, values)
+                    self._look(gate, system, name, found, values)
         if any(not one.side for one in self._decided.values()):
             wanted = max(wanted, ceil(self._ended * _GROWTH))
         if wanted == self._ended or self._ended == len(self._held):
@@ -194,25 +208,48 @@ class Stages:
             low, high = (low, middle) if narrow(middle) else (middle, high)
         return high
 
-    def _look(self, name: str, gate: Gate, found: CaseScores, values: CaseValues) -> None:
-        """Look at a gate again that is not decided yet."""
-        before = self._decided.get(name)
-        if before is not None and before.side:
+    def _look(self, gate: Gate, system: str, measure: str, found: CaseScores, values: CaseValues) -> None:
+        """Look at a gate again; what is decided stays so."""
+        name, span = gate.name(system), range_of(gate.measure)
+        before = self._decided.get(name) or _Decision(0, span)
+        known = limits_of(span, values) is not None
+        names, low, high = [found.cases[at] for at in values.case.tolist()], values.low, values.high
+        if gate.how == "change":
+            reach = span[1] - span[0]
+            span, before = (-reach, reach), self._decided.get(name) or _Decision(0, (-reach, reach))
+            earlier = self._earlier(system, measure)
+            both = [at for at, one in enumerate(names) if one in earlier]
+            names = [names[at] for at in both]
+            others = np.array([earlier[one] for one in names]).reshape(-1, 2)
+            low, high = low[both] - others[:, 1], high[both] - others[:, 0]
+        if not names or not known:
+            self._decided[name] = before
             return
-        span = range_of(gate.measure)
-        if not len(values.case) or limits_of(span, values) is None:
-            self._decided[name] = _Decision(0, span)
-            return
-        places, codes = np.unique(
-            [self._units[found.cases[at]] for at in values.case.tolist()], return_inverse=True
-        )
+        places, codes = np.unique([self._units[one] for one in names], return_inverse=True)
         sizes = np.bincount(codes).astype(float)
         below, above = (
-            Units(np.bincount(codes, side, len(places)).astype(float), sizes, "cases")
-            for side in (values.low, values.high)
+            Units(np.asarray(np.bincount(codes, side, len(places)), float), sizes, "cases")
+            for side in (low, high)
         )
-        side = decided(below, above, gate.limit, span, self._largest)
+        side = before.side or decided(below, above, gate.limit, span, self._largest)
         self._decided[name] = _Decision(side, sequence_ends(below, above, span, self._largest))
+
+    def _earlier(self, system: str, measure: str) -> dict[str, tuple[float, float]]:
+        """The least and the largest value that each case of the baseline could have."""
+        baseline = self._goals.baseline
+        if baseline is None:
+            return {}
+        if system not in baseline.systems and len(baseline.systems) == 1:
+            (system,) = baseline.systems
+        line = next(
+            (one for one in baseline.summaries if (one.measure, one.system) == (measure, system)), None
+        )
+        if line is None:
+            return {}
+        cases = baseline.case_scores
+        values = cases.of(system, (line.measure, line.type), range_of(line.type))
+        ends = zip(values.low.tolist(), values.high.tolist(), strict=True)
+        return dict(zip((cases.cases[at] for at in values.case.tolist()), ends, strict=True))
 
     # what is said of it
 

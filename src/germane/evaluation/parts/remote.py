@@ -1,0 +1,139 @@
+"""Files at URLs (s3, gs, az, file, memory, ...) through fsspec: copied here to be read, put there when they are whole."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from germane.errors import InputError, MissingPart, install_extra
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+_LAST = "manifest.json"
+"""The file of a report folder that is put last: where it stands, all of them do."""
+
+
+def url_of(path: str | Path) -> str:
+    """The URL that a path is meant as; "" where it is one of a file here."""
+    found = _URL.fullmatch(str(path))
+    if found is None:
+        return ""
+    slash = "/" if found[1].lower() in {"file", "local", "memory"} else ""
+    return f"{found[1].lower()}://{slash}{found[2].rstrip('/')}"
+
+
+@contextmanager
+def _store(url: str) -> Iterator[tuple[Any, str]]:
+    """The file system of a URL and the path in it. What goes wrong with it inside is an InputError that names the URL."""
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingPart(f"{url} needs fsspec", fix=install_extra("urls")) from None
+    try:
+        yield fsspec.core.url_to_fs(url)
+    except FileNotFoundError:
+        raise InputError(f"there is nothing at {url}", fix="check the URL") from None
+    except ImportError as error:
+        raise MissingPart(f"{url}: {error}", fix="install that package beside germane") from None
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{url} cannot be used: {what}", fix="check the URL, and the rights that this machine has"
+        ) from error
+
+
+def scratch() -> Path:
+    """A folder for copies, which goes with this process."""
+    import tempfile
+
+    made = Path(tempfile.mkdtemp(prefix="germane-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+@cache
+def fetched(url: str) -> Path:
+    """A copy of what stands at a URL, a file or a folder, under its own name; made once."""
+    with _store(url) as (files, path):
+        local = scratch() / (Path(path).name or "data")
+        if files.isdir(path):
+            for name in files.find(path):
+                target = local / str(name)[len(path.rstrip("/")) :].lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                files.get_file(name, str(target))
+        else:
+            files.get_file(path, str(local))
+    return local
+
+
+def put(local: Path, url: str) -> None:
+    """Put a file, or what a folder holds, at a URL: of a report's folder its manifest last."""
+    with _store(url) as (files, path):
+        if local.is_file():
+            files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            files.pipe_file(path, local.read_bytes()) if local.stat().st_size < 1 << 20 else files.put_file(
+                str(local), path
+            )
+            return
+        names = [
+            file for file in sorted(local.rglob("*")) if file.is_file() and not file.name.startswith(".")
+        ]
+        files.makedirs(path, exist_ok=True)
+        for file in sorted(names, key=lambda one: one.name == _LAST):
+            files.put_file(str(file), f"{path}/{file.relative_to(local).as_posix()}")
+
+
+def pack(folder: Path, url: str) -> None:
+    """Put a part's folder at a URL as one object, which is there whole or not at all."""
+    import zipfile  # not at the top, as below: most runs name no URL
+
+    packed = scratch() / "part.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and not file.name.startswith("."):
+                archive.write(file, file.name)
+    with _store(url) as (files, path):
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        files.put_file(str(packed), path)
+    packed.unlink()
+
+
+def is_there(url: str) -> bool:
+    """Whether something stands at a URL."""
+    with _store(url) as (files, path):
+        return bool(files.exists(path))
+
+
+def remove(url: str) -> None:
+    """Remove what stands at a URL, if anything does."""
+    with _store(url) as (files, path):
+        if files.exists(path):
+            files.rm(path, recursive=True)
+
+
+def unpacked(url: str) -> list[Path]:
+    """The folders of the parts at a URL: of one that was packed, or of all in a folder."""
+    import zipfile
+
+    with _store(url) as (files, path):
+        packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
+        if not packed:
+            raise InputError(
+                f"there are no parts at {url}", fix="write them with germane run --part 3/16 -o URL"
+            )
+        found = []
+        for name in packed:
+            folder = scratch() / Path(name).stem
+            files.get_file(name, f"{folder}.zip")
+            with zipfile.ZipFile(f"{folder}.zip") as archive:
+                archive.extractall(folder)  # names that lead out of the folder are made harmless by zipfile
+            found.append(folder)
+    return found

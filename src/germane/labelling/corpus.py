@@ -1,0 +1,191 @@
+"""A corpus: its identity, which documents it has, and where pieces of text stand in it. Read as a stream, never held.
+
+A file has a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text; a folder is a data set as BEIR has it
+(`corpus.jsonl`), or such files, or one text file per document, named by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from germane.errors import InputError, Place
+from germane.measures.evidence import EDGE, tokens
+from germane.samples.files import fold, read_text
+from germane.samples.reading import READERS, suffix_of
+from germane.types import Json
+
+_IDS = ("_id", "id", "doc_id", "document_id", "chunk_id", "docno", "pid", "passage_id", "corpus_id")
+_TEXTS = ("text", "content", "page_content", "contents", "passage", "chunk", "body")
+_PLAIN = (".txt", ".md", ".rst", ".html", ".htm")
+_FIX = 'write a row per document: {"id": "d7", "text": "..."}'
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlace:
+    """Where a piece of text stands: the document, its offsets there in characters, and the share of the piece that it holds.
+
+    `exact`: it stands there to the letter, white space aside.
+    """
+
+    document: str
+    start: int
+    end: int
+    share: float
+    exact: bool = False
+
+
+class Corpus:
+    """The documents of a file or a folder.
+
+    Raises:
+        InputError: There is no such file, or a row has no id or no text, or an id stands there twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise InputError(
+                "there is no such corpus", fix="check the path of --corpus", place=Place(str(path))
+            )
+        self.path = path
+
+    def documents(self) -> Iterator[tuple[str, str]]:
+        """The id and the text of each document, in their order."""
+        for file in self._files():
+            if suffix_of(file) in READERS:
+                yield from _rows(file)
+            else:
+                yield file.relative_to(self.path).as_posix(), read_text(file)
+
+    def _files(self) -> list[Path]:
+        if not self.path.is_dir():
+            if suffix_of(self.path) not in READERS:
+                fix = f"name a {', '.join(READERS)} file, or a folder"
+                raise InputError("this is not a corpus", fix=fix, place=Place(str(self.path)))
+            return [self.path]
+        beir = [self.path / f"corpus{suffix}" for suffix in (".jsonl", ".jsonl.gz", ".jsonl.zst")]
+        if whole := [file for file in beir if file.exists()]:
+            return whole[:1]
+        files = [
+            file for file in sorted(self.path.rglob("*")) if file.is_file() and not file.name.startswith(".")
+        ]
+        rows = [file for file in files if suffix_of(file) in READERS]
+        found = rows or [file for file in files if file.suffix.lower() in _PLAIN]
+        if not found:
+            fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
+            raise InputError("there is no document in this folder", fix=fix, place=Place(str(self.path)))
+        return found
+
+    @cached_property
+    def identity(self) -> dict[str, Json]:
+        """What names it in reports: a digest of ids and texts, whatever their order, and how many documents there are.
+
+        The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
+        """
+        total, count, seen = 0, 0, set[int]()
+        for document, text in self.documents():
+            made = hashlib.sha256(
+                f"{len(document)}:{document}{text}".encode("utf-8", "surrogatepass")
+            ).digest()
+            total += int.from_bytes(made[:16], "big")
+            count += 1
+            if (name := hash(document)) in seen:
+                self._check_twice()
+            seen.add(name)
+        return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
+
+    def _check_twice(self) -> None:
+        seen = set[str]()
+        for document, _ in self.documents():
+            if document in seen:
+                problem = f"document {document} stands there twice"
+                raise InputError(problem, fix="give each document its own id", place=Place(str(self.path)))
+            seen.add(document)
+
+    def texts_of(self, ids: Collection[str]) -> dict[str, str]:
+        """The texts of those of these documents that it has."""
+        return {document: text for document, text in self.documents() if document in ids}
+
+    def find(self, pieces: Iterable[str]) -> dict[str, list[FoundPlace]]:
+        """Where each piece of text stands, whole or in part; the largest share first.
+
+        Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
+        in its beginning, begins with its end, or lies within it, by at least three words.
+        """
+        wanted = {piece: [token.word for token in tokens(piece)] for piece in dict.fromkeys(pieces)}
+        grams: dict[tuple[str, ...], list[str]] = {}
+        for piece, words in wanted.items():
+            size = min(EDGE, len(words))
+            for at in range(len(words) - size + 1 if words else 0):
+                grams.setdefault(tuple(words[at : at + size]), []).append(piece)
+        sizes = sorted({len(gram) for gram in grams})
+        found: dict[str, list[FoundPlace]] = {piece: [] for piece in wanted}
+        for document, text in self.documents() if grams else ():
+            listed = tokens(text)
+            words = [token.word for token in listed]
+            near: dict[str, None] = {}
+            for size in sizes:
+                for at in range(len(words) - size + 1):
+                    if hit := grams.get(tuple(words[at : at + size])):
+                        near |= dict.fromkeys(hit)
+            for piece in near:
+                if (held := _held(wanted[piece], words)) is not None:
+                    start, end = held
+                    share = (end - start) / len(wanted[piece])
+                    exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
+                    span = listed[start].start, listed[end - 1].end
+                    found[piece].append(FoundPlace(document, *span, share, exact))
+        return {
+            piece: sorted(places, key=lambda one: (-one.share, not one.exact))
+            for piece, places in found.items()
+        }
+
+
+def _held(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
+    """Which words of a document are a piece of text, or as much of it as the document holds; None where none are."""
+    size, count = len(piece), len(words)
+    for at in range(count - size + 1):
+        if words[at] == piece[0] and words[at : at + size] == piece:
+            return at, at + size
+    for at in range(size - count + 1):
+        if piece[at] == words[0] and piece[at : at + count] == words:
+            return (0, count) if count >= EDGE else None
+    for length in range(min(size, count) - 1, EDGE - 1, -1):
+        if words[count - length :] == piece[:length]:
+            return count - length, count
+        if words[:length] == piece[size - length :]:
+            return 0, length
+    return None
+
+
+def _rows(file: Path) -> Iterator[tuple[str, str]]:
+    reader, _ = READERS[suffix_of(file)]
+    names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
+    ids = set(map(fold, _IDS))
+    # a cell of a table is a text as it stands, as that of a query is
+    for _, row, where in reader(file, lambda name: "id" if fold(name) in ids else "query"):
+        if not isinstance(row, dict):
+            raise InputError("this is no document", fix=_FIX, place=where(()))
+        keys = tuple(row)
+        if keys not in names:
+            names[keys] = _named(keys, _IDS), _named(keys, _TEXTS)
+        of_id, of_text = names[keys]
+        document, text = (row.get(name) if name else None for name in (of_id, of_text))
+        if isinstance(document, int) and not isinstance(document, bool):
+            document = str(document)
+        if not isinstance(document, str) or not document:
+            raise InputError("this document has no id", fix=_FIX, place=where(()))
+        if text is not None and not isinstance(text, str):
+            text = str(text)
+        if of_text is None:
+            raise InputError(f"document {document} has no text", fix=_FIX, place=where(()))
+        yield document, text or ""
+
+
+def _named(keys: Iterable[str], wanted: Sequence[str]) -> str | None:
+    folded: Mapping[str, Any] = {fold(key): key for key in reversed(list(keys))}
+    return next((folded[fold(name)] for name in wanted if fold(name) in folded), None)

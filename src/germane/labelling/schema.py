@@ -1,0 +1,166 @@
+"""The document of `germane audit --json`, as records: what scripts rely on. Its JSON Schema is generated from here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from germane.reports.schema import CorrectedLine, Line, Pair
+
+
+class ConfusionLine(Line):
+    """How often people gave a grade (rows) and the judge gave a grade (columns), in the order of `grades`."""
+
+    grades: list[float]
+    people_by_judge: list[list[float]]
+
+
+class BiasLine(Line):
+    """The mean of judge minus people; `interval` is null where nothing varies."""
+
+    mean: float | None
+    interval: Pair | None
+
+
+class SpreadLine(Line):
+    """How much groups differ in a mean, beyond what the spread within them explains; `low` and `high` are the extremes."""
+
+    deviation: float
+    low: float
+    high: float
+
+
+class SystemsLine(SpreadLine):
+    """The same of systems, with the judge's `bias` on each."""
+
+    bias: dict[str, float]
+
+
+class AgreedLine(Line):
+    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all."""
+
+    n: int
+    raw: float | None
+    kappa: float | None
+    kappa_quadratic: float | None
+    alpha_ordinal: float | None
+
+
+class KindLine(Line):
+    """The judge against people, on one kind of verdict and one scale.
+
+    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
+    outside the scale.
+    """
+
+    kind: str
+    scale: str
+    n: int
+    raw: float | None
+    kappa: float | None
+    kappa_quadratic: float | None
+    alpha_ordinal: float | None
+    queries: int | None
+    base_rate: float | None
+    confusion: ConfusionLine
+    bias: BiasLine
+    between_queries: SpreadLine | None
+    illegal: dict[str, int]
+    between_systems: SystemsLine | None
+
+
+class PeopleLine(AgreedLine):
+    """Two people against each other."""
+
+    kind: str
+    scale: str
+    people: list[str]
+
+
+class DisagreementLine(Line):
+    """Of `items` that several people labelled, how many have labels that `differ`."""
+
+    kind: str
+    items: int
+    differ: int
+
+
+class ConsistencyLine(Line):
+    """A judge against itself, on `n` verdicts that it was asked `times` times."""
+
+    kind: str
+    judge: str
+    n: int
+    times: int
+    raw: float
+    alpha_ordinal: float | None
+
+
+class AskedLine(Line):
+    """The grades of the verdicts that were asked in one way: their mean and, of those labelled, the share people gave too."""
+
+    kind: str
+    aspect: str
+    value: str
+    n: int
+    mean: float
+    labelled: int
+    raw: float | None
+
+
+class CorrectedMeasureLine(Line):
+    """A judged mean, and what people's labels make of it; where they make nothing of it, `why`."""
+
+    measure: str
+    system: str
+    judged: float | None
+    corrected: CorrectedLine | None
+    why: str | None
+
+
+class SetMeanLine(Line):
+    """A mean over everything that was judged, as people's labels correct it."""
+
+    mean: float
+    interval: Pair
+    estimand: Literal["set"]
+    method: str
+    labels: int
+    ess: float | None
+    labels_alone: Pair | None
+
+
+class PassagesLine(Line):
+    """The mean verdict over everything that was judged, each thing once: share of relevant things, or mean grade."""
+
+    kind: str
+    value: str
+    judged: float
+    total: int
+    corrected: SetMeanLine | None
+    why: str | None
+
+
+class SystemOrderLine(Line):
+    """How the order of the systems changes by correction: Kendall's tau-b, of all and of the better half."""
+
+    measure: str
+    judged: list[str]
+    corrected: list[str]
+    tau: float | None
+    top_half: float | None
+
+
+class AuditDocument(Line):
+    """The document of `germane audit --json`."""
+
+    schema_version: Literal[1]
+    judge: str | None
+    kinds: list[KindLine]
+    people: list[PeopleLine]
+    disagreement: list[DisagreementLine]
+    self_consistency: list[ConsistencyLine]
+    asked: list[AskedLine]
+    corrected: list[CorrectedMeasureLine]
+    passages: list[PassagesLine]
+    ranking: list[SystemOrderLine]
+    warnings: list[str]

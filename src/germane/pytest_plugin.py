@@ -1,0 +1,189 @@
+"""The pytest plugin: tests record what their system retrieves, and the session passes or fails by the means.
+
+It imports nothing of germane before a test uses the fixture `germane` or an option names a report.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from germane.reports.report import Report
+    from germane.testing import Record, Recorder
+
+__all__ = ["germane"]
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a session's tests recorded, by the test; the workers whose records are lost; what became of it."""
+
+    records: dict[str, list[Record]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    report: Report | None = None
+    problem: str = ""
+    passed: bool = True
+
+
+_SESSION = pytest.StashKey[_Session]()
+_WORKER = "germane"
+"""The key under which a worker of xdist hands over its records."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the session's end."""
+    group = parser.getgroup("germane", "retrieval evaluation (germane)")
+    group.addoption(
+        "--germane-report",
+        metavar="PATH",
+        help="write what tests recorded: a report folder, or a file (.html .json .md ...)",
+    )
+    group.addoption(
+        "--germane-gate",
+        metavar="GATE",
+        action="append",
+        default=[],
+        help="fail the session where this is not reached, e.g. 'mean(RR)>=0.9'; repeatable; ini: germane_gates",
+    )
+    group.addoption(
+        "--germane-baseline",
+        metavar="REPORT",
+        help="fail the session where a measure is worse than in this report, or as gates on change(...) say",
+    )
+    parser.addini("germane_gates", "gates on what tests record, one a line", type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A gate or a baseline that cannot be used is an error before any test runs."""
+    config.stash[_SESSION] = _Session()
+    baseline = config.getoption("--germane-baseline")
+    if baseline and not Path(baseline).exists():
+        raise pytest.UsageError(f"--germane-baseline: there is no report {baseline}")
+    if gates := [*config.getoption("--germane-gate"), *config.getini("germane_gates")]:
+        from germane.errors import GermaneError
+        from germane.reports.gates import Gate
+
+        try:
+            for gate in gates:
+                Gate.parse(gate)
+        except GermaneError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+@pytest.fixture
+def germane(request: pytest.FixtureRequest) -> Recorder:
+    """Records what a system retrieved: `germane.record(query=..., contexts=..., qrels=..., measures="RR nDCG@10")`."""
+    from germane.testing import Recorder
+
+    name = request.node.nodeid
+    recorder = Recorder(name)
+    request.config.stash[_SESSION].records[name] = (
+        recorder.records
+    )  # of a test that is run again, the last time counts
+    return recorder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker of xdist recorded."""
+    session = node.config.stash[_SESSION]
+    packed = getattr(node, "workeroutput", {}).get(_WORKER)
+    if packed is not None:
+        session.records |= pickle.loads(base64.b64decode(packed))  # noqa: S301 - of our own worker
+    elif error:
+        session.lost.append(str(node.gateway.id))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Hand the records over in a worker of xdist; elsewhere decide the gates, and fail the session by them."""
+    found = session.config.stash[_SESSION]
+    records = {name: some for name, some in found.records.items() if some}
+    if hasattr(session.config, "workerinput"):
+        output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
+        if records:
+            output[_WORKER] = base64.b64encode(pickle.dumps(records)).decode()
+        return
+    if session.config.option.collectonly:
+        return
+    _decide(session.config, found, records)
+    if not found.passed and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[Record]]) -> None:
+    """Make the report, decide its gates, write it."""
+    asked: list[str] = config.getoption("--germane-gate")
+    baseline, path = config.getoption("--germane-baseline"), config.getoption("--germane-report")
+    if found.lost:
+        workers = ", ".join(found.lost)
+        found.passed, found.problem = False, f"a worker crashed, and what it recorded is lost: {workers}"
+        return
+    if not records:
+        if asked or baseline or path:
+            found.passed, found.problem = False, "no test recorded anything: germane.record(...)"
+        return
+    from germane.errors import GermaneError
+
+    try:
+        found.report = _report(records, asked, config.getini("germane_gates"), baseline)
+        found.passed = found.report.verdict.passed
+        if path is not None:
+            _save(found.report, Path(path))
+    except (GermaneError, OSError) as error:
+        found.passed, found.problem = False, str(error)
+
+
+def _report(
+    records: Mapping[str, list[Record]], asked: list[str], declared: list[str], baseline: str | None
+) -> Report:
+    """The report; of the gates in a file those hold whose measure was recorded: a part of the tests may have been chosen."""
+    from germane.evaluation.options import read_config
+    from germane.reports.gates import Gate
+    from germane.reports.report import find_report
+    from germane.testing import report_of
+
+    measured = {
+        name
+        for some in records.values()
+        for _, part in some
+        for pair in part.scores.measures
+        for name in pair
+    }
+    in_files = [*declared, *map(str, read_config().values.get("gates", ()))]
+    gates = [*asked, *(gate for gate in in_files if Gate.parse(gate).measure in measured)]
+    for gate in asked:
+        Gate.parse(gate).check_named(sorted(measured))
+    return report_of(records, gates, find_report(baseline) if baseline else None)
+
+
+def _save(report: Report, path: Path) -> None:
+    """Write the report; the one of an earlier session is replaced, that of another evaluation is not."""
+    from germane.tables.folder import read_manifest
+
+    there = (path / "manifest.json").exists()
+    report.save(path, force=there and read_manifest(path).get("made_by") == "pytest")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One block: the worst queries, the means, the gates and the verdict."""
+    found = config.stash[_SESSION]
+    if found.report is None and not found.problem:
+        return
+    terminalreporter.section("germane", sep="=", bold=True, **{"green" if found.passed else "red": True})
+    if found.report is not None:
+        from germane.reports.formats import render_plain
+
+        terminalreporter.write_line(render_plain(found.report, max(terminalreporter._tw.fullwidth, 60)))  # noqa: SLF001 - it has no other way
+        path = config.getoption("--germane-report")
+        if path and not found.problem:
+            terminalreporter.write_line(f"wrote {path}")
+    if found.problem:
+        terminalreporter.write_line(f"germane: {found.problem}", red=True)

@@ -1,0 +1,109 @@
+"""Questions about long conversations: LongMemEval and LoCoMo, each a JSON document of its project's own shape.
+
+- LongMemEval: a list of questions with `haystack_sessions`. Gold are the sessions in `answer_session_ids`; the turns with
+  `has_answer` are evidence. A question whose id ends with `_abs` cannot be answered.
+- LoCoMo: a list of conversations with `qa`. Gold are the turns (`D1:3`) that `evidence` names, whose texts are quoted; a question
+  of category 5 (adversarial) cannot be answered.
+
+The conversations themselves are what is searched: they are the corpus, and no part of a sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from germane.types import Json
+
+_TURN = re.compile(r"D\d+:\d+")
+_ADVERSARIAL = 5
+
+
+def rows_of_collection(document: Json) -> Iterator[tuple[int, dict[str, Json]]] | None:
+    """The rows of a document in one of these shapes, each with the index of the entry that it is from; None for another document."""
+    first = document[0] if isinstance(document, list) and document else None
+    if not isinstance(first, dict):
+        return None
+    if {"question_id", "haystack_sessions"} <= first.keys():
+        return _long_mem_eval(document)
+    return _locomo(document) if {"conversation", "qa"} <= first.keys() else None
+
+
+def _long_mem_eval(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
+    for index, entry in enumerate(document):
+        given: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = given.get("question_id")
+        turns = [turn for session in _listed(given.get("haystack_sessions")) for turn in _listed(session)]
+        quotes = [
+            turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("has_answer") is True
+        ]
+        row = {
+            "id": name,
+            "query": given.get("question"),
+            "reference": _text(given.get("answer")),
+            "qrels": _ids(given.get("answer_session_ids")),
+            "evidence": [{"quote": quote} for quote in quotes if isinstance(quote, str) and quote.strip()],
+            "tags": _tags(type=given.get("question_type")),
+            "metadata": {"question_date": given.get("question_date")},
+        }
+        yield index, _sample(row, answerable=not (isinstance(name, str) and name.endswith("_abs")))
+
+
+def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
+    for index, entry in enumerate(document):
+        given: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = given.get("sample_id", index + 1)
+        said = _turns(given.get("conversation"))
+        for number, asked in enumerate(_listed(given.get("qa")), 1):
+            question: dict[str, Any] = asked if isinstance(asked, dict) else {}
+            listed = " ".join(one for one in _listed(question.get("evidence")) if isinstance(one, str))
+            turns = list(dict.fromkeys(_TURN.findall(listed)))  # some entries name several in one text
+            category = question.get("category")
+            row = {
+                "id": f"{name}-{number}",
+                "query": question.get("question"),
+                "reference": _text(question.get("answer")),
+                "qrels": dict.fromkeys(turns, 1),
+                "evidence": [{"quote": said[turn]} for turn in turns if turn in said],
+                "tags": _tags(category=category),
+                "cluster": _text(name),
+            }
+            yield index, _sample(row, answerable=category != _ADVERSARIAL)
+
+
+def _turns(conversation: Json) -> dict[str, str]:
+    """The text of each turn of a conversation, by its id."""
+    sessions = conversation.values() if isinstance(conversation, dict) else ()
+    turns = [turn for session in sessions for turn in _listed(session) if isinstance(turn, dict)]
+    found = ((turn.get("dia_id"), turn.get("text")) for turn in turns)
+    return {
+        turn: text for turn, text in found if isinstance(turn, str) and isinstance(text, str) and text.strip()
+    }
+
+
+def _sample(row: dict[str, Json], *, answerable: bool) -> dict[str, Json]:
+    """The row without what is not there; a question that cannot be answered says so."""
+    kept = {name: value for name, value in row.items() if value not in (None, [], {})}
+    return kept if answerable else {**kept, "answerable": False}
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Json) -> Json:
+    """Answers are numbers now and then."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _ids(value: Json) -> Json:
+    return (
+        dict.fromkeys(value, 1)
+        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+        else value
+    )
+
+
+def _tags(**of: Json) -> list[str]:
+    return [f"{name}:{value}" for name, value in of.items() if isinstance(value, str | int) and value != ""]

@@ -1,0 +1,187 @@
+"""`germane run --until` and `--until-decided`: cases in random order, until it is enough; every figure says of how many."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from germane import Report
+from tests.server import ModelServer
+
+from .conftest import Cli, write_jsonl
+
+REL = "context_relevancy(unit=context)"
+WORDS = ("-m", "context_relevance", "--judge", "labels")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """1,200 samples of five graded passages, of which about half are relevant."""
+    return write_jsonl(tmp_path / "s.jsonl", *rows(1200))
+
+
+def rows(count: int, per_cluster: int = 0) -> list[dict[str, object]]:
+    rng = random.Random(1)
+    found: list[dict[str, object]] = []
+    for n in range(count):
+        contexts = [{"text": f"passage {k} of {n}", "grade": rng.choice((0, 3))} for k in range(5)]
+        row: dict[str, object] = {"id": f"q{n}", "query": f"question {n}", "contexts": contexts}
+        found.append({**row, "cluster": f"c{n // per_cluster}"} if per_cluster else row)
+    return found
+
+
+def test_enough_cases_for_a_width(inside: Cli, tmp_path: Path, data: Path) -> None:
+    """A pilot of 100, then as many as its spread asks for; terminal, Markdown, page, --json and manifest say the share."""
+    words = ("run", data, *WORDS, "--until", "0.03", "--seed", "3")
+    done = inside(*words, "-o", "r", "-o", "r.md", "-o", "r.html", "--json")
+    assert done.code == 0, done.err
+    line = done.json["measures"][REL]
+    low, high = line["interval"]
+    assert 0.027 < (high - low) / 2 <= 0.03
+    assert line["sampled"] == {"n": line["n"], "of": 1200, "seed": 3}
+    assert 150 < line["n"] < 400
+    manifest = Report.open(tmp_path / "r").manifest
+    assert manifest["sampled"] == line["sampled"]
+    assert manifest["until"]["stages"][0] == 100
+    assert manifest["until"]["stages"][-1] == line["n"]
+    share = f"{line['n']}/{line['n']} ({100 * line['n'] / 1200:.3g}%)"
+    assert share in inside("report", "r").out
+    for note in (f"{line['n']} of 1,200, seed 3", "width is not bias"):
+        assert any(note in one for one in done.json["notes"])
+    assert share in (tmp_path / "r.md").read_text("utf-8")
+    assert '"of":1200,"seed":3' in (tmp_path / "r.html").read_text("utf-8").replace(" ", "")
+    again = inside(*words, "-o", "again", "--json")
+    assert again.json["measures"] == done.json["measures"]
+    other = inside(*words[:-1], "4", "--json")
+    assert other.json["measures"][REL]["mean"] != line["mean"]
+
+
+def test_a_width_of_one_measure_before_that_of_all(inside: Cli, data: Path) -> None:
+    """`--until 'MEASURE: WIDTH'` is repeatable; a width that all cases do not give is said."""
+    words = (
+        "-m",
+        "context_precision",
+        "--until",
+        "0.05",
+        "--until",
+        "context_relevance: 0.001",
+        "--limit",
+        "300",
+    )
+    done = inside("run", data, *WORDS, *words, "--json")
+    notes = " ".join(done.json["notes"])
+    assert "300 of 300, seed 0" in notes
+    assert f"{REL}: +-0.001 is not reached by all cases" in notes
+    assert "context_precision: +-" not in notes
+    gold = inside(
+        "run",
+        data,
+        "-m",
+        "P(labels=human)@5 context_relevance",
+        "--judge",
+        "labels",
+        "--until",
+        "0.05",
+        "--json",
+    )
+    assert [*Report.open(Path(data).parent / gold.json["report"]).manifest["until"]["widths"]] == [REL]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--until", "x"), "'x' is not half the width"),
+        (("--until", "0"), "'0' is not half the width"),
+        (("--until", "nonsense: 0.1"), "names nonsense, which is not measured; measured: context_relevancy"),
+        (("--until-decided",), "--until-decided needs a gate"),
+        (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
+        (("--until-decided", "--fail-under", "min(context_relevance)>=0.1"), "cannot be decided early"),
+        (("-m", "P(labels=human)@5", "--until", "0.1"), "none of these is judged"),
+    ],
+)
+def test_goals_that_are_none(inside: Cli, tmp_path: Path, words: tuple[str, ...], problem: str) -> None:
+    """What cannot be a goal is an error before anything is judged."""
+    data = write_jsonl(tmp_path / "s.jsonl", *rows(3))
+    start = ("run", data, "--judge", "labels", *(() if "-m" in words else WORDS[:2]))
+    done = inside(*start, *words)
+    assert done.code == 2
+    assert problem in done.err
+    assert not (tmp_path / "germane-reports").exists()
+
+
+def test_gates_are_decided_early(inside: Cli, tmp_path: Path, data: Path) -> None:
+    """By a confidence sequence, which stands beside the intervals; what no number of cases decides takes all of them."""
+    gates = ("--fail-under", "mean(context_relevance)>=0.4", "--fail-under", "lower(context_relevance)>0.7")
+    done = inside("run", data, *WORDS, "--until-decided", *gates, "-o", "r", "--json")
+    assert done.code == 1
+    assert done.json["measures"][REL]["n"] < 400
+    gates_of = Report.open(tmp_path / "r").manifest["until"]["gates"]
+    assert {name: one["above"] for name, one in gates_of.items()} == {
+        f"mean({REL})>=0.4": True,
+        f"lower({REL})>0.7": False,
+    }
+    assert "by a confidence sequence" in " ".join(done.json["notes"])
+    mean = inside("run", data, *WORDS, "--json").json["measures"][REL]["mean"]
+    close = ("--fail-under", f"mean(context_relevance)>={mean:.4f}")
+    done = inside("run", data, *WORDS, "--until-decided", *close, "--json")
+    assert done.json["measures"][REL]["n"] == 1200
+    assert "not decided by all cases" in " ".join(done.json["notes"])
+
+
+def test_a_change_is_decided_early(inside: Cli, tmp_path: Path, data: Path) -> None:
+    """By the paired differences to the baseline's cases; that a sample lacks most of these is no reason against it."""
+    assert inside("run", data, *WORDS, "-o", "before").code == 0
+    gate = ("--until-decided", "--fail-under", "change(context_relevance)>-0.03")
+    done = inside("run", data, *WORDS, *gate, "--baseline", "before", "--json")
+    assert done.code == 0, done.err
+    assert done.json["measures"][REL]["n"] < 600
+    assert [one["outcome"] for one in done.json["gates"]] == ["passed"]
+    without = inside("run", data, *WORDS, *gate)
+    assert without.code == 2
+    assert "needs --baseline REPORT" in without.err
+
+
+def test_clusters_are_judged_whole(inside: Cli, tmp_path: Path) -> None:
+    """All cases of a cluster, in every system, belong to one stage."""
+    both = [{**row, "system": system} for row in rows(400, per_cluster=4) for system in ("a", "b")]
+    data = write_jsonl(tmp_path / "s.jsonl", *both)
+    done = inside("run", data, *WORDS, "--until", "0.06", "-o", "r", "--json")
+    assert done.code == 0, done.err
+    judged = [sample.cluster for sample in Report.open(tmp_path / "r").samples()]
+    assert 200 <= len(judged) < 800
+    assert {judged.count(name) for name in judged} == {8}
+
+
+def test_eval_files_and_a_run_that_is_continued(inside: Cli, tmp_path: Path) -> None:
+    """Stopped by --max-calls in its second stage, a run goes on where it was, and pays for nothing twice."""
+    texts = (
+        {"id": f"q{n}", "query": f"question {n}", "contexts": [{"text": f"text {n}"}]} for n in range(150)
+    )
+    write_jsonl(tmp_path / "s.jsonl", *texts)
+    (tmp_path / "e.yaml").write_text("measures: [context_relevance]\ndata: s.jsonl\n", "utf-8")
+    env = {"OPENAI_API_KEY": "k"}
+    with ModelServer() as server:
+        words = (
+            "run",
+            "e.yaml",
+            "--judge",
+            "openai:m",
+            "--base-url",
+            server.url,
+            "--no-cache",
+            "--until",
+            "0.0001",
+        )
+        dry = inside(*words, "--dry-run", env=env)
+        assert "--until stops as soon as it has seen enough" in dry.out
+        stopped = inside(*words, "--max-calls", "120", "-o", "r", env=env)
+        assert stopped.code == 3, stopped.err
+        assert json.loads((tmp_path / "r" / "manifest.json").read_text())["until"]["stages"] == [100, 150]
+        again = ("run", "--resume", "r", "--base-url", server.url, "--max-calls", "1000", "--json")
+        first, second = (inside(*again, env=env) for _ in range(2))
+        assert first.json["measures"] == second.json["measures"]
+        assert first.json["measures"][REL]["sampled"] == {"n": 150, "of": 150, "seed": 0}
+        assert server.count == 150

@@ -1,0 +1,109 @@
+"""Inputs and outputs by URL, through fsspec: a bucket is a folder here, or memory."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from germane import Report
+from germane.evaluation.parts.remote import put, url_of
+
+from .conftest import Cli, write_jsonl
+from .test_parts import rows, same_tables
+
+WORDS = ("-m", "context_precision@5 nDCG@10", "--judge", "lexical", "--no-cache")
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> str:
+    """A URL with samples under it."""
+    (tmp_path / "bucket").mkdir()
+    write_jsonl(tmp_path / "bucket" / "s.jsonl", *rows(20))
+    return (tmp_path / "bucket").as_uri()
+
+
+def test_a_run_from_url_to_url(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """Samples come from a URL; the report's folder and files stand at URLs, whole, and here the folder as usual."""
+    inside("run", tmp_path / "bucket" / "s.jsonl", *WORDS, "-o", "here")
+    ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/out/today", "-o", f"{bucket}/out/r.md")
+    assert ran.code == 0, ran.err
+    assert f"wrote {bucket}/out/today" in ran.err
+    assert same_tables(tmp_path / "here", tmp_path / "bucket" / "out" / "today")
+    assert Report.open(tmp_path / "bucket" / "out" / "today")["nDCG@10"].n == 20
+    assert (tmp_path / "bucket" / "out" / "r.md").stat().st_size
+    assert not list((tmp_path / "bucket" / "out" / "today").glob(".lock"))
+
+
+def test_memory_is_a_place_too(inside: Cli, tmp_path: Path) -> None:
+    """A folder of samples in memory; what is wrong in it is said with its URL."""
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/store/in/a.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows(5)))
+    ran = inside("run", "memory://store/in", *WORDS, "-o", "memory://store/out", "--json")
+    assert ran.code == 0, ran.err
+    assert "manifest.json" in {Path(name).name for name in files.ls("/store/out", detail=False)}
+    files.pipe_file("/store/bad.jsonl", b"{]\n")
+    assert "memory:///store/bad.jsonl:1" in inside("run", "memory://store/bad.jsonl", *WORDS).err
+    for url, problem in (
+        ("memory://store/none.jsonl", "there is nothing at memory:///store/none.jsonl"),
+        ("nosuch://x/y.jsonl", "nosuch://x/y.jsonl cannot be used"),
+    ):
+        ran = inside("run", url, *WORDS)
+        assert ran.code == 2
+        assert problem in ran.err
+
+
+def test_a_part_is_one_object(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """Each part is put at the URL in one piece; merged from there, they are the whole."""
+    inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "whole")
+    for number in (1, 2, 3):
+        ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/parts", "--part", f"{number}/3")
+        assert ran.code == 0, ran.err
+    names = sorted(file.name for file in (tmp_path / "bucket" / "parts").iterdir())
+    assert names == ["1-of-3.zip", "2-of-3.zip", "3-of-3.zip"]
+    assert "manifest.json" in zipfile.ZipFile(tmp_path / "bucket" / "parts" / names[0]).namelist()
+    merged = inside("merge", f"{bucket}/parts", "-o", f"{bucket}/merged")
+    assert merged.code == 0, merged.err
+    assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "merged")
+    assert "there are no parts at" in inside("merge", f"{bucket}/nothing", "-o", "m").err
+
+
+def test_an_engine_needs_no_shared_folder(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """With inputs and -o by URL the workers write their parts there, which go once they are merged."""
+    inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "whole")
+    ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/out", "--engine", "processes:2")
+    assert ran.code == 0, ran.err
+    assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "out")
+    assert not list((tmp_path / "bucket" / "out").rglob("*.zip"))
+
+
+def test_the_manifest_is_put_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a report's manifest stands, its other files do."""
+    for name in ("scores.jsonl", "manifest.json", "samples.jsonl", ".lock"):
+        (tmp_path / name).write_text(name)
+    files, put_at = fsspec.filesystem("memory"), list[str]()
+
+    def noted(_self: object, _local: str, path: str) -> None:
+        put_at.append(Path(path).name)
+
+    monkeypatch.setattr(type(files), "put_file", noted)
+    put(tmp_path, "memory://last")
+    assert put_at == ["samples.jsonl", "scores.jsonl", "manifest.json"]
+
+
+def test_what_is_a_url() -> None:
+    """A scheme of two letters or more; one slash, as a path leaves of two, is enough."""
+    for given, url in (
+        (Path("s3://b/x.jsonl"), "s3://b/x.jsonl"),
+        ("S3://b/x/", "s3://b/x"),
+        ("gs:/b/x", "gs://b/x"),
+        (Path("memory://a/b"), "memory:///a/b"),
+        ("file:///tmp/x", "file:///tmp/x"),
+        ("reports/today", ""),
+        ("C:/x", ""),
+        ("-", ""),
+    ):
+        assert url_of(given) == url

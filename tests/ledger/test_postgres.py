@@ -1,0 +1,238 @@
+"""The ledger in PostgreSQL, against a real server: the same answers as the one in a file, shared and restarted."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane import Report, evaluate
+from germane.errors import InputError, LedgerError
+from germane.judges import LLMJudge
+from germane.ledger.opening import open_at
+from germane.ledger.postgres import PostgresLedger
+from germane.ledger.store import SQLiteLedger, without_password
+from germane.types import FrozenDict, Judgement, Usage
+from tests.cli.conftest import write_jsonl
+from tests.command import Ran, invoke
+from tests.database import PASSWORD, PostgresServer, programs
+from tests.server import ModelServer
+
+pytestmark = [
+    pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed: apt install postgresql"),
+    pytest.mark.skipif(importlib.util.find_spec("psycopg") is None, reason="psycopg is not installed"),
+]
+
+ROWS = [
+    {"id": f"q{n}", "query": f"what is {n}", "contexts": [f"thing {n} is {k}" for k in range(5)]}
+    for n in range(16)
+]
+QUESTIONS = 16 * 5
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+    """The server with no ledger in it yet; no password of ours is in the environment."""
+    running.empty()
+    monkeypatch.setenv("PGPASSWORD", "")
+    return running
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    return tmp_path
+
+
+def made(number: int, answer: Any = None, **more: Any) -> Judgement:
+    given: dict[str, Any] = {"item": f"i{number}", "kind": "relevance", "judge": "m", "prompt": "p", **more}
+    return Judgement(key=f"{number:032x}", answer=answer or {"grade": number % 4}, **given)
+
+
+def run(*words: object) -> Ran:
+    return invoke(*words)
+
+
+def test_it_keeps_what_a_file_keeps(server: PostgresServer, tmp_path: Path) -> None:
+    """Every field comes back, whatever characters it has; the first answer wins; a useless one is replaced once."""
+    used = Usage(requests=1, input_tokens=3_000_000_000, output_tokens=4, cost_usd=0.1 + 0.2)
+    odd = "half a pair \ud800, a null \0, 字, \N{PILE OF POO}"
+    rows = [
+        made(1, {"reason": odd}, request="r1", usage=used, ms=1.5, at="2026-11-23T10:00:00.000+00:00"),
+        made(2, provenance=FrozenDict(windows=2, against="query")),
+        made(3, parent=f"{2:032x}"),
+    ]
+    found = []
+    for ledger in (open_at(server.url), open_at(tmp_path / "l.sqlite")):
+        ledger.ready()
+        assert ledger.put(rows) == {row.key: row for row in rows}
+        later = made(1, {"grade": 0})
+        assert ledger.put([later, made(4)])[later.key] == rows[0]
+        useless = made(4)
+        assert ledger.put([made(4, {"grade": 3})], replacing=[useless])[useless.key].answer == {"grade": 3}
+        assert ledger.put([made(4, {"grade": 1})], replacing=[useless])[useless.key].answer == {"grade": 3}
+        keys = [f"{n:032x}" for n in range(12_000)]
+        found.append((ledger.find(keys), ledger.children([rows[1].key]), ledger.put([])))
+        ledger.close()
+    assert found[0] == found[1]
+    assert found[0][0][rows[0].key] == rows[0]
+
+
+def test_the_first_of_many_writers_wins(server: PostgresServer) -> None:
+    """Eight writers of the same keys, in different orders: one answer each, which all of them see; none waits for ever."""
+    seen: list[dict[str, Judgement]] = []
+
+    def write(who: int) -> None:
+        with PostgresLedger(server.url) as ledger:
+            mine = dict[str, Judgement]()
+            for start in range(0, 200, 20):
+                order = range(start, start + 20) if who % 2 else range(start + 19, start - 1, -1)
+                mine |= ledger.put([made(n, {"by": who}) for n in order])
+            seen.append(mine)
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join(60)
+    with PostgresLedger(server.url, reading=True) as ledger:
+        stands = ledger.find([f"{n:032x}" for n in range(200)])
+        assert len(ledger) == 200
+    assert seen == [stands] * 8
+
+
+def test_a_restart_in_the_middle_is_waited_for(server: PostgresServer) -> None:
+    """The server crashes and comes back while a model judges: every answer is kept, and none is asked again."""
+    with ModelServer(latency=0.02) as model:
+        judge = LLMJudge("openai:test", base_url=model.url, api_key="k", concurrency=4)
+
+        def crash() -> None:
+            while model.count < QUESTIONS // 3:
+                time.sleep(0.005)
+            server.restart()
+
+        crashing = threading.Thread(target=crash)
+        crashing.start()
+        report = evaluate(ROWS, "context_precision@5", judge=judge, ledger=server.url)
+        crashing.join()
+        assert report["context_precision@5"].n == len(ROWS)
+        assert model.count == QUESTIONS
+        again = evaluate(ROWS, "context_precision@5", judge=judge, ledger=server.url)
+        assert model.count == QUESTIONS
+    assert again["context_precision@5"].mean == report["context_precision@5"].mean
+    with PostgresLedger(server.url) as ledger:
+        assert len(ledger) == QUESTIONS
+
+
+def test_a_password_is_shown_nowhere(server: PostgresServer, here: Path) -> None:
+    """Runs, parts of an engine and `ledger` share the database; manifests name it without the password."""
+    data = write_jsonl(here / "data.jsonl", *ROWS)
+    with ModelServer() as model:
+        asked = ("-m", "context_precision@5", "--judge", "openai:test", "--base-url", model.url)
+        words = ("run", data, *asked, "--ledger", server.url)
+        first = run(*words, "-o", "one", "--json")
+        assert first.code == 0, first.err
+        assert model.count == QUESTIONS
+        parts = run(
+            "run", data, *asked, "--ledger", server.url, "-o", "two", "--engine", "processes:2", "--json"
+        )
+        assert parts.code == 0, parts.err
+        assert run("run", "--resume", "one", "--base-url", model.url).code == 0
+        assert model.count == QUESTIONS
+    assert Report.open("one").manifest["options"]["ledger"] == server.place
+    assert Report.open("two").manifest["options"]["ledger"] == server.place
+    stats = run("ledger", "stats", "--ledger", server.url, "--json")
+    assert stats.json["judgements"] == QUESTIONS
+    assert stats.json["ledger"] == server.place
+    replayed = run(
+        "run", data, "-m", "context_precision@3", "--judge", "openai:other", "--replay", server.url, "-o", "r"
+    )
+    assert replayed.code == 3
+    for ran in (first, parts, stats, replayed):
+        assert PASSWORD not in ran.out + ran.err
+    for file in (here / "one" / "manifest.json", here / "r" / "scores.jsonl", here / "r" / "manifest.json"):
+        text = file.read_text("utf-8")
+        assert PASSWORD not in text
+        assert "not%3A" not in text
+
+
+def test_answers_move_between_a_file_and_a_database(server: PostgresServer, here: Path) -> None:
+    """Export and import serve both, in the same order; statistics, pruning and their words are the same."""
+    with SQLiteLedger("l.sqlite") as file:
+        file.put([made(n, judge="a" if n % 2 else "B", at=f"2026-11-{n % 9 + 10}T00:00:00.000+00:00",
+                       usage=Usage(requests=1, cost_usd=0.5 if n % 3 else None)) for n in range(1200)])  # fmt: skip
+    assert run("ledger", "export", "--ledger", "l.sqlite", "-o", "a.jsonl").code == 0
+    taken = run("ledger", "import", "a.jsonl", "--ledger", server.url)
+    assert "1,200 added, 0 known already" in taken.err
+    assert "0 added, 1,200 known already" in run("ledger", "import", "a.jsonl", "--ledger", server.url).err
+    assert run("ledger", "export", "--ledger", server.url, "-o", "b.jsonl").code == 0
+    assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
+    both = [run("ledger", "stats", "--json", "--ledger", where).json for where in ("l.sqlite", server.url)]
+    for name in both[0].keys() - {"ledger", "bytes"}:
+        assert both[0][name] == both[1][name], name
+    for where in ("l.sqlite", server.url):
+        assert "600 judgements were deleted" in run("ledger", "prune", "--judge", "a", "--ledger", where).err
+        assert "nothing fits" in run("ledger", "prune", "--judge", "c", "--ledger", where).err
+    checked = run("ledger", "check", "--ledger", server.url)
+    assert checked.code == 2
+    assert "looks into a file of SQLite" in checked.err
+
+
+def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program's table, a newer ledger, a wrong password, no server: one message each, with what to do."""
+    import psycopg
+
+    nowhere = "postgresql://judge:hush@127.0.0.1:1/postgres"
+    with pytest.raises(LedgerError, match=r"127\.0\.0\.1:1/postgres cannot be used: .*refused") as caught:
+        PostgresLedger(nowhere)
+    assert "hush" not in str(caught.value)
+    with pytest.raises(LedgerError, match="set PGPASSWORD"):
+        PostgresLedger(server.url.replace("secret", "wrong"))
+    with pytest.raises(InputError, match="no URL of a database") as wrong:
+        PostgresLedger("postgresql://me:hush@host:port/x")
+    assert "hush" not in str(wrong.value)
+    assert run("ledger", "stats", "--ledger", server.url).code == 0  # nothing is made by reading
+    with psycopg.connect(server.url, autocommit=True) as db:
+        db.execute("CREATE TABLE judgements (verdict text)")
+        with pytest.raises(LedgerError, match="a table `judgements` of another program"):
+            PostgresLedger(server.url)
+        db.execute("COMMENT ON TABLE judgements IS 'germane ledger, format 99'")
+        with pytest.raises(LedgerError, match="written by a newer germane"):
+            PostgresLedger(server.url)
+        db.execute("DROP TABLE judgements")
+    PostgresLedger(server.url).close()
+    with psycopg.connect(server.url, autocommit=True) as db:
+        db.execute("ALTER ROLE judge SET default_transaction_read_only = on")
+    try:
+        with (
+            PostgresLedger(server.url, reading=True) as ledger,
+            pytest.raises(LedgerError, match="only be read"),
+        ):
+            ledger.ready()
+    finally:
+        with psycopg.connect(
+            server.url, autocommit=True, options="-c default_transaction_read_only=off"
+        ) as db:
+            db.execute("ALTER ROLE judge RESET default_transaction_read_only")
+
+
+def test_how_a_place_is_shown() -> None:
+    """A URL loses its password, wherever it stands; a path stays."""
+    for given, shown in (
+        ("postgresql://a:b@h:1/d?sslmode=require&password=c", "postgresql://a@h:1/d?sslmode=require"),
+        ("postgres://h/d", "postgres://h/d"),
+        ("x/l.sqlite", "x/l.sqlite"),
+    ):
+        assert without_password(given) == shown

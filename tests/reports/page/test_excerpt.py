@@ -1,0 +1,161 @@
+"""Large reports: what their page and Markdown show of them, and what that is worth."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from germane import evaluate
+from germane.reports.explain import Explainer
+from germane.reports.formats import left_out, write
+from germane.reports.page.excerpt import Excerpt
+from germane.reports.page.headline import answer, next_steps, weakest
+from germane.reports.report import Report
+from germane.types import Json
+
+SIZE = (5, 20)
+
+
+def row(number: int, *, bad: bool = False) -> dict[str, Json]:
+    texts = [f"Passage {(number + step) % 11} of tides and {number}." for step in range(4)]
+    contexts = [{"id": f"d{number}-{at}", "text": text} for at, text in enumerate(texts)]
+    return {
+        "id": f"q{number}",
+        "query": f"what of tides, number {number}?",
+        "reference": f"Tides and {number}. They rise.",
+        "contexts": contexts,
+        "qrels": {"gone": 1} if bad else {f"d{number}-{number % 3}": 1},
+        "tags": ["rare" if bad else "usual"],
+    }
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """100 queries in a folder; the last eight find nothing."""
+    rows = [row(number, bad=number >= 92) for number in range(100)]
+    folder = tmp_path_factory.mktemp("excerpt") / "r"
+    report = evaluate(rows, "nDCG@4 context_precision@4 context_recall", judge="lexical").save(folder)
+    return Report.open(report.folder or folder)
+
+
+def test_the_worst_and_a_random_sample_are_shown(report: Report) -> None:
+    """As many as asked for, the worst beyond the random ones; the same every time."""
+    excerpt = Excerpt(report, SIZE)
+    ids = [sample.id for sample in excerpt.report.samples()]
+    assert (excerpt.capped, excerpt.shown, excerpt.total, len(ids)) == (True, 25, 100, 25)
+    assert excerpt.in_words() == "25 of 100"
+    assert ids == [sample.id for sample in Excerpt(report, SIZE).report.samples()]
+    drawn = {sample.id for sample in excerpt.random.samples()}
+    assert len(drawn) == 20
+    worst = set(ids) - drawn
+    assert len(worst) == 5
+    assert worst <= {f"q{number}" for number in range(92, 100)}
+    assert excerpt.share == 0.2
+    assert not Excerpt(report, None).capped
+    assert not Excerpt(report).capped
+
+
+@pytest.mark.parametrize("size", [SIZE, None])
+def test_all_that_is_known_of_a_query_is_in_the_excerpt(report: Report, size: tuple[int, int] | None) -> None:
+    """Its scores, labels, claims and working, as in the whole report."""
+    cut = Excerpt(report, size).report
+    whole, part = Explainer(report), Explainer(cut)
+    for sample in cut.samples():
+        scores = list(report.tables.scores.of_sample(sample.key))
+        assert list(cut.tables.scores.of_sample(sample.key)) == scores
+        assert part.facts(sample, scores) == whole.facts(sample, scores)
+
+
+def test_an_excerpt_of_a_report_in_memory_is_that_of_its_folder(report: Report) -> None:
+    """Row by row."""
+    rows = [row(number, bad=number >= 92) for number in range(100)]
+    memory = evaluate(rows, "nDCG@4 context_precision@4 context_recall", judge="lexical")
+    one, other = (Excerpt(of, SIZE).report.tables for of in (memory, report))
+    assert list(one.scores) == list(other.scores)
+    assert list(one.items) == list(other.items)
+    assert {row.key for row in one.judgements} == {row.key for row in other.judgements}
+
+
+def test_a_page_of_some_queries_has_the_figures_of_all(report: Report, tmp_path: Path) -> None:
+    """Means, bars and slices are of all queries; the page says how many it holds, and what its labels stand for."""
+    write(report, tmp_path / "p.html", excerpt=Excerpt(report, SIZE))
+    text = (tmp_path / "p.html").read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    data = json.loads(found[1])
+    assert (data["total"], data["capped"], len(data["queries"]["id"])) == (100, "25 of 100", 25)
+    assert [sum(line["bars"]) for line in data["measures"]] == [100, 100, 100]
+    assert [line["mean"] for line in data["measures"]] == [line.mean for line in report.summaries]
+    assert {line["name"]: line["n"] for line in data["slices"]} == {"rare": 8, "usual": 92}
+    assert data["label"]["share"] == 0.2
+    assert data["label"]["design"]["population"] == 80
+
+
+def test_markdown_says_that_its_charts_are_of_some_queries(report: Report, tmp_path: Path) -> None:
+    """The means are of all."""
+    write(report, tmp_path / "p.md", excerpt=Excerpt(report, SIZE))
+    text = (tmp_path / "p.md").read_text("utf-8")
+    assert "Pictures (of a random 20 of 100 queries)" in text
+    assert f"{report['nDCG@4'].mean:.4f}" in text
+
+
+class TestHeadline:
+    """What stands at the top of the page."""
+
+    def test_the_answer_is_the_first_measure(self, report: Report) -> None:
+        """Its mean, what it means, its interval, and how many queries are at its ends."""
+        found = answer(report)
+        assert found["name"] == "nDCG@4"
+        assert found["mean"] == f"{report['nDCG@4'].mean:.4f}"
+        words = " ".join(found["text"])
+        assert "best possible graded ranking" in words
+        assert "95% interval" in words
+        assert "8 score 0" in words
+
+    def test_a_change_that_chance_could_explain_is_called_that(self, report: Report) -> None:
+        """And one beyond it is not."""
+        for ends, chance in (([-0.1, 0.2], True), ([0.01, 0.2], False)):
+            words = answer(report, {"comparisons": [{"difference": 0.1, "interval": ends}]})["text"][-1]
+            assert words.startswith("+0.1000 against the baseline")
+            assert ("chance alone could explain" in words) is chance
+
+    def test_the_worst_slice_is_named(self, report: Report) -> None:
+        """With its interval, and whether that is beyond chance; none where there is one slice."""
+        slices = report.tag_slices(60)
+        found = weakest(report, slices)
+        assert (found["name"], found["mean"]) == ("rare", "0.0000")
+        assert "8 queries" in found["text"][0]
+        assert weakest(report, slices[:1]) is None
+
+    def test_the_next_thing_to_do_fits_the_report(self, report: Report) -> None:
+        """Labels that are missing, a judge that is none, then the worst queries; a failed gate comes first."""
+        steps = [step["text"] for step in next_steps(report)]
+        assert "25% of the results have a gold label" not in steps[-1]
+        assert any("stands in" in step for step in steps)
+        assert steps[-1] == "Read the worst queries."
+        failing = evaluate([row(1)], "nDCG@4", gates=["mean(nDCG@4)>=1"])
+        assert next_steps(failing)[0]["link"] == "queries?only=gate"
+
+
+def test_what_a_format_leaves_out_of_a_large_report_is_named(
+    report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By column and number; of a small report nothing is left out."""
+    assert [left_out(report, kind) for kind in (".csv", ".md", ".html")] == ["", "", ""]
+    for module in ("explain", "formats"):
+        monkeypatch.setattr(f"germane.reports.{module}.MOST_EXPLAINED", 200)
+    assert left_out(report, ".csv") == (
+        "without hits, misses, reasoning and relevance_checks: "
+        "they are written for up to 200 scores, and this report has 300"
+    )
+    with pytest.warns(UserWarning, match="without hits, misses"):
+        report.save(tmp_path / "r.csv")
+    head, *lines = (tmp_path / "r.csv").read_text("utf-8").splitlines()
+    assert "verdict" in head
+    assert "hits" not in head
+    assert len(lines) == 300
+    write(report, tmp_path / "r.md")
+    assert "Without what each grader found in the worst cases" in (tmp_path / "r.md").read_text("utf-8")
