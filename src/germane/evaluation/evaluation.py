@@ -133,10 +133,13 @@ class _Working:
         numbers = {id(graders): _numbered(graders, part) for graders in block.grader_sets}
         part.graded = [numbers[id(job.graders)] for job in block.jobs]
         part.samples = [job.sample for job in block.jobs]
-        for number, items in sorted(self._asked(part).items()):
-            add_items(part.items, part.samples[number], items)
-        for job in block.jobs:
-            add_labels(part.labels, job.sample, turns(job.sample) if job.sample.history else ())
+        asked = self._asked(part)
+        for number, (job, sample) in enumerate(zip(block.jobs, part.samples, strict=True)):
+            items = asked.get(number, ())
+            add_items(part.items, sample, items)
+            history = turns(sample) if sample.history else ()
+            known = {(one.query, one.passage): one.item for one in items if one.kind == "relevance"}
+            add_labels(part.labels, sample, history, {} if history else known)
             part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, force_setattr
 from germane.encoding import relevance_items
 from germane.errors import InputError, Place
 from germane.tables.columns import RowTable
-from germane.types import Context, Json, Sample, freeze
+from germane.types import NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -49,9 +49,6 @@ class Label(msgspec.Struct, frozen=True, gc=False):
             force_setattr(self, "answer", freeze(self.answer))
         if self.design is not None:
             force_setattr(self, "design", freeze(self.design))
-
-
-_FIELDS = Label.__struct_fields__
 
 
 class LabelTable(RowTable[Label]):
@@ -215,11 +212,16 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
     return relevance_items([(query, passage)], history)[0]
 
 
-def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, str]] = ()) -> None:
+def add_labels(
+    table: LabelTable,
+    sample: Sample,
+    history: Iterable[tuple[str, str]] = (),
+    known: Mapping[tuple[str | None, str | None], str] = NOTHING,
+) -> None:
     """Append the labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
 
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
-    labelled under its id.
+    labelled under its id. `known` are items that are computed already, by query and passage.
     """
     lists = [call.contexts for call in sample.calls or ()]
     if sample.contexts is not None:  # the final list of an agent stands beside its calls
@@ -234,9 +236,11 @@ def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, s
     ]
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
+    cells = [(sample.query, passage_of(one)) for _, _, one in places]
+    items = list(map(known.get, cells))
     columns = {
         **_NOTHING_SAID,
-        "item": relevance_items([(sample.query, passage_of(one)) for _, _, one in places], history),
+        "item": relevance_items(cells, history) if None in items else items,
         "answer": [one.relevant if one.grade is None else one.grade for _, _, one in places],
         "scale": ["binary" if one.grade is None else scale for _, _, one in places],
         "sample": sample.id,
@@ -248,8 +252,9 @@ def add_labels(table: LabelTable, sample: Sample, history: Iterable[tuple[str, s
 
 
 _NOTHING_SAID: dict[str, Any] = {
-    **dict(zip(_FIELDS[-len(Label.__struct_defaults__) :], Label.__struct_defaults__, strict=True)),
-    "kind": "relevance",
+    name: value
+    for name, value in asdict(Label("", "relevance", None, "")).items()
+    if name not in {"item", "answer", "scale", "sample", "system", "call", "rank"}
 }
 
 
