@@ -216,7 +216,7 @@ def add_labels(
     table: LabelTable,
     sample: Sample,
     history: Iterable[tuple[str, str]] = (),
-    known: Mapping[tuple[str | None, str | None], str] = NOTHING,
+    known: Mapping[Any, str] = NOTHING,
 ) -> None:
     """Append the labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
 
