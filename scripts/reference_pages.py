@@ -31,6 +31,7 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import ALIASES, TYPES
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall
+from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument
 from germane.ledger.store import FORMAT
 from germane.measures.measure import definitions
@@ -55,6 +56,8 @@ DOCUMENTS: dict[str, Any] = {
     "audit": AuditDocument,
     "stages": StagesDocument | StagesDocuments,
     "diagnosis": DiagnosisDocument | DiagnosisDocuments,
+    "labels-check": LabelsCheckDocument,
+    "labels-move": LabelsMoveDocument,
 }
 """The documents of --json whose schemas are published."""
 MADE = "<!-- made by scripts/reference_pages.py of the models: change them, then run it -->\n"

@@ -31,14 +31,19 @@ def test_a_formula_is_no_formula_in_a_spreadsheet() -> None:
 def test_every_format_survives_hostile_ids() -> None:
     """A report on samples with hostile ids renders in every format without an escape character."""
     samples = [
-        {"id": HOSTILE, "query": HOSTILE, "qrels": {"a": 1}, "contexts": [{"id": "b", "text": HOSTILE}]}
+        {
+            "id": HOSTILE,
+            "query": HOSTILE,
+            "qrels": {"a": 1, "b": 0},
+            "contexts": [{"id": "b", "text": HOSTILE}, {"id": "a", "text": HOSTILE}],
+        }
     ]
-    report = evaluate(samples, "RR P@1")
+    report = evaluate(samples, "RR P@2")
     for extension, render in FORMATS.items():
         text = "".join(render(report))
         assert "\x1b" not in text, extension
     rows = list(csv.DictReader(io.StringIO("".join(FORMATS[".csv"](report)))))
-    assert [row["measure"] for row in rows] == ["RR", "P@1"]
+    assert [row["measure"] for row in rows] == ["RR", "P@2"]
 
 
 def test_no_text_is_a_workflow_command() -> None:

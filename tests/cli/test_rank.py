@@ -144,6 +144,7 @@ def test_one_json_document(files: Path) -> None:
                 },
                 "corrected": None,
                 "corrected_why": None,
+                "sampled": None,
             }
         },
         "scores": [

@@ -306,9 +306,3 @@ def test_mistakes_are_named(folder: Path, words: list[str], message: str) -> Non
     assert folder.exists()
     done = invoke("labels", *words)
     assert (done.code, message in done.err) == (2, True), done.err
-
-
-def test_the_published_schemas_are_made_of_the_types() -> None:
-    """docs/schema/labels-check.schema.json and labels-move.schema.json: `python -m germane.labelling.moving check` (or `move`)."""
-    for name, schema in (("check", check_schema()), ("move", move_schema())):
-        assert json.loads((SCHEMAS / f"labels-{name}.schema.json").read_text("utf-8")) == schema

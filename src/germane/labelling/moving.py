@@ -7,8 +7,6 @@ are bounds wherever it could change them.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -351,8 +349,3 @@ def quotes_in(check: LabelsCheck) -> Iterator[tuple[str, int]]:
     whole = sum(one.whole for one in check.quotes)
     part = sum(bool(one.places) and not one.whole for one in check.quotes)
     yield from (("whole", whole), ("in part", part), ("nowhere", len(check.quotes) - whole - part))
-
-
-if __name__ == "__main__":
-    schema = {"check": check_schema, "move": move_schema}[sys.argv[1]]()
-    print(json.dumps(schema, indent=1, ensure_ascii=False))  # noqa: T201

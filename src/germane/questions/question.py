@@ -176,8 +176,9 @@ class Question(ABC, Generic[A]):
         return self.payload_type().model_limited(self.limits())
 
     def check_limits(self, payload: Json) -> None:
-        """Unended where a usable payload has reached a limit of its lists and texts."""
-        self.limits().check(payload, self.schema(), self.limited()[0])
+        """Unended where a usable payload has reached a limit of its lists and texts; a text of no form has none."""
+        if not self.free_text:
+            self.limits().check(payload, self.schema(), self.limited()[0])
 
     def checked(self, payload: Json) -> Json:
         """The payload as it is stored: "2" and 2.0 are 2, nothing is in it that the schema does not name.

@@ -20,8 +20,6 @@ from germane.types import Json
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a Reading."""
 
-FREE_TEXT = 4096
-"""Tokens of an answer without a schema, at most."""
 
 EXTRACTED = 8000
 """Characters of text in one list of extractions, on average."""
@@ -230,8 +228,8 @@ def _schema(reading: Reading, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _room(reading: Reading) -> int:
-    """Tokens of an answer, at most."""
-    return sum(FREE_TEXT if one.free_text else one.limited()[1] for one in reading.questions)
+    """Tokens of an answer, at most; 0 = a text of no form, which is as long as who asks for it says."""
+    return sum(one.limited()[1] for one in reading.questions if not one.free_text)
 
 
 def _listing(one: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:

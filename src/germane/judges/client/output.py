@@ -143,7 +143,7 @@ class ModelCapabilities:
 
     def limit(self, ask: Ask) -> int:
         """How many tokens an answer may have: the user's limit, else the question's own; 0 = none is named."""
-        return self.max_tokens or (ask.room + self.thoughts if self.token_limits else 0)
+        return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
