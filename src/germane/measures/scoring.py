@@ -33,7 +33,7 @@ from germane.measures.labels import (
     within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
-from germane.measures.outcome import NO_IDS, Outcome, bounds, error, incomplete, ok, safely, skipped
+from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
@@ -155,6 +155,9 @@ _ABSENT = {
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
+WITHOUT_IDS = (
+    "samples have contexts without any document id: gold knows none of them, and they count as not relevant"
+)
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
@@ -254,7 +257,7 @@ class Eligibility:
             return {}
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
         threshold = rel or 1 if measure.labels == "gold" else rel is None
-        read = measure.labels, threshold, against, measure.definition.diagnostic
+        read = measure.labels, threshold, against
         if read not in self._of_labels:
             self._of_labels[read] = self._unlabelled(measure)
         return self._of_labels[read]
@@ -287,10 +290,7 @@ class Eligibility:
         if measure.labels == "gold":
             least = measure.settings.get("rel") or 1
             best = self._best_grades
-            # how many came back, and how many of them are labelled, is known without ids
-            unidentified = () if measure.definition.diagnostic else self._unidentified
-            unknown = {number: skipped(NO_IDS) for number in unidentified}
-            return unknown | {
+            return {
                 number: skipped(NO_QRELS if one is None else NOTHING_RELEVANT)
                 for number, one in enumerate(best)
                 if one is None or one < least
@@ -310,9 +310,9 @@ class Eligibility:
         return [None if one.qrels is None else max(one.qrels.values(), default=-inf) for one in self._samples]
 
     @cached_property
-    def _unidentified(self) -> list[int]:
+    def unidentified(self) -> frozenset[int]:
         """The samples for which something came back, and nothing of it has an id."""
-        return [number for number, one in enumerate(self._samples) if _without_ids(one)]
+        return frozenset(number for number, one in enumerate(self._samples) if _without_ids(one))
 
     @cached_property
     def _people(self) -> PlaceLabels:
@@ -379,6 +379,7 @@ class Block:
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, beside: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
         self.notes: Counter[str] = Counter()
+        self._noted: set[int] = set()
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
         self._choices: dict[LabelChoice, _Chosen] = {}
@@ -441,6 +442,10 @@ class Block:
                 depths[row] = _deepest(readers)
             else:
                 del depths[row]
+        if choice.source == "gold":
+            unknown = {run.start + row for row in depths} & self._eligible.unidentified - self._noted
+            self._noted |= unknown
+            self.notes[WITHOUT_IDS] += len(unknown)
         chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
         chosen.add([run.start + row for row in depths])
 
