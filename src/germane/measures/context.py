@@ -13,11 +13,11 @@ from math import fsum, inf
 from typing import Literal, NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import NO_GOLD, TOGETHER, documents, relevant
+from germane.measures.gold import TOGETHER, of_searches, spare_searches
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import NO_CONTEXT, NO_IDS, Item, Outcome, error, ok, proportion, skipped
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities, StatementRelevance
@@ -361,11 +361,12 @@ _MARGINAL: MeasureOptions = {
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     """What one more search brings: the share of the gold documents that it is the first to find."""
-    gold, lists = relevant(sample, 1), documents(sample, "calls")
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    found = [{document for document in ids if document in gold} for ids in lists]
-    return _marginal(found, len(gold), call, "gold documents")
+
+    def marginal(gold: list[str], lists: list[list[str]]) -> Outcome:
+        found = [{document for document in ids if document in gold} for ids in lists]
+        return _marginal(found, len(gold), call, "gold documents")
+
+    return of_searches(sample, 1, marginal)
 
 
 @measure(
@@ -465,7 +466,4 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
         if gathered and (yield from ask(_sufficiency(sample, gathered))).sufficient:
             enough = number
             break
-    items = [
-        Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, len(lists) + 1)
-    ]
-    return ok(float(len(lists) - enough), items=items, what="searches needed")
+    return spare_searches(enough, len(lists))

@@ -146,6 +146,20 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     return _over_lists(sample, over, k, whole)
 
 
+def of_searches(sample: Sample, rel: int, one: Callable[[list[str], list[list[str]]], Outcome]) -> Outcome:
+    """The outcome of the gold documents and those that each search brought; skipped where either is not known."""
+    gold, lists = relevant(sample, rel), documents(sample, "calls")
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    return one(gold, lists)
+
+
+def spare_searches(enough: int, made: int) -> Outcome:
+    """How many of the searches were made after the first `enough` of them."""
+    items = [Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, made + 1)]
+    return ok(float(made - enough), items=items, what="searches needed")
+
+
 _OF_SEARCHES: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "germane",
@@ -166,15 +180,16 @@ def found_at_call(sample: Sample, *, rel: int) -> Outcome:
 
     Of the samples for which one came; how many these are, SetR and Success say.
     """
-    gold, lists = relevant(sample, rel), documents(sample, "calls")
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    found = [[name for name in gold if name in ids] for ids in lists]
-    items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(found, 1)]
-    first = next((n for n, names in enumerate(found, 1) if names), None)
-    if first is None:
-        return skipped("no search brought a relevant document")
-    return ok(float(first), items=items, what="searches brought a relevant document")
+
+    def first(gold: list[str], lists: list[list[str]]) -> Outcome:
+        found = [[name for name in gold if name in ids] for ids in lists]
+        items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(found, 1)]
+        number = next((n for n, names in enumerate(found, 1) if names), None)
+        if number is None:
+            return skipped("no search brought a relevant document")
+        return ok(float(number), items=items, what="searches brought a relevant document")
+
+    return of_searches(sample, rel, first)
 
 
 @measure(
@@ -188,19 +203,16 @@ def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
 
     By gold; calls_after_sufficiency asks a judge instead whether there was enough.
     """
-    gold, lists = relevant(sample, rel), documents(sample, "calls")
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    lacking, enough = set(gold), len(lists)
-    for number, ids in enumerate(lists, 1):
-        lacking.difference_update(ids)
-        if not lacking:
-            enough = number
-            break
-    items = [
-        Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, len(lists) + 1)
-    ]
-    return ok(float(len(lists) - enough), items=items, what="searches needed")
+
+    def spare(gold: list[str], lists: list[list[str]]) -> Outcome:
+        lacking = set(gold)
+        for number, ids in enumerate(lists, 1):
+            lacking.difference_update(ids)
+            if not lacking:
+                return spare_searches(number, len(lists))
+        return spare_searches(len(lists), len(lists))
+
+    return of_searches(sample, rel, spare)
 
 
 @measure(
