@@ -234,27 +234,17 @@ class Eligibility:
         fields = known.needs, known.answerable or ranked
         if fields not in self._of_fields:
             self._of_fields[fields] = self._lacking(*fields)
-        if measure.budget is not None:
-            return {
-                **self._without_texts,
-                **self._of_labels_read(measure, ranked=ranked),
-                **self._of_fields[fields],
-            }
-        return (
-            {**self._of_labels_read(measure, ranked=ranked), **self._of_fields[fields]}
-            if ranked
-            else self._of_fields[fields]
-        )
+        texts = self._without_texts if measure.budget is not None else {}
+        labels = self._of_labels_read(measure) if ranked else {}
+        return {**texts, **labels, **self._of_fields[fields]}
 
     @cached_property
     def _without_texts(self) -> dict[int, Outcome]:
         """The samples of whose contexts tokens cannot be counted."""
         return {n: skipped(NO_TEXT) for n, one in enumerate(self._samples) if not has_texts(one)}
 
-    def _of_labels_read(self, measure: Measure, *, ranked: bool) -> Mapping[int, Outcome]:
+    def _of_labels_read(self, measure: Measure) -> Mapping[int, Outcome]:
         """Why samples do not have the labels that a ranked measure reads; found once for all that read the same."""
-        if not ranked:
-            return {}
         rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
         threshold = rel or 1 if measure.labels == "gold" else rel is None
         read = measure.labels, threshold, against
@@ -379,7 +369,6 @@ class Block:
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, beside: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
         self.notes: Counter[str] = Counter()
-        self._noted: set[int] = set()
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
         self._choices: dict[LabelChoice, _Chosen] = {}
@@ -394,6 +383,7 @@ class Block:
             self._start(run)
             self._runs.append(run)
             start += len(run.jobs)
+        self._note_without_ids()
 
     def _start(self, run: _SameGraders) -> None:
         """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
@@ -442,10 +432,6 @@ class Block:
                 depths[row] = _deepest(readers)
             else:
                 del depths[row]
-        if choice.source == "gold":
-            unknown = {run.start + row for row in depths} & self._eligible.unidentified - self._noted
-            self._noted |= unknown
-            self.notes[WITHOUT_IDS] += len(unknown)
         chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
         chosen.add([run.start + row for row in depths])
 
@@ -472,6 +458,11 @@ class Block:
         self.programs.append(program)
         self.owners.append(ProgramOwner(job, tuple(dict.fromkeys(map(str, measures)))))
         return len(self.programs) - 1
+
+    def _note_without_ids(self) -> None:
+        gold = [chosen.samples for choice, chosen in self._choices.items() if choice.source == "gold"]
+        if gold and (jobs := self._eligible.unidentified):
+            self.notes[WITHOUT_IDS] += sum(any(samples[job] >= 0 for samples in gold) for job in jobs)
 
     def _note_empty(self, sample: Sample) -> None:
         texts = [context.text for _, contexts in rankings(sample) for context in contexts]
