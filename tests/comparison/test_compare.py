@@ -17,11 +17,12 @@ from scipy import stats
 
 from germane import Report, compare, evaluate
 from germane.comparison.formats import COMPARISON_FORMATS
-from germane.comparison.schema import comparison_schema
+from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
+from germane.reports.schema import schema_of
 from germane.statistics.intervals import mean_interval
 from germane.types import Json
 
@@ -404,7 +405,7 @@ def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None
     assert tau == pytest.approx(stats.kendalltau(*means).statistic)
     assert top == 1.0
     document = json.loads(json.dumps(found.to_json()))
-    jsonschema.validate(document, comparison_schema())
+    jsonschema.validate(document, schema_of(ComparisonDocument))
     assert document["orders"]["nDCG@5"] == {"tau": tau, "top_half": top}
     assert "Kendall's tau 1.000, of the better half 1.000" in str(found)
     one = compare(a, b, systems=["low"])
@@ -414,10 +415,12 @@ def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None
 
 def test_documents_obey_the_published_schema(before: Report, after: Report) -> None:
     """docs/schema/comparison.schema.json is made of the records."""
-    assert json.loads(PUBLISHED.read_text("utf-8")) == comparison_schema()
+    assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(ComparisonDocument)
     other = evaluate(rows(0.5, 3), "nDCG@5 R@5 RR")
     for found in (compare(before, after, margin={"R@5": 0.02}), compare(before, after, other, by="topic")):
-        jsonschema.validate(json.loads(json.dumps(found.to_json(), allow_nan=False)), comparison_schema())
+        jsonschema.validate(
+            json.loads(json.dumps(found.to_json(), allow_nan=False)), schema_of(ComparisonDocument)
+        )
 
 
 def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:

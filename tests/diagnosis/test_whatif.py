@@ -12,9 +12,10 @@ import pytest
 
 from germane import Report, evaluate
 from germane.diagnosis.formats import diagnosis_document
-from germane.diagnosis.schema import diagnosis_schema
+from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments
 from germane.diagnosis.whatif import ChangeLine, Diagnosis, diagnose
 from germane.errors import InputError
+from germane.reports.schema import schema_of
 from germane.types import Json
 from tests.command import invoke
 
@@ -184,10 +185,10 @@ def test_from_the_shell(tmp_path: Path) -> None:
     assert "at most" in out
     assert "queries that would gain most" in out
     document = json.loads(invoke("diagnose", tmp_path / "r", "-m", "nDCG@5", "--json").out)
-    jsonschema.validate(document, diagnosis_schema())
+    jsonschema.validate(document, schema_of(DiagnosisDocument | DiagnosisDocuments))
     assert document["measure"] == "nDCG@5"
     several = json.loads(invoke("diagnose", tmp_path / "both", "--json").out)
-    jsonschema.validate(several, diagnosis_schema())
+    jsonschema.validate(several, schema_of(DiagnosisDocument | DiagnosisDocuments))
     assert [one["system"] for one in several["systems"]] == ["x", "y"]
     assert several["systems"][0]["changes"] == document["changes"]
 
@@ -216,6 +217,6 @@ def test_a_report_without_ranked_measures_is_refused() -> None:
 
 def test_the_published_schema_is_made_of_the_types() -> None:
     """docs/schema/diagnosis.schema.json is what `python -m germane.diagnosis.schema diagnosis` prints."""
-    assert json.loads(PUBLISHED.read_text("utf-8")) == diagnosis_schema()
+    assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(DiagnosisDocument | DiagnosisDocuments)
     document = diagnosis_document(diagnose(evaluate(planted(12, 1, "noise"), "RR")))
-    jsonschema.validate(json.loads(json.dumps(document)), diagnosis_schema())
+    jsonschema.validate(json.loads(json.dumps(document)), schema_of(DiagnosisDocument | DiagnosisDocuments))

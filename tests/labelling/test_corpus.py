@@ -12,7 +12,14 @@ import pytest
 from germane import Report, evaluate
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus, FoundPlace
-from germane.labelling.moving import check_labels, check_schema, move_labels, move_schema, unknown_gold
+from germane.labelling.moving import (
+    LabelsCheckDocument,
+    LabelsMoveDocument,
+    check_labels,
+    move_labels,
+    unknown_gold,
+)
+from germane.reports.schema import schema_of
 from germane.samples import samples_from
 from germane.types import Sample
 from tests.command import invoke
@@ -109,7 +116,7 @@ def test_ids_and_quotes_are_checked(tmp_path: Path) -> None:
         (True, ["same"]),
         (False, []),
     ]
-    jsonschema.validate(json.loads(json.dumps(found.as_json())), check_schema())
+    jsonschema.validate(json.loads(json.dumps(found.as_json())), schema_of(LabelsCheckDocument))
 
 
 def test_quotes_carry_gold_to_the_documents_that_hold_them(tmp_path: Path) -> None:
@@ -125,7 +132,7 @@ def test_quotes_carry_gold_to_the_documents_that_hold_them(tmp_path: Path) -> No
     assert [dict(one.qrels or {}) for one in moved] == [{"c20-0": 2}, {"c20-1": 1}, {}]
     assert [dict(one.unsure or {}) for one in moved] == [{}, {"c20-0": 1}, {"*1": 1}]
     assert (counts.carried, counts.lost) == (2, [("q2", "stands nowhere at all")])
-    jsonschema.validate(counts.as_json(), move_schema())
+    jsonschema.validate(counts.as_json(), schema_of(LabelsMoveDocument))
 
 
 def test_a_quote_to_the_letter_is_meant_where_there_is_one(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from germane.reports.schema import DecidedBy, Line, OrderLine, Pair, schema_of
+from germane.reports.schema import DecidedBy, Line, OrderLine, Pair
 
 Outcome = Literal["pass", "fail", "undecided"]
 
@@ -139,8 +139,3 @@ class ComparisonDocument(Line):
     moved: dict[str, MovedLines]
     orders: dict[str, OrderLine]
     notes: list[str]
-
-
-def comparison_schema() -> dict[str, Any]:
-    """The JSON Schema of the document."""
-    return schema_of(ComparisonDocument)

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from germane.reports.schema import Pair, schema_of
+from germane.reports.schema import Pair
 
 
 class DepthRow(TypedDict):
@@ -146,19 +144,3 @@ class DiagnosisDocuments(TypedDict):
 
     schema_version: Literal[1]
     systems: list[SystemDiagnosis]
-
-
-def stages_schema() -> dict[str, object]:
-    """The JSON Schema of `germane stages --json`."""
-    return schema_of(StagesDocument | StagesDocuments)
-
-
-def diagnosis_schema() -> dict[str, object]:
-    """The JSON Schema of `germane diagnose --json`."""
-    return schema_of(DiagnosisDocument | DiagnosisDocuments)
-
-
-SCHEMAS = {"stages": stages_schema, "diagnosis": diagnosis_schema}
-
-if __name__ == "__main__":
-    print(json.dumps(SCHEMAS[sys.argv[1]](), indent=1, ensure_ascii=False))  # noqa: T201

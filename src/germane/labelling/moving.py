@@ -16,7 +16,6 @@ from typing_extensions import TypedDict
 
 from germane.labelling.corpus import Corpus, FoundPlace
 from germane.measures.evidence import tokens
-from germane.reports.schema import schema_of
 from germane.types import NOTHING, Context, Sample
 
 
@@ -77,16 +76,6 @@ class LabelsMoveDocument(TypedDict):
     carried: int
     unsure: int
     lost: list[LostRow]
-
-
-def check_schema() -> dict[str, object]:
-    """The JSON Schema of `germane labels check --json`."""
-    return schema_of(LabelsCheckDocument)
-
-
-def move_schema() -> dict[str, object]:
-    """The JSON Schema of `germane labels move --json`."""
-    return schema_of(LabelsMoveDocument)
 
 
 WHOLE, MOST = 0.95, 0.5

@@ -64,11 +64,6 @@ class Engine:
         with _EXECUTORS[self.kind](self) as found:
             yield found
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether its workers may be on other machines."""
-        return bool(self.address)
-
 
 def _numbers(options: str) -> bool:
     """Whether every value of NAME=VALUE&... is a number, and none is missing."""
