@@ -39,7 +39,9 @@ import yaml
 from germane import GermaneError, Report, compare, evaluate, read_samples
 from germane.evaluation.options import Options, read_config
 from germane.evaluation.run import forecast
+from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
+from germane.labelling.moving import move_labels
 from germane.ledger.jsonl import import_rows, judgements_of
 from germane.ledger.store import SQLiteLedger
 from germane.measures.measure import Measure
@@ -76,6 +78,46 @@ ROWS: list[Any] = [
     [{"query": "q", "contexts": [{"text": "t", "relevant": True}, {"text": "u", "relevant": False}], "answerable": False},
      {"query": "q2", "contexts": [{"text": "t", "grade": 4}], "grade_scale": [0, 4], "error": "down"}],
 ]  # fmt: skip
+MEMORY: list[Any] = [
+    [{"question_id": "e47b", "question_type": "multi-session", "question": "How many plants?", "answer": 3, "question_date": "2023/05/30",
+      "haystack_session_ids": ["s1"], "haystack_sessions": [[{"role": "user", "content": "I bought two ferns.", "has_answer": True}]], "answer_session_ids": ["s1"]},
+     {"question_id": "77aa_abs", "question": "What is my cat called?", "haystack_sessions": [[{"role": "user", "content": "Rex."}]], "answer_session_ids": []}],
+    [{"sample_id": "conv-1", "conversation": {"speaker_a": "Ann", "session_1": [{"speaker": "Ann", "dia_id": "D1:1", "text": "I painted a lake."}]},
+      "qa": [{"question": "When?", "answer": 2022, "evidence": ["D1:1; D1:2"], "category": 2}, {"question": "Who?", "evidence": ["D1:1"], "category": 5}]}],
+]  # fmt: skip
+BEIR = {
+    "queries.jsonl": [{"_id": "q1", "text": "Why is the sky blue?", "metadata": {}}, {"_id": "q2", "text": "What is tea?"}],
+    "corpus.jsonl": [{"_id": "d1", "title": "Sky", "text": "Short waves scatter most."}, {"_id": "d2", "text": "A leaf."}],
+    "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t1\n",
+}  # fmt: skip
+_DOCUMENTS = [
+    {
+        "document.id": "d1",
+        "document.content": "Short waves.",
+        "document.score": 0.5,
+        "document.metadata": '{"page": 3}',
+    },
+    {"document.content": "Sea."},
+]
+SPANS: list[Any] = [
+    [{"name": "query", "context": {"trace_id": "t1", "span_id": "a"}, "span_kind": "CHAIN", "parent_id": None, "start_time": "2026-11-20T10:00:00+00:00",
+      "attributes": {"input.value": '{"messages": [{"role": "user", "content": "Why blue?"}]}', "output.value": "Scattering.", "session.id": "u"}},
+     {"name": "bm25", "context": {"trace_id": "t1", "span_id": "b"}, "span_kind": "RETRIEVER", "parent_id": "a", "start_time": "2026-11-20T10:00:01+00:00",
+      "end_time": "2026-11-20T10:00:02+00:00", "status_code": "OK", "attributes": {"input.value": "Why blue?", "retrieval.documents": _DOCUMENTS}},
+     {"name": "rerank", "context": {"trace_id": "t1", "span_id": "c"}, "span_kind": "RERANKER", "parent_id": "a", "start_time": "2026-11-20T10:00:03+00:00",
+      "attributes": {"reranker.query": "Why blue?", "reranker.input_documents": _DOCUMENTS, "reranker.output_documents.0.document.id": "d1"}}],
+    [{"id": "o1", "trace_id": "t", "parent_observation_id": "", "type": "RETRIEVER", "name": "kb", "start_time": "2026-11-20 10:00:00.000000", "end_time": None,
+      "input": '{"args": ["Why?"], "kwargs": {}}', "output": '[{"page_content": "Waves.", "metadata": {"id": "d1"}, "score": 1}, "Sea."]', "metadata": {"attributes": "{}"},
+      "session_id": "u", "level": "ERROR", "status_message": "timeout"}],
+]  # fmt: skip
+OTLP = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": [
+    {"traceId": "5b8e", "spanId": "eee1", "parentSpanId": "", "name": "retrieval kb", "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": 1700000000001000000,
+     "status": {"code": 2, "message": "timeout"}, "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "retrieval"}}, {"key": "gen_ai.retrieval.query.text", "value": {"stringValue": "Why?"}},
+        {"key": "gen_ai.retrieval.documents", "value": {"arrayValue": {"values": [{"kvlistValue": {"values": [
+            {"key": "id", "value": {"stringValue": "d1"}}, {"key": "score", "value": {"doubleValue": 0.5}}]}}]}}}]},
+    {"traceId": "5b8e", "spanId": "eee2", "parentSpanId": "eee1", "name": "embeddings", "attributes": [{"key": "openinference.span.kind", "value": {"stringValue": "EMBEDDING"}}]},
+]}]}]}  # fmt: skip
 RUNS = [
     {"q1": {"d1": 1.5, "d2": 0.25, "d3": -1}, "q2": {"d9": 7}},
     [{"query_id": "q1", "doc_id": "d1", "score": 2.5}, {"query_id": "q1", "doc_id": "d2", "score": 1}],
@@ -357,17 +399,54 @@ def _texts_of(*seeds: str) -> Callable[[Bench, random.Random], bytes]:
     return lambda _, draw: changed_text(draw.choice(seeds).encode(), draw)
 
 
-def _parquet(_: Bench, draw: random.Random) -> bytes:
-    import polars as pl
+def _parquet(seeds: list[Any]) -> Callable[[Bench, random.Random], bytes]:
+    """Rows as a data frame, of which a cell, a name or a byte was changed."""
 
-    rows = [{k: v for k, v in row.items() if not isinstance(v, dict | bool)} for row in draw.choice(ROWS)]
-    for change in (changed_tree, lambda value, _: value):
-        out = io.BytesIO()
-        with contextlib.suppress(Exception):
-            pl.DataFrame(change(rows, draw), strict=False, infer_schema_length=None).write_parquet(out)
-            data = out.getvalue()
-            return changed_text(data, draw) if draw.random() < 0.3 else data
-    return changed_text(b"PAR1 PAR1", draw)
+    def made(_: Bench, draw: random.Random) -> bytes:
+        import polars as pl
+
+        rows = draw.choice(seeds)
+        for change in (changed_tree, lambda value, _: value):
+            out = io.BytesIO()
+            with contextlib.suppress(Exception):
+                frame = pl.DataFrame(change(rows, draw), strict=False, infer_schema_length=None)
+                if "List(" * 100 in str(frame.schema):  # of which polars alone takes seconds
+                    continue
+                frame.write_parquet(out)
+                data = out.getvalue()
+                return changed_text(data, draw) if draw.random() < 0.3 else data
+        return changed_text(b"PAR1 PAR1", draw)
+
+    return made
+
+
+def _as_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A span as Phoenix's data frame has it: what stands in objects in columns of its own."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        inner = name in {"context", "attributes"}
+        found |= {f"{name}.{key}": one for key, one in value.items()} if inner else {name: value}
+    return found
+
+
+def make_beir(_: Bench, draw: random.Random) -> bytes:
+    """The name of one of the files of a BEIR folder, and what is in it after a change."""
+    name, seed = draw.choice(list(BEIR.items()))
+    made = _texts_of(seed) if isinstance(seed, str) else _rows_as(as_lines, [seed])
+    return f"{name}\n".encode() + made(_, draw)
+
+
+def use_beir(bench: Bench, path: Path) -> None:
+    name, _, data = path.read_bytes().partition(b"\n")
+    folder = bench.folder / "collection"
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    for file, seed in BEIR.items():
+        (folder / file).write_bytes(seed.encode() if isinstance(seed, str) else as_lines(seed))
+    (folder / name.decode()).write_bytes(data)
+    samples = list(read_samples(folder))
+    sound([sample_to_json(one) for one in samples])
+    carried, _ = move_labels(samples, Corpus(folder))
+    sound([sample_to_json(one) for one in carried])
 
 
 def use_samples(_: Bench, path: Path) -> None:
@@ -477,7 +556,7 @@ def use_labels(bench: Bench, path: Path) -> None:
             )
             check(value is None or fits or label.kind != "relevance", f"{value!r} on the scale {scale}")
     labelled = LabelFile(path)
-    check_report(evaluate(list(map(labelled.on, bench.samples)), MEASURES[:3], judge="labels"))
+    check_report(evaluate([labelled.on(one)[0] for one in bench.samples], MEASURES[:3], judge="labels"))
 
 
 def make_report(bench: Bench, draw: random.Random) -> bytes:
@@ -566,7 +645,12 @@ READERS = {
     "json": Reader("x.json", 8, _rows_as(as_json, ROWS), use_samples),
     "csv": Reader("x.csv", 10, _rows_as(lambda rows: as_table(rows, ","), ROWS), use_samples),
     "tsv": Reader("x.tsv", 4, _rows_as(lambda rows: as_table(rows, "\t"), ROWS), use_samples),
-    "parquet": Reader("x.parquet", 3, _parquet, use_samples),
+    "parquet": Reader("x.parquet", 3, _parquet([[{k: v for k, v in row.items() if not isinstance(v, dict | bool)} for row in rows] for rows in ROWS]), use_samples),
+    "memory": Reader("x.json", 4, _rows_as(as_json, MEMORY), use_samples),
+    "beir": Reader("beir", 4, make_beir, use_beir),
+    "spans-jsonl": Reader("x.jsonl", 6, _rows_as(as_lines, [*SPANS, [OTLP]]), use_samples),
+    "spans-json": Reader("x.json", 4, _rows_as(as_json, [OTLP, {"data": SPANS[0]}, {"observations": SPANS[1]}]), use_samples),
+    "spans-parquet": Reader("x.parquet", 2, _parquet([list(map(_as_columns, rows)) for rows in SPANS]), use_samples),
     "run-json": Reader("r.json", 4, _rows_as(as_json, RUNS), use_ranked),
     "run-jsonl": Reader("r.jsonl", 4, _rows_as(as_lines, RUNS), use_ranked),
     "run-csv": Reader("r.csv", 4, _rows_as(lambda rows: as_table(rows, ","), RUNS[1:]), use_ranked),

@@ -29,7 +29,7 @@ from germane.graders.grader import CaseGrader
 from germane.graders.llm_grader import RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import ALIASES, TYPES
-from germane.graders.text_assertion import Test, TextAssertion
+from germane.graders.text_assertion import TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument
@@ -39,6 +39,7 @@ from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.reports.schema import Document, ExplainDocument, schema_of
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
+from germane.samples.gradertypes import Test
 from germane.samples.yamltext import YamlModel
 from germane.tables.folder import OLDEST, SCHEMA_VERSION
 from germane.targets.target import Models
@@ -566,9 +567,10 @@ def compatibility_page() -> str:
     )
     rows = []
     for path in sorted((root / "tests").rglob("test_*.py")):
-        for test in (
-            node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef)
-        ):
+        source = path.read_bytes()
+        for test in ast.walk(ast.parse(source)) if b".equals(" in source else ():
+            if not isinstance(test, ast.FunctionDef):
+                continue
             for mark in test.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.equals":
                     program = ast.literal_eval(mark.args[0])

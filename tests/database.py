@@ -79,7 +79,7 @@ class PostgresServer:
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as db:
-            db.execute("DROP TABLE IF EXISTS judgements")
+            db.execute("DROP TABLE IF EXISTS judgements, asked, batches")
 
     def __enter__(self) -> Self:
         word = self._folder / "password"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import germane
-from germane.measures.measure import _REGISTRY
+from germane.measures.measure import _REGISTRY, Measure
 from tests.command import invoke
 from tests.server import ModelServer
 
@@ -61,6 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What the pages speak of: samples, an eval file, TREC files, stored reports; a server behind OPENAI_BASE_URL."""
     monkeypatch.chdir(tmp_path)
     # A reader of the pages has no measures yet, and what they define is nobody else's.
+    Measure.parse("context_recall")  # with it all measures that are imported when they are first named
     own = {
         name: list(same)
         for name, same in _REGISTRY.items()

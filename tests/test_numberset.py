@@ -24,12 +24,12 @@ def test_it_is_a_set_in_order_of_addition(added: list[int]) -> None:
 def test_it_grows() -> None:
     """Many numbers, neighbours and multiples of a power of two among them."""
     found = NumberSet()
-    added = [*range(5_000), *(number << 12 for number in range(1, 5_000))]
+    added = [*range(5_000), *(number << 12 for number in range(1, 1_500))]
     for number in added:
         found.add(number)
     assert len(found) == len(set(added))
     assert all(number in found for number in added)
-    assert 4_999 << 13 not in found
+    assert 1_499 << 13 not in found
 
 
 @given(st.lists(st.lists(numbers, max_size=2000), max_size=4))

@@ -15,6 +15,7 @@
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
         └── LimitReached      a limit of calls or cost, or of the endpoint, stopped it instead (exit code 3)
+            └── AskedLater    the questions are in batches, whose answers are to be fetched (exit code 3)
 
 An error of one sample never ends an evaluation: it becomes the `why` of that sample's score. What is
 raised to the caller is what makes the whole call meaningless, and its text can be shown as it stands.
@@ -22,6 +23,7 @@ raised to the caller is what makes the whole call meaningless, and its text can 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +31,7 @@ from typing import Any
 __all__ = [
     "READER_LEFT",
     "AnswerError",
+    "AskedLater",
     "GermaneError",
     "InputError",
     "Interrupted",
@@ -162,3 +165,33 @@ class Interrupted(GermaneError):
 
 class LimitReached(Interrupted):
     """A limit of calls or cost, or a wait that the endpoint asks for, stopped the run; what was done is kept."""
+
+
+def report(fault: InputError, faults: list[InputError] | None) -> None:
+    """Add a fault to the others, where all of them are wanted; else raise it."""
+    if faults is None:
+        raise fault
+    faults.append(fault)
+
+
+def say(value: Any) -> str:
+    """A value in a message: its type, and the value itself where that is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a number of more than 38 digits"
+    if isinstance(value, int | float):
+        return f"the number {value}" if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return f"the text {str(value)!r}" if len(value) <= 40 else f"the text {value[:37]!r}..."
+    kind = "an object" if isinstance(value, dict) else ""
+    if isinstance(value, list | tuple):
+        kind = "a list" if value else "an empty list"
+    node = getattr(value, "kind", None)  # of a YAML file
+    return kind or (node if isinstance(node, str) else type(value).__name__)
+
+
+class AskedLater(LimitReached):
+    """What there is to ask is in a provider's batches; what was done is kept, and their answers are fetched by continuing."""

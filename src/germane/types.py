@@ -25,6 +25,7 @@ __all__ = [
     "Evidence",
     "FrozenDict",
     "Id",
+    "ItemRow",
     "Json",
     "Judgement",
     "Message",
@@ -82,7 +83,6 @@ NOTHING = FrozenDict()
 """The metadata of what has none."""
 FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 """The types of values that `freeze` leaves as they are."""
-_NAMES = frozenset({str})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
@@ -93,7 +93,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if levels == 0 and isinstance(value, Mapping | list | tuple):
         raise Wrong(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
-        if FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+        if not [1 for key, one in value.items() if type(one) not in FROZEN or type(key) is not str]:
             return FrozenDict(value)
         return FrozenDict([(str(key), freeze(one, levels - 1)) for key, one in value.items()])
     if isinstance(value, list | tuple):
@@ -272,14 +272,9 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.id, self.system, self.trial
 
     def __post_init__(self) -> None:
-        if not _TUPLES.issuperset(map(type, _listed(self))):
-            _set(
-                self,
-                **{
-                    name: None if value is None else tuple(value)
-                    for name, value in zip(_LISTS, _listed(self), strict=True)
-                },
-            )
+        for name, value in zip(_LISTS, _listed(self), strict=True):
+            if value is not None and type(value) is not tuple:
+                force_setattr(self, name, tuple(value))
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
         for name in _MAPPINGS:
@@ -287,16 +282,19 @@ class Sample(Record, frozen=True, kw_only=True):
                 force_setattr(self, name, freeze(value) or NOTHING)
         if self.stages:
             self._check_stages()
+        unusual = self.calls or self.grade_scale is not None
+        if unusual or [1 for one in self.contexts or () if one.grade is not None and not 0 <= one.grade <= 3]:
+            self._check_grades()
+
+    def _check_grades(self) -> None:
         low, high = self.grade_scale or _GRADES
         if low >= high:
             raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
-        for path, contexts in self._lists() if self.calls else ((("contexts",), self.contexts or ()),):
-            grades = [context.grade for context in contexts if context.grade is not None]
-            if grades and not low <= min(grades) <= max(grades) <= high:
-                off = {n: c.grade for n, c in enumerate(contexts) if c.grade is not None}
-                rank = next(n for n, grade in off.items() if not low <= grade <= high)
-                fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                raise Wrong(f"is the number {off[rank]}", fix, *path, rank, "grade")
+        for path, contexts in self._lists():
+            for rank, context in enumerate(contexts):
+                if context.grade is not None and not low <= context.grade <= high:
+                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                    raise Wrong(f"is the number {context.grade}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
@@ -344,7 +342,6 @@ _LISTS = (
     "grade_scale",
 )
 _listed = attrgetter(*_LISTS)
-_TUPLES = frozenset({tuple, type(None)})
 _GRADES = (0, 3)
 _GRADE = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '
@@ -393,6 +390,24 @@ class Judgement(Record, frozen=True, kw_only=True):
             force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             force_setattr(self, "provenance", freeze(self.provenance))
+
+
+class ItemRow(msgspec.Struct, frozen=True, gc=False):
+    """One place where a judge or a person was asked something.
+
+    `item` is the digest of what was asked about. `call` and `rank` count from 1 and are None where it is not one
+    passage. A part of a larger question (one claim of several) says `of` which item and which `part` it is, from 1.
+    """
+
+    item: str
+    kind: str
+    sample: str
+    system: str = ""
+    trial: int = 0
+    call: int | None = None
+    rank: int | None = None
+    of: str | None = None
+    part: int | None = None
 
 
 class Score(Record, frozen=True, kw_only=True):

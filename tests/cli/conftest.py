@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from germane.ledger.store import SQLiteLedger
 from tests.command import Ran, invoke
+from tests.server import ModelServer
 
 Cli = Callable[..., Ran]
 
@@ -51,6 +55,40 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
             return invoke(*words, stdin=stdin)
 
     return run
+
+
+@contextlib.contextmanager
+def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs while the test goes on; killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "germane", *words],
+        cwd=folder,
+        env={**os.environ, "OPENAI_API_KEY": "test"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(server: ModelServer, count: int) -> None:
+    """Until the server has had so many requests."""
+    deadline = time.monotonic() + 100
+    while server.count < count:
+        assert time.monotonic() < deadline, "the run does not get on"
+        time.sleep(0.01)
+
+
+def committed(path: Path) -> int:
+    """How many answers stand in a ledger."""
+    ledger = SQLiteLedger(path)
+    try:
+        return len(ledger)
+    finally:
+        ledger.close()
 
 
 def write_jsonl(path: Path, *rows: Mapping[str, object]) -> Path:

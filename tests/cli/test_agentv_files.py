@@ -84,7 +84,7 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
     ("grader", "said"),
     [
         ("type: inline-assert", "e.yaml:9:9: inline-assert is a function of a TypeScript eval, and these are not read"),
-        ("type: word-count", "e.yaml:9:9: there is no grader or measure of type 'word-count'"),
+        ("type: word-count", "e.yaml:9:9: unknown grader or measure 'word-count'"),
         ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt.command has no file 'none.py' in "),
         ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:36: prompt has no command"),
         ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),

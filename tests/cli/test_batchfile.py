@@ -11,6 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from germane.ledger.asked import FILE, AskedTable
+from germane.ledger.store import SQLiteLedger
 from tests.command import invoke
 from tests.server import ModelServer
 
@@ -137,7 +139,8 @@ def test_rounds_of_files_come_to_what_a_run_would(server: ModelServer) -> None:
     read()
     assert asked()["requests"] == 0
     assert not Path("q.jsonl").read_text()
-    assert list(Path(".germane").glob("*.asked.jsonl")) == []
+    with SQLiteLedger(".germane/ledger.sqlite") as ledger:
+        assert AskedTable(ledger).waiting(FILE) == 0
     judge, by_file = values("vllm:Q")
     assert judge["calls"] == 0
     _, live = values(f"openai:Q@{server.url}", "--no-cache")

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from germane import Report
 from germane.errors import InputError
 from germane.evaluation.parts.engines import Engine
 from germane.ledger.store import SQLiteLedger
+from tests.cli.conftest import started, wait_for
 from tests.server import ModelServer
 from tests.server.asked import Asked
 
@@ -63,29 +63,6 @@ QUESTIONS = 20 * CONTEXTS
 def words(server: ModelServer, name: str, *more: str) -> list[str]:
     asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
     return ["run", "data.jsonl", *asked, "-o", name, "--ledger", f"{name}.sqlite", "-j", str(JOBS), *more]
-
-
-@contextlib.contextmanager
-def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "germane", *words],
-        cwd=folder,
-        env={**os.environ, **KEY},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def wait_for(server: ModelServer, count: int) -> None:
-    deadline = time.monotonic() + 100
-    while server.count < count:
-        assert time.monotonic() < deadline, "the run does not get on"
-        time.sleep(0.01)
 
 
 class Asks:

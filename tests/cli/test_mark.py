@@ -20,7 +20,7 @@ evalcases:
 
 
 @pytest.fixture
-def asked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def asked(inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The texts that a run sends, sorted; no answer of an earlier run is known."""
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     (tmp_path / "e.yaml").write_text(FILE)
@@ -29,7 +29,7 @@ def asked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for name in ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"):
             (tmp_path / name).unlink(missing_ok=True)
         known = len(server.asked)
-        cli("run", "e.yaml", "--base-url", server.url, "--ledger", "ledger.sqlite", *more)
+        inside("run", "e.yaml", "--base-url", server.url, "--ledger", "ledger.sqlite", *more)
         return sorted(one.user for one in server.asked[known:])
 
     with ModelServer() as server:

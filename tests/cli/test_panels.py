@@ -113,7 +113,7 @@ class TestNaming:
         for measure in ("context_precision@5", "Judged@5"):
             result = inside("run", data, "-m", measure, "--judge", "lexical", "--vote", "bogus")
             assert result.code == 2
-            assert "there is no vote 'bogus'; write majority or mean" in result.err
+            assert "unknown vote 'bogus'; write majority or mean" in result.err
 
     def test_in_python(self) -> None:
         """A list of judges or names, and several samples of one; what is no judge is named."""

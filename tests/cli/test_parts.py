@@ -151,6 +151,13 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
         assert ran.code == 2
         assert problem in ran.err
         assert not (tmp_path / "merged").exists()
+    write_jsonl(tmp_path / "c.jsonl", {"id": "d1", "text": "one"})
+    for part in ("1/2", "2/2"):
+        assert inside(*words, f"c{part[0]}", "--part", part, "--corpus", "c.jsonl").code == 0
+    assert inside("merge", "c1", "c2", "-o", "both", "--json").json["corpus"]["documents"] == 1
+    write_jsonl(tmp_path / "c.jsonl", {"id": "d1", "text": "two"})
+    assert inside(*words, "c3", "--part", "2/2", "--corpus", "c.jsonl").code == 0
+    assert "of different evaluations: the corpus" in inside("merge", "c1", "c3", "-o", "merged").err
     assert "needs a folder" in inside("merge", "p1", "-o", "x.md").err
     manifest = json.loads((tmp_path / "p1" / "manifest.json").read_text("utf-8"))
     (tmp_path / "p1" / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}), "utf-8")

@@ -92,7 +92,7 @@ def test_nothing_is_counted_where_nobody_looks_on(
         raise AssertionError
 
     monkeypatch.setattr(printing, "_FIRST", 0.0)
-    monkeypatch.setattr("germane.evaluation.forecast.Expectation", forbidden)
+    monkeypatch.setattr("germane.evaluation.forecast.expectation", forbidden)
     assert run(monkeypatch, tmp_path, "-q") == "0"
     assert "judging" not in capsys.readouterr().err
 

@@ -487,3 +487,17 @@ def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
     (sample,) = read_samples(files / "beir")
     assert (sample.id, sample.query, sample.qrels) == ("q1", "What is b?", {"b": 1})
     assert "name a file" in invoke(files / "bm25.run", "--qrels", files).err
+
+
+def test_the_corpus_that_was_searched_is_named(files: Path) -> None:
+    """By its digest in --json, so that a comparison knows whether two rankings searched the same documents."""
+    for name, text in (("one", "b"), ("two", "other")):
+        (files / f"{name}.jsonl").write_text(f'{{"id": "b", "text": "{text}"}}\n', encoding="utf-8")
+        words = ("--qrels", files / "gold", "-m", "RR", "--corpus", files / f"{name}.jsonl", "--json", "-q")
+        run = files / ("bm25.run" if name == "one" else "dense.jsonl")
+        (files / f"{name}.json").write_text(invoke(run, *words).out, encoding="utf-8")
+    assert json.loads((files / "one.json").read_text())["corpus"]["documents"] == 1
+    compared = command.invoke("compare", files / "one.json", files / "two.json", "--json")
+    assert "searched different documents" in " ".join(compared.json["notes"])
+    same = command.invoke("compare", files / "one.json", files / "one.json", "--json")
+    assert "different documents" not in same.out

@@ -51,10 +51,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text"), [pytest.param(*page, id=page[0].name) for page in pages()])
-def test_a_page_is_current(path: Path, text: str) -> None:
+def test_the_pages_are_current() -> None:
     """After a change of a model: `.venv/bin/python scripts/reference_pages.py`."""
-    assert path.read_text("utf-8") == text
+    assert [path.name for path, text in pages() if path.read_text("utf-8") != text] == []
 
 
 def wrong_by_schema(text: str) -> list[str]:

@@ -1,24 +1,24 @@
 """A run may be killed at any instant: the next one asks only what is missing and ends with the same bytes."""
 
-import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from germane.ledger.store import SQLiteLedger
 from germane.types import Json
-from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.conftest import Cli, committed, started, wait_for, write_jsonl
 from tests.server import Act, ModelServer, by_overlap
 
 SAMPLES = 24
 CONTEXTS = 5
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
 
 
 @pytest.fixture
@@ -35,47 +35,16 @@ def data(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "data.jsonl", *rows)
 
 
-@contextlib.contextmanager
-def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "germane", *words],
-        cwd=folder,
-        env={**os.environ, "OPENAI_API_KEY": "test"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def words(data: Path, server: ModelServer, name: str) -> list[str]:
     asked = ["-m", "context_precision@5 context_recall", "--judge", "openai:test", "--base-url", server.url]
     return ["run", str(data), *asked, "-o", name, "--ledger", f"{name}.sqlite", "-j", "4", "-q"]
 
 
-def wait_for(server: ModelServer, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while server.count < count:
-        assert time.monotonic() < deadline, "the run does not get on"
-        time.sleep(0.01)
-
-
-def committed(path: Path) -> int:
-    ledger = SQLiteLedger(path)
-    try:
-        return len(ledger)
-    finally:
-        ledger.close()
-
-
 @pytest.mark.parametrize("after", [3, 40, 90])
-def test_a_killed_run_is_continued(cli: Cli, data: Path, tmp_path: Path, after: int) -> None:
+def test_a_killed_run_is_continued(inside: Cli, data: Path, tmp_path: Path, after: int) -> None:
     """SIGKILL while judging; resumed, only what was not committed is asked, and scores.jsonl has the same bytes."""
-    with ModelServer(latency=0.02) as calm:
-        assert cli(*words(data, calm, "calm"), env={"OPENAI_API_KEY": "test"}).code == 0
+    with ModelServer() as calm:
+        assert inside(*words(data, calm, "calm")).code == 0
         everything = calm.count
     with ModelServer(latency=0.02) as server:
         with started(words(data, server, "killed"), tmp_path) as process:
@@ -85,9 +54,7 @@ def test_a_killed_run_is_continued(cli: Cli, data: Path, tmp_path: Path, after: 
         time.sleep(0.1)
         kept, before = committed(tmp_path / "killed.sqlite"), server.count
         assert kept < everything
-        ran = cli(
-            "run", "--resume", "killed", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"}
-        )
+        ran = inside("run", "--resume", "killed", "--base-url", server.url, "--json")
         assert ran.code == 0, ran.err
         assert server.count - before == everything - kept
         judge = ran.json["judge"]  # of both sessions, with what was paid and not committed
@@ -100,7 +67,7 @@ def test_a_killed_run_is_continued(cli: Cli, data: Path, tmp_path: Path, after: 
 
 
 def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(
-    cli: Cli, data: Path, tmp_path: Path
+    inside: Cli, data: Path, tmp_path: Path
 ) -> None:
     """SIGINT: exit 130, every answered question is kept, and the printed command continues."""
     with ModelServer(latency=0.1) as server:
@@ -111,19 +78,17 @@ def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(
         assert process.returncode == 130
         assert b"germane run --resume stopped" in err
         assert committed(tmp_path / "stopped.sqlite") == server.count
-        shown = cli("report", "stopped")
+        shown = inside("report", "stopped")
         assert shown.code == 0
         assert "interrupted" in shown.out
-        ran = cli(
-            "run", "--resume", "stopped", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"}
-        )
+        ran = inside("run", "--resume", "stopped", "--base-url", server.url, "--json")
         assert ran.code == 0, ran.err
         assert committed(tmp_path / "stopped.sqlite") == server.count
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_second_signal_gives_up_what_is_in_flight(
-    cli: Cli, data: Path, tmp_path: Path, number: signal.Signals
+    inside: Cli, data: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Requests hang: the first signal waits for them and says so, the second leaves at once; what was answered is kept."""
     with ModelServer([*[None] * 8, *[Act(hang=True)] * 4]) as server:
@@ -137,13 +102,11 @@ def test_a_second_signal_gives_up_what_is_in_flight(
         assert process.returncode == 130
         assert b"germane run --resume stopped" in err
         assert committed(tmp_path / "stopped.sqlite") == 8
-        ran = cli(
-            "run", "--resume", "stopped", "--base-url", server.url, "-q", env={"OPENAI_API_KEY": "test"}
-        )
+        ran = inside("run", "--resume", "stopped", "--base-url", server.url, "-q")
         assert ran.code == 0, ran.err
 
 
-def test_targets_are_not_asked_again(cli: Cli, tmp_path: Path) -> None:
+def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     """What targets answered is on disk before anything is judged: a resumed run asks no target twice."""
     (tmp_path / "system.py").write_text(
         "def answer(query):\n"
@@ -174,13 +137,13 @@ def test_targets_are_not_asked_again(cli: Cli, tmp_path: Path) -> None:
             process.wait()
         answers = [json.loads(line) for line in (tmp_path / "r" / "answers.jsonl").read_text().splitlines()]
         assert len(answers) == 6
-        ran = cli("run", "--resume", "r", "--json", "--base-url", server.url, env={"OPENAI_API_KEY": "test"})
+        ran = inside("run", "--resume", "r", "--json", "--base-url", server.url)
     assert ran.code == 0, ran.err
     assert [row["status"] for row in ran.json["scores"]] == ["ok"] * 6
     assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
 
 
-def test_errors_are_kept_until_they_are_to_be_retried(cli: Cli, data: Path) -> None:
+def test_errors_are_kept_until_they_are_to_be_retried(inside: Cli, data: Path) -> None:
     """A finished run with failures: --resume keeps them, --retry-errors asks again for those and nothing else."""
     ill = [True]
 
@@ -188,20 +151,20 @@ def test_errors_are_kept_until_they_are_to_be_retried(cli: Cli, data: Path) -> N
         return {"no": "such"} if ill[0] and kind == "claims" else by_overlap(kind, sections, schema)
 
     with ModelServer(answer=answer) as server:
-        ran = cli(*words(data, server, "r"), "--limit", "3", env={"OPENAI_API_KEY": "test"})
+        ran = inside(*words(data, server, "r"), "--limit", "3")
         assert ran.code == 3
         assert (
             f"ask again what failed: germane run --resume r --retry-errors --base-url {server.url}\n"
             in ran.err
         )
         before = server.count
-        again = cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"})
+        again = inside("run", "--resume", "r", "--json")
         assert again.json["measures"]["context_recall"]["errors"] == 3
         assert (again.json["judge"]["errors"], again.json["judge"]["cached"]) == (3, 0)
         assert "--retry-errors" in again.err
         assert server.count == before
         ill[0] = False
-        ran = cli("run", "--resume", "r", "--retry-errors", "--json", env={"OPENAI_API_KEY": "test"})
+        ran = inside("run", "--resume", "r", "--retry-errors", "--json")
         assert ran.code == 0, ran.err
         assert "--retry-errors" not in ran.err
         assert server.count - before == 6  # claims and support of three samples

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from germane.types import Json
-from tests.cli.conftest import Cli, write_jsonl
-from tests.cli.test_resume import committed, started, wait_for
+from tests.cli.conftest import Cli, committed, started, wait_for, write_jsonl
 from tests.server import ModelServer, by_overlap
 
 KEY = {"OPENAI_API_KEY": "test"}

@@ -125,6 +125,6 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
     )
     (tmp_path / "d.jsonl").write_text('{"query": "x", "id": "a"}\n{"query": "y", "id": "a"}\n')
     (wrong,) = faults_of(tmp_path / "targets.yaml", lambda _: None)
-    assert "there is no provider 'no'" in str(wrong)
+    assert "unknown provider 'no'" in str(wrong)
     (wrong,) = faults_of(tmp_path / "d.jsonl", lambda _: None)
     assert "is there already, on line 1" in str(wrong)

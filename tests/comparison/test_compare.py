@@ -341,7 +341,7 @@ def test_above_twenty_thousand_queries_the_normal_approximation_is_named() -> No
         ({"measures": "AP"}, "the measure AP is not in all of them"),
         ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of them"),
         ({"margin": ["nDCG@5 0.1"]}, "write 'nDCG@10: 0.02'"),
-        ({"systems": ["bm25"]}, "no system 'bm25'"),
+        ({"systems": ["bm25"]}, "unknown system 'bm25'"),
         ({"cluster": "language"}, "no sample has the metadata 'language'"),
     ],
 )

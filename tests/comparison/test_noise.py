@@ -19,6 +19,12 @@ from germane.questions.question import AnyQuestion
 from tests.command import invoke
 
 
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How well power is simulated is held by tests/statistics/test_power.py."""
+    monkeypatch.setattr("germane.statistics.power._MORE_DRAWS", 250)
+
+
 class Dice(Judge):
     """A judge that says 3 or 0 at random, 3 as often as the passage says."""
 
@@ -89,5 +95,6 @@ def test_replicas_of_a_judge_are_told_apart(tmp_path: Path) -> None:
 
 def test_one_trial_and_one_replica_tell_nothing() -> None:
     """The variance of queries is all that is seen: there is nothing to split."""
-    assert plan_power(evaluate(samples(40, 1), "P@4"), "P@4", 0.05).variance is None
-    assert np.isfinite(plan_power(evaluate(samples(40, 1), "P@4"), "P@4", 0.05).deviation)
+    plan = plan_power(evaluate(samples(40, 1), "P@4"), "P@4", 0.05)
+    assert plan.variance is None
+    assert np.isfinite(plan.deviation)

@@ -324,7 +324,7 @@ def test_mistakes_are_named(runs: Path, arguments: list[str], message: str) -> N
 
 
 def test_the_published_schema_is_made_of_the_types() -> None:
-    """docs/schema/stages.schema.json is what `python -m germane.diagnosis.schema stages` prints."""
+    """docs/schema/stages.schema.json is generated from the records."""
     assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(StagesDocument | StagesDocuments)
     jsonschema.validate(
         json.loads(json.dumps(stages_document([one(WORKED)]))), schema_of(StagesDocument | StagesDocuments)

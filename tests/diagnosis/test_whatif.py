@@ -216,7 +216,7 @@ def test_a_report_without_ranked_measures_is_refused() -> None:
 
 
 def test_the_published_schema_is_made_of_the_types() -> None:
-    """docs/schema/diagnosis.schema.json is what `python -m germane.diagnosis.schema diagnosis` prints."""
+    """docs/schema/diagnosis.schema.json is generated from the records."""
     assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(DiagnosisDocument | DiagnosisDocuments)
     document = diagnosis_document(diagnose(evaluate(planted(12, 1, "noise"), "RR")))
     jsonschema.validate(json.loads(json.dumps(document)), schema_of(DiagnosisDocument | DiagnosisDocuments))

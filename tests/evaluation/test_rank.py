@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
 from germane.evaluation import rank as ranking
-from germane.evaluation.rank import document_ids, rank
+from germane.evaluation.rank import document_ids, rank, rank_part
 from germane.measures import Measure
 from germane.reports.report import Report
 from germane.samples.bulk import read_hits
@@ -183,8 +183,10 @@ def test_the_only_relevant_document_at_rank_1501_counts() -> None:
 def test_ties_fall_to_the_greater_id_by_bytes(found: dict[str, float]) -> None:
     """Score descending, then the UTF-8 bytes of the id descending, as C compares strings."""
     order = sorted(found, key=lambda doc: (found[doc], doc.encode("utf-8", "surrogatepass")), reverse=True)
-    for place, doc in enumerate(order, 1):
-        assert rank({"q": found}, {"q": {doc: 1}}, "RR")["RR"].mean == pytest.approx(1 / place)
+    part = rank_part(dict.fromkeys(found, found), {doc: {doc: 1} for doc in found}, "RR")
+    assert {score.sample: score.value for score in part.scores} == {
+        doc: pytest.approx(1 / place) for place, doc in enumerate(order, 1)
+    }
 
 
 def test_lists_without_scores_keep_their_order() -> None:

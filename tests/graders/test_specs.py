@@ -250,7 +250,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: [1]", "e.yaml:1:1: the type of a grader is a list; write type: context_precision@5"),
         (
             "type: llm-judg",
-            "e.yaml:1:1: there is no grader or measure of type 'llm-judg'; did you mean 'llm_judge'?",
+            "e.yaml:1:1: unknown grader or measure 'llm-judg'; did you mean 'llm_judge'?",
         ),
         ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
         ("type: latency\nthreshold: fast", "e.yaml:2:12: threshold is the text 'fast'; write a number"),

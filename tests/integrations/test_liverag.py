@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from germane.errors import InputError
+from germane.errors import InputError, Wrong
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -16,7 +16,6 @@ from germane.integrations.liverag import (
     document_of,
     ids_in,
 )
-from germane.samples.validation import Wrong
 
 VECTORS = json.loads((Path(__file__).parent / "fixtures" / "liverag.json").read_text("utf-8"))["rows"]
 BY_NAME = {row["name"]: row for row in VECTORS}

@@ -801,7 +801,9 @@ class TestProviders:
     def test_a_query_stays_behind_the_path(self, pasted: str) -> None:
         """As in Azure's older URLs, and in one pasted whole."""
         service = LLMJudge(f"openai:m@https://h/openai/deployments/d{pasted}?api-version=1").service
-        assert service.completions == "https://h/openai/deployments/d/chat/completions?api-version=1"
+        assert (
+            service.at("chat/completions") == "https://h/openai/deployments/d/chat/completions?api-version=1"
+        )
 
     def test_a_providers_own_host_is_no_stranger(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Written out in a file, it still gets the key; over plain http it does not."""

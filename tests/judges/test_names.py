@@ -41,9 +41,9 @@ def test_names(text, found):
 )
 def test_no_text_is_a_trap(text):
     """Long nonsense takes no longer than long sense."""
-    start = time.perf_counter()
+    start = time.process_time()
     names(text)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def answer(question):

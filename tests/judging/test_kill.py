@@ -16,7 +16,7 @@ from germane.ledger.store import SQLiteLedger
 from tests.server import ModelServer
 from tests.server.asked import Asked
 
-KILLS, IN_FLIGHT, CONTEXTS, MEASURE = 20, 8, 10, "context_precision@10"
+KILLS, IN_FLIGHT, CONTEXTS, MEASURE = 10, 8, 10, "context_precision@10"
 ROWS = [
     {"id": f"q{n}", "query": f"what is {n}", "contexts": [f"thing {n} is {k}" for k in range(CONTEXTS)]}
     for n in range(60)
@@ -30,7 +30,7 @@ def run(url: str, ledger: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_no_more_than_what_was_in_flight_is_asked_again(tmp_path: Path) -> None:
-    """After each of twenty kills the ledger has all that was asked but what was in flight; the end is the same."""
+    """After each of ten kills the ledger has all that was asked but what was in flight; the end is the same."""
     draw, path, asked = random.Random(7), tmp_path / "l.sqlite", Counter[int]()
 
     def count(request: Asked) -> None:

@@ -182,7 +182,7 @@ class Mute(Judge):
 def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
     """And counts what the judge did not answer."""
     warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute()))["warnings"]
-    assert warnings[0].startswith("no labels to hold the judge against: germane label")
+    assert warnings[0].startswith("no people's labels to compare the judge with: germane label")
     assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
 
 

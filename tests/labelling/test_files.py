@@ -113,12 +113,12 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
         (
             "a.csv",
             b"sample,id,grade,scale\nq1,d1.2,2,x-y\n",
-            "a.csv:2: there is no scale 'x-y'; write graded, binary, or its ends: 0-4",
+            "a.csv:2: unknown scale 'x-y'; write graded, binary, or its ends: 0-4",
         ),
         (
             "a.csv",
             b"sample,id,grade,scale\nq1,d1.2,2,0-%s\n" % (b"9" * 400),
-            "a.csv:2: there is no scale '0-999",
+            "a.csv:2: unknown scale '0-999",
         ),
         (
             "a.jsonl",

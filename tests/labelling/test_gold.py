@@ -70,6 +70,21 @@ def test_planted_errors_come_first_and_people_decide(report: Path, tmp_path: Pat
     assert "gold is not changed" in invoke("audit", "--gold", report).out
 
 
+def test_people_label_the_suspects_in_the_usual_session(report: Path) -> None:
+    """--queue gold asks for them in the order of the audit, shows neither gold nor judge, and ends with the three means."""
+    first = [one["passage"] for one in invoke("audit", "--gold", report, "--json").json["suspects"][:2]]
+    keys = "".join("3" if passage.startswith("lake") else "0" for passage in first)
+    done = invoke("label", report, "--queue", "gold", "--budget", "2", "--who", "ann", stdin=keys)
+    assert done.code == 0, done.err
+    assert [done.out.index(passage) for passage in first] == sorted(done.out.index(one) for one in first)
+    last = done.out.splitlines()[-3:]
+    assert last[0].startswith("P@3: ")
+    assert "as people corrected it: 2 of the 2 places that they looked at are wrong" in last[1]
+    assert "suspects are that nobody looked at" in last[2]
+    again = invoke("label", report, "--queue", "gold", "--budget", "2", "--who", "ann")
+    assert "2 to label (targeted passages, seed 0), 2 done" in again.out
+
+
 def test_reports_without_gold_or_verdicts(tmp_path: Path) -> None:
     """What is missing is said."""
     row = {"id": "q", "query": "x", "contexts": [{"id": "a", "text": "x", "grade": 3}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from tests.cli.conftest import write_jsonl
 from tests.command import Ran, invoke
 from tests.database import PASSWORD, PostgresServer, programs
 from tests.server import ModelServer
+from tests.server.batches import OpenAIBatchServer
 
 pytestmark = [
     pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed: apt install postgresql"),
@@ -236,3 +238,24 @@ def test_how_a_place_is_shown() -> None:
         ("x/l.sqlite", "x/l.sqlite"),
     ):
         assert without_password(given) == shown
+
+
+def test_batches_and_files_of_requests_are_kept_in_a_database(server: PostgresServer, here: Path) -> None:
+    """What is asked stands beside the answers: a batch is fetched, and a file's answers are read, wherever somebody works."""
+    write_jsonl(here / "data.jsonl", *ROWS)
+    words = ("data.jsonl", "-m", "context_precision@5", "--ledger", server.url, "--judge")
+    with OpenAIBatchServer(looks=1) as models:
+        judge = f"openai:m@{models.url}"
+        assert run("run", *words, judge, "--later", "-o", "one").code == 3
+        assert run("run", *words, judge, "--later", "-o", "two").code == 3
+        listed = run("ledger", "batches", "--ledger", server.url, "--json").json["batches"]
+        assert [one["requests"] for one in listed] == [QUESTIONS]
+        done = run("run", "--resume", "two", "--later", "--json")
+        assert done.code == 0, done.err
+        assert (len(models.batches), sum(models.paid.values())) == (1, QUESTIONS)
+    assert run("questions", *words, "vllm:m", "-o", "q.jsonl").code == 0
+    asked = [json.loads(line)["custom_id"] for line in Path("q.jsonl").read_text().splitlines()]
+    reply = json.dumps({"reasoning": "r", "grade": 2})
+    write_jsonl(here / "a.jsonl", *({"custom_id": one, "response": reply} for one in asked))
+    found = run("answers", "a.jsonl", "--ledger", server.url, "--json").json
+    assert (found["answers"], found["left"]) == (QUESTIONS, 0)

@@ -227,10 +227,10 @@ def _use(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_what_was_used_is_in_the_ledger_after_a_kill(tmp_path: Path) -> None:
-    """Ten kills while the writer is busy: all that was used is there, and no more is lost than was in flight."""
+    """Five kills while the writer is busy: all that was used is there, and no more is lost than was in flight."""
     draw, keys, kept = random.Random(3), set[str](), dict[str, Judgement]()
     (tmp_path / "asked").touch()
-    for _ in range(10):
+    for _ in range(5):
         process = multiprocessing.get_context("fork").Process(target=_use, args=(tmp_path,))
         wanted = (tmp_path / "asked").stat().st_size + 33 * draw.randint(20, 150)
         process.start()
@@ -244,4 +244,4 @@ def test_what_was_used_is_in_the_ledger_after_a_kill(tmp_path: Path) -> None:
             kept = ledger.find(sorted(asked))
         assert keys <= kept.keys()
         assert len(asked) - len(kept) <= IN_FLIGHT
-    assert len(keys) > 200
+    assert len(keys) > 100

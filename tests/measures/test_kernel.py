@@ -141,8 +141,9 @@ def test_no_rankings_give_no_values(measure: Measure) -> None:
 @given(st.lists(rows, min_size=1, max_size=6))
 def test_values_are_numbers_within_the_range(given_rows: list[Row]) -> None:
     """Every value is a float64 within its range (0 and 1, counts aside), whatever is unjudged, negative or missing."""
+    given = table(*given_rows)
     for measure in MEASURES:
-        got = values(measure, table(*given_rows))
+        got = values(measure, given)
         assert got.dtype == np.float64
         assert got.shape == (len(given_rows),)
         assert ((got >= 0) & (got <= measure.definition.range[1] + 1e-12)).all(), str(measure)
@@ -153,11 +154,12 @@ def test_a_value_depends_on_its_own_row_alone(given_rows: list[Row], random: obj
     """The same ranking has the same bits alone, among others and in any order of the rows."""
     order = list(range(len(given_rows)))
     random.shuffle(order)  # type: ignore[attr-defined]
+    whole, mixed = table(*given_rows), table(*(given_rows[i] for i in order))
+    alone = [table(row) for row in given_rows]
     for measure in MEASURES:
-        together = values(measure, table(*given_rows)).tolist()
-        shuffled = values(measure, table(*(given_rows[i] for i in order))).tolist()
-        assert shuffled == [together[i] for i in order], str(measure)
-        assert [values(measure, table(row))[0] for row in given_rows] == together, str(measure)
+        together = values(measure, whole).tolist()
+        assert values(measure, mixed).tolist() == [together[i] for i in order], str(measure)
+        assert [values(measure, row)[0] for row in alone] == together, str(measure)
 
 
 @given(rows, st.data())
@@ -169,12 +171,13 @@ def test_swapping_a_more_relevant_place_up_never_lowers_a_measure(row: Row, data
         return
     at = data.draw(st.sampled_from(pairs))
     swapped = [*ranked[:at], ranked[at + 1], ranked[at], *ranked[at + 2 :]]
+    both = table((ranked, rest), (swapped, rest))
     for measure in MEASURES:
         if measure.name == "Judged" or (type(measure.cutoff) is int and at + 2 > measure.cutoff):
             continue
         if measure.settings.get("holes") == "condensed" and ranked[at] is None:
             continue  # nothing is swapped once the hole is gone
-        before, after = values(measure, table((ranked, rest), (swapped, rest)))
+        before, after = values(measure, both)
         assert after >= before - 1e-12, f"{measure}: {ranked} -> {swapped}"
 
 
@@ -267,10 +270,12 @@ def sparse(dense: RankedLabels) -> RankedLabels:
 def test_left_out_unjudged_places_change_no_bit_of_any_measure(drawn: list[Row]) -> None:
     """Explicit ranks and row lengths say where the judged places stand, also for condensed lists and parts of a table."""
     full = table(*drawn)
+    hits = sparse(full)
+    first = hits.rows_from(0, 1)
     for measure in MEASURES:
-        assert values(measure, sparse(full)).tobytes() == values(measure, full).tobytes(), measure
-        part = values(measure, sparse(full).rows_from(0, 1))
-        assert part.tobytes() == values(measure, full)[:1].tobytes(), measure
+        whole = values(measure, full)
+        assert values(measure, hits).tobytes() == whole.tobytes(), measure
+        assert values(measure, first).tobytes() == whole[:1].tobytes(), measure
 
 
 def relevant_and_holes(relevant: list[bool], grades: list[float | None], rel: int) -> float:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -241,9 +241,9 @@ class TestSections:
     )
     def test_no_text_takes_long(self, text: str) -> None:
         """Much that is passed over is passed over once."""
-        started = perf_counter()
+        started = process_time()
         clean(text)
-        assert perf_counter() - started < 1
+        assert process_time() - started < 1
 
     def test_what_only_looks_like_a_tag_stays(self) -> None:
         """Comparisons, hearts, generics."""

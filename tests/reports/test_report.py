@@ -107,7 +107,7 @@ def test_the_tables_join(library: str) -> None:
     assert next(iter(joined["mode"])) == "schema"
     assert next(iter(joined["votes"])) == '[{"a":1}]'
     assert frame("scores")["value"].sum() == 1.0
-    with pytest.raises(InputError, match="no table 'contexts'"):
+    with pytest.raises(InputError, match="unknown table 'contexts'"):
         frame("contexts")
 
 

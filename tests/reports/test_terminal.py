@@ -90,20 +90,18 @@ def test_the_worst_name_their_system(report: Report) -> None:
     assert "worst by nDCG@10 of bm25" in str(report)
 
 
+LONG = [
+    {"id": f"q{n}", "query": "what is it " * 20, "qrels": {"a": 1}, "contexts": [{"id": "b", "text": "x"}]}
+    for n in range(30)
+]
+"""Thirty queries of which nothing is found, each longer than a line."""
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_the_means_the_gates_and_the_verdict_come_last(width: int) -> None:
     """Within the 24 lines that a terminal shows, whatever was to be said before."""
-    rows = [
-        {
-            "id": f"q{n}",
-            "query": "what is it " * 20,
-            "qrels": {"a": 1},
-            "contexts": [{"id": "b", "text": "x"}],
-        }
-        for n in range(30)
-    ]
     names = "nDCG@10 AP RR R@10 P@5 context_precision@5 context_relevancy(unit=context)"
-    report = evaluate(rows, names, judge=FakeJudge(sometimes), gates=["mean(RR)>=0.5", "mean(AP)>=0.5"])
+    report = evaluate(LONG, names, judge=FakeJudge(sometimes), gates=["mean(RR)>=0.5", "mean(AP)>=0.5"])
     lines = render_plain(report, width).splitlines()
     last = "\n".join(lines[-24:])
     assert whole_names(lines[-24:], report.measures, width) == []
@@ -114,16 +112,7 @@ def test_the_means_the_gates_and_the_verdict_come_last(width: int) -> None:
 
 def test_the_worst_are_cut_to_one_line_and_the_rest_is_counted() -> None:
     """What does not fit is cut, not wrapped as well; how many more have the worst score that there is."""
-    rows = [
-        {
-            "id": f"q{n}",
-            "query": "what is it " * 20,
-            "qrels": {"a": 1},
-            "contexts": [{"id": "b", "text": "x"}],
-        }
-        for n in range(30)
-    ]
-    lines = render_plain(evaluate(rows, "RR"), 80).splitlines()
+    lines = render_plain(evaluate(LONG, "RR"), 80).splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("worst by RR"))
     assert [line.split()[2] for line in lines[start + 1 : start + 6]] == [f"q{n}" for n in range(5)]
     assert all(line.endswith("…") and len(line) <= 80 for line in lines[start + 1 : start + 6])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
-from germane.samples.bulk import Gold, Hits, NotPlain, read_hits
+from germane.samples.bulk import Gold, GoldRanges, Hits, NotPlain, read_hits
 from germane.samples.trec import format_of, read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
@@ -389,3 +389,29 @@ def test_a_large_run_is_ranked_in_bounded_memory(tmp_path: Path) -> None:
 
     assert ranked("bulk").stdout == "0.007485\n"
     assert "MemoryError" in ranked("lines").stderr
+
+
+@pytest.mark.parametrize("order", ["same", "other"])
+def test_gold_in_ranges_has_the_same_hits(tmp_path: Path, order: str) -> None:
+    """Range by range they are those of all gold at once, queries without results or gold included; in another order it refuses."""
+    draw, names = Random(3), [f"q{n}" for n in range(60)]
+    judged = [f"{name} 0 d{d} {d % 3}" for name in names for d in draw.sample(range(30), 5)]
+    found = [name for name in [*names, "x1"] if name not in {"q0", "q31", "q59"}]
+    found = found if order == "same" else found[::-1]
+    ranked = [f"{name} Q0 d{d} 1 {draw.random():.3f} t" for name in found for d in draw.sample(range(30), 9)]
+    run, gold = tmp_path / "run", tmp_path / "gold"
+    run.write_text("".join(f"{line}\n" for line in ranked))
+    gold.write_text("".join(f"{line}\n" for line in judged))
+    ranges = GoldRanges(gold, "trec", block=200)
+    if order == "other":
+        with pytest.raises(NotPlain, match="another order"):
+            list(ranges.hits(run, fmt="trec", block=400))
+        return
+    some, whole = list(ranges.hits(run, fmt="trec", block=400)), read_hits(run, Gold.read(gold))
+    assert len(some) > 5
+    assert [name for hits in some for name in hits.queries] == whole.queries.to_list()
+    for name in ("sizes", "grades", "lengths", "rank", "grade"):
+        assert np.array_equal(np.concatenate([getattr(hits, name) for hits in some]), getattr(whole, name)), (
+            name
+        )
+    assert some[-1].ignored == whole.ignored == ["x1"]

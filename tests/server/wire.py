@@ -11,7 +11,7 @@ from http.client import responses
 from typing import TypeAlias, cast
 
 Head: TypeAlias = tuple[str, dict[str, str]]
-"""A request's path, and its headers by their names in lower case."""
+"""A request's path, and its headers by their names in lower case, its method as `:method`."""
 
 _END = b"\r\n\r\n"
 
@@ -119,7 +119,7 @@ def _parse(head: str) -> Head:
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         raise ValueError(f"{first[:80]!r} is no request line")
     pairs = (line.partition(":") for line in lines)
-    return words[1], {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return words[1], {":method": words[0]} | {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def _length(headers: Mapping[str, str]) -> int:

@@ -46,13 +46,13 @@ def test_promised_power_is_that_of_simulated_samples(shape: str) -> None:
     known = pilot(draw(20_000))
     n = smallest(lambda many: known.power_to_pass(many, 0.05), known.about(0.05))
     assert n is not None
-    samples = [mean_interval(draw(n), value_range=(-1, 1), differences=True).ends for _ in range(1000)]
+    samples = [mean_interval(draw(n), value_range=(-1, 1), differences=True).ends for _ in range(600)]
     assert np.mean([ends is not None and ends[0] > -0.05 for ends in samples]) == pytest.approx(
         known.power_to_pass(n, 0.05), abs=0.045
     )
     shown = [
         mean_interval(np.clip(draw(n) + 0.05, -1, 1), value_range=(-1, 1), differences=True).p
-        for _ in range(1000)
+        for _ in range(600)
     ]
     assert np.mean([p is not None and p < 0.05 for p in shown]) == pytest.approx(
         known.power(n, 0.05), abs=0.045

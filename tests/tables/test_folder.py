@@ -15,6 +15,7 @@ from germane.reports.report import Report
 from germane.tables import JudgementTable, Label, LabelTable, Part, ReportFolder, ScoreTable, merge
 from germane.tables.folder import OWN
 from germane.tables.judgements import judgement_line
+from germane.tables.part import GraderSet
 from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement, Sample, Score
 
@@ -201,6 +202,13 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
             lambda text: json.dumps({**json.loads(text), "asked": {"relevance": {"n": "many"}}}),
             r"got `str` - at `\$.asked\[...\].n`",
         ),
+        (lambda text: json.dumps({**json.loads(text), "gates": [5]}), r"got `int` - at `\$.gates\[0\]`"),
+        (
+            lambda text: json.dumps(
+                {**json.loads(text), "changes": [{"gate": "g", "outcome": "?", "detail": ""}]}
+            ),
+            r"Invalid enum value '\?' - at `\$.changes\[0\].outcome`",
+        ),
         (lambda text: json.dumps({**json.loads(text), "files": None}), r"got `null` - at `\$.files`"),
     ],
 )
@@ -266,7 +274,7 @@ def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
 
 def test_parts_are_written_as_one(tmp_path: Path) -> None:
     """A judgement of two parts is written once, and each sample keeps its graders, whatever the parts."""
-    graders = [[{"measure": name, "name": name}] for name in ("RR", "AP")]
+    graders: list[GraderSet] = [[{"measure": name, "name": name, "options": {}}] for name in ("RR", "AP")]
     parts = [
         Part(
             samples=[Sample(id=f"q{number}", query="q")],

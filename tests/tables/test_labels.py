@@ -94,7 +94,7 @@ def test_a_label_comes_back_as_it_was() -> None:
     [
         ([1], "not an object"),
         ({"kind": "relevance", "scale": "graded"}, "the item of this label is not text"),
-        ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "no scale 'a-b'"),
+        ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "unknown scale 'a-b'"),
         (
             {"item": "i", "kind": "relevance", "scale": "graded", "answer": 4},
             "not on the scale 0-3; write a number from 0 to 3, or name its scale",

@@ -59,9 +59,9 @@ def test_variables_come_from_the_environment(tmp_path):
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("targets: [{name: a, provider: http2}]", (1, 31), "no provider 'http2'"),
+        ("targets: [{name: a, provider: http2}]", (1, 31), "unknown provider 'http2'"),
         ("targets: [{name: a}]", (1, 11), "has no provider"),
-        ("targets: [{name: ab, provider: mock}]", (0, 0), "no target 'a'"),
+        ("targets: [{name: ab, provider: mock}]", (0, 0), "unknown target 'a'"),
         ("targets: [{provider: mock}]", (1, 11), "has no name"),
         ("targets: [{name: a}, {name: a}]", (1, 22), "two targets are named 'a'"),
         ("goals: []", (1, 1), "lists no targets"),

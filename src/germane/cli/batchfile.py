@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from germane.cli.values import print_document, say
 from germane.errors import InputError
+
+_AT_ONCE = 500
+"""Lines of answers that are stored together."""
 
 
 def questions(*, output: Path, json: bool, **flags: Any) -> int:
@@ -19,15 +23,15 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
     `germane run` asks nobody.
     """
-    import orjson
-
     from germane.cli.values import options_of
     from germane.evaluation.choice import ledger_place
     from germane.evaluation.options import Watch
     from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast
-    from germane.judging.batchfile import AskedFile, known_at_once, requests_of
-    from germane.ledger.store import SQLiteLedger
+    from germane.judges.batches.openai import line_of
+    from germane.judging.requests import known_at_once, requests_for_file
+    from germane.ledger.asked import FILE, AskedTable
+    from germane.ledger.opening import open_at
 
     paths = [Path(path) for path in flags["paths"]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
@@ -46,18 +50,19 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         parts = {"": chosen} if stored is not None else separate(chosen, dry=True)
     found = [forecast(one, watch, resume=stored, retry_errors=True) for one in parts.values()]
     place = chosen.ledger or _ledger_of(stored) or ledger_place()
-    asked = AskedFile(place)
-    requests = {one.custom_id: one for one in requests_of(pair for each in found for pair in each.certain)}
-    records = asked.read() | {name: one.record for name, one in requests.items()}
-    if requests:
-        asked.write(records)
-    if free := known_at_once(pair for each in found for pair in each.certain):
-        with closing(SQLiteLedger(place)) as store:
-            store.put(free)
-    output.write_bytes(b"".join(orjson.dumps(one.line) + b"\n" for one in requests.values()))
+    certain = [pair for each in found for pair in each.certain]
+    requests = {one.custom_id: one for one in requests_for_file(certain)}
+    if certain:
+        with closing(open_at(place)) as store:
+            table = AskedTable(store)
+            flying = table.in_flight()  # batches hold them
+            requests = {name: one for name, one in requests.items() if flying.isdisjoint(one.asked.keys)}
+            table.add(FILE, (one.asked for one in requests.values()))
+            store.put(known_at_once(certain))
+    output.write_bytes(b"".join(line_of(name, one.body) + b"\n" for name, one in requests.items()))
     later = sum(each.estimated for each in found)
     waiting = sum(each.waiting for each in found)
-    done = {"schema_version": 1, "requests": len(requests), "questions": sum(len(item) for one in requests.values() for item in one.record["items"]),
+    done = {"schema_version": 1, "requests": len(requests), "questions": sum(len(one.asked.keys) for one in requests.values()),
             "later": later, "waiting": waiting, "file": str(output)}  # fmt: skip
     if json:
         print_document(done)
@@ -102,32 +107,40 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     """
     import germane.graders.llm_grader  # noqa: F401 - kinds of question of its own
     from germane.evaluation.choice import ledger_place
-    from germane.judging.batchfile import Answers, AskedFile, read_answers
-    from germane.ledger.store import SQLiteLedger
+    from germane.judging.requests import Answers, read_answers
+    from germane.ledger.asked import FILE, AskedTable
+    from germane.ledger.opening import open_at
+    from germane.ledger.store import is_there
 
-    place = ledger_place(ledger)
-    asked = AskedFile(place)
-    records, found = asked.read(), Answers()
-    if not records:
-        problem = f"no request of germane questions waits for an answer at {place}"
-        raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
-    for path in files:
-        read_answers(path, records, found)
-    with closing(SQLiteLedger(place)) as store:
-        stored = store.put(found.rows)
-    asked.write({name: record for name, record in records.items() if name not in found.done})
-    left = len(records) - len(found.done)
+    place, found, stored, left = ledger_place(ledger), Answers(), 0, 0
+    with closing(open_at(place)) if is_there(place) else nullcontext() as store:
+        if store is not None:
+            table = AskedTable(store)
+            left = table.waiting(FILE)
+        if store is None or not left:
+            problem = f"no request of germane questions waits for an answer at {place}"
+            raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
+        lines = chain.from_iterable(map(read_answers, files))
+        while some := list(islice(lines, _AT_ONCE)):
+            records = table.records([line["custom_id"] for line in some])
+            for line in some:
+                found.take(line, records.get(line["custom_id"]), "file")
+            stored += len(store.put(found.rows))
+            found.rows.clear()
+            found.groups.clear()
+        table.answered(list(found.done))
+    left -= len(found.done)
     if json:
         print_document(
-            {"schema_version": 1, "answers": len(stored), "requests": len(found.done), "failed": found.failed,
+            {"schema_version": 1, "answers": stored, "requests": len(found.done), "failed": found.failed,
              "unknown": found.unknown, "left": left}
         )  # fmt: skip
         return 3 if found.failed else 0
-    lines = [f"{count(len(stored), 'answer')} to {count(len(found.done), 'request')} in {place}"]
-    lines += [f"{count(number, 'line')} not usable: {why}" for why, number in found.reasons().most_common(10)]
+    said = [f"{count(stored, 'answer')} to {count(len(found.done), 'request')} in {place}"]
+    said += [f"{count(number, 'line')} not usable: {why}" for why, number in found.reasons().most_common(10)]
     if found.unknown:
-        lines.append(f"{count(found.unknown, 'line')} not asked here, or read before")
+        said.append(f"{count(found.unknown, 'line')} not asked here, or read before")
     if left:
-        lines.append(f"{count(left, 'request')} without an answer: germane questions writes them again")
-    say("\n".join(lines))
+        said.append(f"{count(left, 'request')} without an answer: germane questions writes them again")
+    say("\n".join(said))
     return 3 if found.failed else 0

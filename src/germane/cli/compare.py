@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, print_lines, say
 
 
 def compare(
@@ -86,7 +86,7 @@ def power(
     if json:
         print_document(msgspec.to_builtins(PowerDocument(schema_version=1, measures=plans), enc_hook=float))
     else:
-        print("\n".join(map(str, plans)))
+        print_lines("\n".join(map(str, plans)))
 
 
 def overlap(a: Path, b: Path, *, k: int, p: float, json: bool) -> None:

@@ -31,10 +31,10 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
 
 
 _NEXT = (
-    "germane run                                   # all eval files in evals, each with its own judge",
-    "germane report -o report.html                 # what came out, as a page",
-    "germane run evals/retrieval-set.yaml          # one of them: a live system on 38 questions, with gates",
-    "python3 -m unittest discover evaluators       # the tests of the evaluator to copy",
+    "germane run                            # all eval files in evals/",
+    "germane report -o report.html          # what came out, as a page",
+    "germane run evals/retrieval-set.yaml   # a live system, 38 questions, gates",
+    "python3 -m unittest discover evaluators  # tests of the evaluator to copy",
 )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import clean
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def label(
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once.
 
     With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
-    report that holds its passage.
+    report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
     """
     from germane.labelling.files import export_labels, import_labels
     from germane.labelling.queue import queue_of
@@ -88,15 +88,26 @@ def label(
     if take is not None or give is not None or for_width is not None:
         return
     settings = report.manifest.get("settings") or {}
+    of_gold = queue == "gold"
+    if of_gold:
+        from germane.labelling.gold import suspects_queue
+
+        drawn = suspects_queue(reports, budget)
+    else:
+        drawn = queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed)  # type: ignore[arg-type]
     session = LabellingSession(
-        queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed),  # type: ignore[arg-type]
+        drawn,
         person,
         _store_in(reports),
         dict.fromkeys(label for one in reports for label in one.labels()),
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
-    _label(session, report if len(reports) == 1 else None, text)
+    _label(session, report if len(reports) == 1 and not of_gold else None, text)
+    if of_gold:
+        from germane.labelling.gold import audit_gold, mean_lines
+
+        print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
 
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
@@ -121,7 +132,7 @@ def _plan(report: Report, width: float, *, json: bool) -> None:
             {"schema_version": 1, "for_width": width, "measures": [plan.as_json() for plan in plans]}
         )
     else:
-        print("\n".join(map(str, plans)))
+        print_lines("\n".join(map(str, plans)))
 
 
 def _user() -> str:
@@ -310,7 +321,7 @@ def _presses() -> Iterator[str]:
 
 
 def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool, gold: bool) -> None:
-    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings.
+    """Compare the judge with people, with itself, and by how it was asked; corrected means; warnings.
 
     Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
     --gold: where these judges and the gold of the first report disagree most, as a queue for people.

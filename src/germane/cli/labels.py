@@ -10,23 +10,27 @@ from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.tables.labels import Label
     from germane.types import Sample
 
 
-def check(path: Path, *, corpus: Path, json: bool) -> None:
-    """Say which gold ids a corpus has, whose text changed, and where the quotes of the evidence stand.
+def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
+    """Say which gold ids a corpus has, whose text changed, where the quotes of the evidence stand, and labelled passages.
 
     The text that a document had is taken from the contexts of the samples, where it was retrieved.
     """
     from germane.labelling.corpus import Corpus
     from germane.labelling.moving import check_labels, quotes_in
+    from germane.labelling.people import carry_labels
 
-    found = check_labels(_samples_in(path), Corpus(corpus))
+    samples, given = _read(path, labels)
+    found = check_labels(samples, searched := Corpus(corpus))
+    people = carry_labels(given, samples, searched)
     if json:
-        print_document(found.as_json())
+        print_document(found.as_json(people.counts if given else None))
         return
     lines = [
-        f"{len(found.ids)} gold ids, {found.corpus['documents']:,} documents in the corpus {found.corpus['digest']}"
+        f"{found.ids} gold ids, {found.corpus['documents']:,} documents in the corpus {found.corpus['digest']}"
     ]
     for names, what in ((found.missing, "exist no longer"), (found.changed, "have another text now")):
         if names:
@@ -46,28 +50,37 @@ def check(path: Path, *, corpus: Path, json: bool) -> None:
             lines.append(
                 f"  {shorten(one.sample, 40)}: {shorten(one.quote, 60)!r} {places or 'stands nowhere'}"
             )
+    if given:
+        lines.append(str(people))
     for line in lines:
         print(clean(line))
 
 
-def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
-    """Carry gold to the documents of another corpus, by quoted evidence or by the text of the old passages.
+def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: bool) -> None:
+    """Carry gold and people's labels to the documents of another corpus, by quoted evidence or the text of the old passages.
 
-    Written are samples without contexts. What is not certain is `unsure`: measures over gold are then bounds.
+    Written are samples without contexts, and beside them the labels (OUT.labels.jsonl) where there are any. What is not certain
+    is `unsure`: measures over gold, and over people's labels, are then bounds.
     """
-    from germane.encoding import encode_record
+    from germane.encoding import encode, encode_record
     from germane.labelling.corpus import Corpus
     from germane.labelling.moving import move_labels
+    from germane.labelling.people import carry_labels
+    from germane.tables.labels import dump_label
 
     if output.suffix.lower() != ".jsonl":
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
     if path.exists() and output.exists() and output.samefile(path):
         raise InputError(f"-o {output} is what is read", fix="name another file")
-    samples, moved = move_labels(_samples_in(path), Corpus(corpus))
+    before, given = _read(path, labels)
+    samples, moved = move_labels(before, searched := Corpus(corpus))
+    people, beside = carry_labels(given, before, searched), output.with_suffix(".labels.jsonl")
     with output.open("wb") as file:
         file.writelines(encode_record(sample) + b"\n" for sample in samples)
+    if given:
+        beside.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
     if json:
-        print_document(moved.as_json())
+        print_document(moved.as_json(people.counts if given else None))
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
         for sample, what in moved.lost[:10]:
@@ -76,13 +89,19 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
-    say(f"wrote {output}")
+        if given:
+            print(people)
+    say(f"wrote {output}{f' and {beside}' if given else ''}")
 
 
-def _samples_in(path: Path) -> list[Sample]:
-    """The samples of a file, or of a report; those without gold included."""
+def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
+    """The samples of a file or a report, those without gold included, and people's labels of what came back for them."""
+    from germane.labelling.files import LabelFile
+    from germane.labelling.people import labels_in
     from germane.reports.report import find_report
     from germane.samples.reading import read_samples
 
     stored = path.is_dir() and ((path / "manifest.json").exists() or any(path.glob("*/manifest.json")))
-    return list(find_report(path).samples() if stored else read_samples(path))
+    report = find_report(path) if stored else None
+    samples = list(read_samples(path) if report is None else report.samples())
+    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels))

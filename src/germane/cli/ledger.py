@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from germane.clean import clean
 from germane.cli.values import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.ledger.asked import AskedTable
     from germane.ledger.store import LedgerTable
     from germane.ledger.upkeep import Chosen
     from germane.types import Json
@@ -27,6 +29,67 @@ def stats(*, ledger: str | None, json: bool) -> None:
         print_document(found)
     else:
         _print(found)
+
+
+def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
+    """The batches that runs with --later have sent, and how far they are known to be.
+
+    Nobody is asked but for --cancel. `germane run --resume REPORT --later` fetches what has ended, of a cancelled batch too.
+    """
+    import msgspec
+
+    from germane.ledger.asked import AskedTable
+    from germane.ledger.store import is_there
+
+    place = _place(ledger)
+    rows = []
+    if is_there(place):
+        with closing(_opened(ledger, reading=False)) as found:
+            table = AskedTable(found)
+            if cancel is not None:
+                _cancel(table, cancel, base_url)
+            rows = table.batches()
+    if json:
+        print_document(
+            {"schema_version": 1, "ledger": place, "batches": [msgspec.to_builtins(row) for row in rows]}
+        )
+        return
+    if not rows:
+        print(f"no batch was sent from {place}")
+    for row in rows:
+        price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
+        print(f"{row.id}  {row.state}, {row.at}")
+        print(f"  {row.requests:,} requests to {row.provider}:{row.model}{price}")
+        print(f"  {row.name or 'not known to the provider yet'}, of {row.run}")
+        if row.why:
+            print(f"  {row.why}")
+
+
+def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
+    """Have a batch cancelled, by our name or the provider's. InputError where there is none."""
+    import asyncio
+
+    from germane.judges.llm import LLMJudge
+    from germane.judging.batches import cancel, endpoint_of
+
+    row = next((one for one in table.batches(opened=True) if name in {one.id, one.name}), None)
+    if row is None:
+        raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
+    judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
+    if endpoint_of(judge) != row.endpoint:
+        where = f" --base-url {row.url}" if row.url else ""
+        problem = f"{name} is at {row.url or 'its provider'}, to which a key is sent only if you name it"
+        raise InputError(problem, fix=f"write: germane ledger batches --cancel {name}{where}")
+
+    async def send() -> None:
+        api = judge.batches()
+        try:
+            await cancel(row, api, table)
+        finally:
+            await api.close()
+
+    asyncio.run(send())
+    say(f"{name} is cancelled; germane run --resume REPORT fetches what it has answered")
 
 
 def export(
@@ -98,7 +161,7 @@ def prune(
 
 
 def check(*, ledger: str | None, json: bool) -> int:
-    """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read.
+    """Check that every page and every answer is intact. Exit code 0: yes; 1: no, with the command that saves what can be read.
 
     Of a ledger in a file: a database of PostgreSQL is looked after with PostgreSQL's own tools.
     """
@@ -145,25 +208,32 @@ def _chosen(since: str | None = None, before: str | None = None, **alike: str | 
 
 def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
     """The ledger; where it is not only read, made where there is none."""
-    from germane.evaluation.choice import ledger_place
     from germane.ledger.opening import open_at
 
-    return open_at(ledger_place(flag), reading=reading)
+    return open_at(_place(flag), reading=reading)
+
+
+def _place(flag: str | None) -> str:
+    from germane.evaluation.choice import ledger_place
+
+    return ledger_place(flag)
 
 
 def _print(found: dict[str, Json]) -> None:
-    size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.1f} MB, format {found['format']}"
+    from germane.reports.ranking import TextTable, console_of
+
+    size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
     print(f"{found['ledger']}: {size}")
-    if found["lines"]:
-        print(f"from {found['oldest'] or 'an unknown time'} to {found['newest'] or 'an unknown time'}\n")
-        print(
-            f"{'judge':30} {'kind':12} {'prompt':18} {'judgements':>10} {'tokens in':>12} {'tokens out':>12}  cost"
-        )
+    if not found["lines"]:
+        return
+    oldest, newest = (str(found[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
+    print(f"from {oldest} to {newest}\n")
+    table = TextTable(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], names=3)
     for line in found["lines"]:
-        print(
-            f"{line['judge']:30} {line['kind']:12} {line['prompt'] or '-':18} {line['judgements']:>10,} "
-            f"{line['input_tokens']:>12,} {line['output_tokens']:>12,}  {_cost(line)}"
-        )
+        names = clean(line["judge"]), line["kind"], line["prompt"] or "-"
+        counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
+        table.add([*names, *counts, _cost(line)])
+    table.print(sys.stdout, console_of(sys.stdout))
 
 
 def _cost(line: dict[str, Json]) -> str:

@@ -26,7 +26,7 @@ def liverag(
 
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
-        raise InputError(f"there is no evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
+        raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
     found, gold = read_results(results, parity=parity), read_references(reference, parity=parity)
     result = ContextRecall(parity=parity).evaluate(found, gold)
     if not result.sample_count:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from germane.cli.values import print_document
+from germane.cli.values import print_document, print_lines
 
 
 def measures(name: str | None, *, json: bool) -> None:
@@ -18,4 +18,4 @@ def measures(name: str | None, *, json: bool) -> None:
         print_document([as_json(definition) for definition in chosen])
     else:
         one = chosen[0]
-        print(listing(chosen) if name is None else f"{one.heading}  {one.described()}")
+        print_lines(listing(chosen) if name is None else f"{one.heading}  {one.described()}")

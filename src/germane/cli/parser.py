@@ -33,7 +33,7 @@ def no_such(what: str, word: str, known: Iterable[str], command: str) -> InputEr
 
     near = nearest(word, known, 0.6)
     return InputError(
-        f"there is no {what} {word}", fix=f"did you mean {near}?" if near else f"see {command} --help"
+        f"unknown {what} {word}", fix=f"did you mean {near}?" if near else f"see {command} --help"
     )
 
 

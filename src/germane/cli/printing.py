@@ -129,7 +129,7 @@ def write(
         if kind == ".html":
             page = page | _of_page(report, shared["excerpt"], text=text)
         formats.write(report, path, baseline=baseline, **page)
-        missing = formats.left_out(report, kind)
+        missing = formats.left_out(report, formats.format_of(path))
         say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
 
 
@@ -166,9 +166,10 @@ def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
 
 
 def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
-    """What a page takes beside the report: how far its judge agrees with people, where documents were lost."""
-    from germane.diagnosis.formats import stages_page
+    """What a page takes beside the report: how far its judge agrees with people, where documents were lost, what would help."""
+    from germane.diagnosis.formats import diagnosis_page, stages_page
     from germane.diagnosis.stages import follow_samples
+    from germane.diagnosis.whatif import diagnose
 
     page: dict[str, Any] = {"text": text}
     if any(summary.basis.source == "judge" for summary in report.summaries):
@@ -177,6 +178,8 @@ def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, A
         page["audit"] = audit_labelled(report)
     with suppress(InputError):  # nothing relevant is known
         page["stages"] = stages_page(follow_samples(excerpt.random.samples()))
+    with suppress(InputError):  # no measure is ranked
+        page["diagnosis"] = diagnosis_page(diagnose(excerpt.random), text=text)
     return page
 
 
@@ -286,7 +289,7 @@ class Progress(Watch):
 
             columns = (
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=None),
+                BarColumn(bar_width=None, table_column=Column(ratio=1)),
                 TextColumn("{task.fields[more]}", table_column=Column(overflow="fold")),
             )
             self._bar = Bar(*columns, console=console, transient=True, expand=True)
@@ -346,6 +349,10 @@ class Progress(Watch):
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""
         self._show("asking the target", done, total)
+
+    def waiting(self, requests: int) -> None:
+        """So many requests in batches are waited for."""
+        self._show("waiting for batches: requests answered", 0, requests)
 
     def parts(self, done: int, total: int) -> None:
         """So many parts are finished."""

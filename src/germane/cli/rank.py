@@ -41,6 +41,11 @@ def rank(**flags: Any) -> int:
     if chosen.by is not None and chosen.queries is None:
         fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
         raise InputError("--by needs what is known of the queries", fix=fix)
+    corpus = None
+    if chosen.corpus is not None:
+        from germane.labelling.corpus import Corpus
+
+        corpus = Corpus(chosen.corpus).identity
     wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
@@ -71,7 +76,7 @@ def rank(**flags: Any) -> int:
         from germane.samples.reading import read_samples
 
         queries = read_samples(chosen.queries)
-    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes())
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes(), corpus=corpus)
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)

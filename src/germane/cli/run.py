@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import options_of, print_document, queries_of_page
+from germane.cli.values import options_of, print_document, print_lines, queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def run(
     nothing of it, --untrusted refuses it.
 
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
-    or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
+    or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, or batches (--later) are under way, 130
+    interrupted.
     """
     from germane.cli.printing import Outputs, Progress, check_writable, finish
 
@@ -48,6 +49,7 @@ def run(
         "store": outputs.store,
     }
     chosen = options_of({**flags, **given, "resume": resume})
+    _check_later(chosen)
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -100,6 +102,19 @@ def _evaluated(
         yield from run_each(chosen, watch)
 
 
+def _check_later(chosen: Options) -> None:
+    """InputError where batches do not go together with something else."""
+    if chosen.wait and not chosen.later:
+        raise InputError("--wait waits for batches", fix="write --later --wait")
+    for flag, given in (
+        ("--until", chosen.until or chosen.until_decided),
+        ("--engine", chosen.engine),
+        ("--replay", chosen.replay),
+    ):
+        if chosen.later and given:
+            raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
+
+
 def _print_forecast(
     chosen: Options, resume: Path | None, *, retry_errors: bool, reask: bool, json: bool
 ) -> None:
@@ -119,4 +134,4 @@ def _print_forecast(
         shown = {path: one.as_json() for path, one in found.items()}
         print_document(shown.get("") or {"schema_version": 1, "reports": shown})
         return
-    print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
+    print_lines("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))

@@ -24,6 +24,7 @@ def score(
     allow_stand_in: bool,
     by: str | None,
     page_queries: str,
+    format: str | None,  # noqa: A002 - the flag's name
     json: bool,
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
@@ -49,6 +50,7 @@ def score(
         allow_stand_in=allow_stand_in,
         by=by,
         folder=first,
+        form=format,
     )
     if before is not None:
         from germane.comparison.regression import settle_changes
@@ -57,7 +59,7 @@ def score(
     if first is not None:
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
-        report.save(path)
+        report.save(path, form=format)
     baselines = {"": before} if before is not None else {}
     return finish({"": report}, files, as_json=json, baselines=baselines, queries=queries)
 

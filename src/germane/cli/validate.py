@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from germane.clean import clean
 from germane.cli.init import shipped
-from germane.cli.values import say
+from germane.cli.values import print_lines, say
 from germane.errors import InputError, Place
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
                 _check_plan(path)
         found.update(dict.fromkeys(map(str, faults)))
     for fault in found:
-        print(clean(fault))
+        print_lines(clean(fault))
     some = "1 file" if len(files) == 1 else f"{len(files)} files"
     if found:
         say(f"{len(found)} {'fault' if len(found) == 1 else 'faults'} in {some}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +39,21 @@ def say(message: str) -> None:
     """A message on stderr, harmless to a terminal."""
     with whoever_listens():
         print(clean_lines(message), file=sys.stderr)
+
+
+def print_lines(text: str) -> None:
+    """Lines on stdout: wrapped between words to the width of a terminal, elsewhere as they are."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(chain.from_iterable(_wrapped(line, width) for line in text.split("\n")))
+    print(text)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [line]
 
 
 def print_document(document: object) -> None:

@@ -39,6 +39,7 @@ VERBS = {
     "measures": "measures:measures",
     "validate": "validate:validate",
     "ledger stats": "ledger:stats",
+    "ledger batches": "ledger:batches",
     "ledger export": "ledger:export",
     "ledger import": "ledger:import_",
     "ledger prune": "ledger:prune",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.decomposition import split_by_cause
+from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
 from germane.errors import InputError
@@ -113,6 +113,8 @@ def compare(
         rows += _slices(pair, names, by or "")
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
+        if other_corpus(pair):
+            notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     notes += [*_uncalibrated(rows), *_remarks(sides, names)]
@@ -141,7 +143,7 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
 def _found(one: ReportData | str | Path) -> ReportData:
     if isinstance(one, ReportData):
         return one
-    report = find_report(one)
+    report = find_report(one, corrected=False)  # the differences are corrected, not these means
     report.where = str(one)
     return report
 

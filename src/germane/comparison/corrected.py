@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, prod
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from germane.reports.correct import Corrections, JudgedThings, corrections_of
@@ -124,21 +124,19 @@ class CorrectedDifferences:
             book = books[key]
             labels[key] = [one for one in labels[key] if book.get(one.item) or book.unsure(one.item)]
             if pool and all(item in book for items in pool.values() for item in items):
-                draws.append(
-                    Draw([structs.replace(one, queue="import", design=None) for one in labels[key]], pool)
-                )
+                draws.append(Draw(labels[key], pool))
             else:
                 draws += draws_of(filter(is_drawn, labels[key]), pool)
         between = fingerprint(*pools.values())
         mine = [one for some in labels.values() for one in some if design_of(one).get("between") == between]
         whole = [one for one in mine if design_of(one).get("design") == "queries"]
-        every = (*pools.values(),)
-        union = {
-            case: frozenset[str]().union(*(pool.get(case, ()) for pool in every))
-            for pool in every
-            for case in pool
-        }
-        draws += draws_of(whole, union)
+        if whole:
+            cases = dict.fromkeys(case for pool in pools.values() for case in pool)
+            union = {
+                case: frozenset[str]().union(*(pool.get(case, ()) for pool in pools.values()))
+                for case in cases
+            }
+            draws += draws_of(whole, union)
         draws += draws_of([one for one in mine if one not in whole], self.unshared(kind) if mine else {})
         if not draws:
             return "no labels were drawn at random"
@@ -250,8 +248,7 @@ class _Drawn:
     labels: Sequence[Label]
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     """What one item adds to the difference: its weight in B less that in A, the judge's grade, what its verdicts add."""
 
     weight: float

@@ -40,7 +40,7 @@ def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferencePar
     case = ours.case[known]
     a, b, between, own = ours.low[known], theirs.low[known], mixed.values[case], mixed.own[case]
     verdicts = verdicts_of((pair.a, pair.b), measure)
-    moved_to = _other_corpus(pair)
+    moved_to = other_corpus(pair)
     lists = {"corpus", "retrieval"} if moved_to else {"retrieval"}
     alone = {None: ("retrieval", "judge", "labels"), False: _ORDER, True: ("judge", "labels")}[moved_to]
     causes = {name: np.zeros(len(known)) for name in alone}
@@ -75,7 +75,7 @@ def _place(cause: str) -> tuple[int, int]:
     return len(names), _ORDER.index(names[0])
 
 
-def _other_corpus(pair: Pair) -> bool | None:
+def other_corpus(pair: Pair) -> bool | None:
     """Whether the two were run on different corpora; None where that is not known of both."""
     if pair.a.report is pair.b.report:
         return None

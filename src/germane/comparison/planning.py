@@ -44,7 +44,7 @@ class PowerPlan(Line, kw_only=True):
 
     `deviation` is the standard deviation of the paired differences of `n` queries or clusters: measured over two systems,
     or from the `correlation` that two systems' scores of a query are thought to have. `smallest` is the difference that n
-    queries detect with probability 0.8, `power` the probability of detecting `detect`, `needed` the queries for 0.8.
+    queries detect with probability 0.8 (null where none within the measure's range), `power` the probability of detecting `detect`, `needed` the queries for 0.8.
     `power_to_pass` is the probability that n queries pass `margin` where there is no difference, `needed_to_pass` the queries
     for 0.8. Where differences do not vary nothing can be told, and `why` says so. `variance` says where the noise of the
     first system's mean comes from (`variance_of`), where there are trials, replicas of the judge, or labels.
@@ -73,17 +73,17 @@ class PowerPlan(Line, kw_only=True):
         lines = [
             f"{self.measure}: {self.n:,} queries, standard deviation of differences {self.deviation:.4f} ({rests})"
         ]
-        if self.power is None or self.smallest is None:
+        if self.power is None:
             return "\n  ".join([*lines, str(self.why), *_noise(self.variance)])
-        shown = f"{_queries(self.needed, 'show it')} with {POWER:g}"
+        least = "no difference that the measure can have" if self.smallest is None else f"{self.smallest:.4f}"
         lines += [
-            f"a difference of {self.detect:g} is detected with probability {self.power:.2f}; {shown}",
-            f"the smallest difference that {self.n:,} queries show with {POWER:g} is {self.smallest:.4f}",
+            f"detecting a difference of {self.detect:g} takes {_queries(self.needed)} (power {POWER:g}); these have power {self.power:.2f}",
+            f"the smallest that they detect with power {POWER:g}: {least}",
         ]
         if self.margin is not None:
             lines.append(
-                f"without a difference a margin of {self.margin:g} is passed with probability {self.power_to_pass:.2f}; "
-                f"{_queries(self.needed_to_pass, 'pass it')} with {POWER:g}"
+                f"passing a margin of {self.margin:g} where there is no difference takes {_queries(self.needed_to_pass)} "
+                f"(power {POWER:g}); these have power {self.power_to_pass:.2f}"
             )
         return "\n  ".join([*lines, *_noise(self.variance)])
 
@@ -129,8 +129,8 @@ def _variance(report: ReportData, summary: MeasureSummary) -> VarianceLine | Non
     )
 
 
-def _queries(needed: int | None, what: str) -> str:
-    return f"no number of queries would {what}" if needed is None else f"{needed:,} queries {what}"
+def _queries(needed: int | None) -> str:
+    return "more queries than can be computed" if needed is None else f"{needed:,} queries"
 
 
 def plan_power(
@@ -182,9 +182,11 @@ def plan_power(
             plan,
             why=f"all {what} are equal: their spread is unknown, and with it what any number of queries shows",
         )
+    low, high = range_of(report[name].type)
+    least = pilot.detectable(n)
     return structs.replace(
         plan,
-        smallest=pilot.detectable(n),
+        smallest=None if least > high - low else least,
         power=pilot.power(n, detect),
         needed=smallest(lambda n: pilot.power(n, detect), pilot.about(detect)),
         power_to_pass=None if margin is None else pilot.power_to_pass(n, margin),

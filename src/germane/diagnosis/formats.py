@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -12,19 +14,16 @@ from germane.clean import clean, shorten
 from germane.diagnosis.schema import (
     ChangeRow,
     DepthRow,
-    DiagnosisDocument,
-    DiagnosisDocuments,
     DocumentRow,
     GainRow,
     StageRow,
-    StagesDocument,
-    StagesDocuments,
     SystemDiagnosis,
     SystemStages,
 )
 from germane.diagnosis.stages import DepthLine, DocumentLine, StageLine, StagesReport
-from germane.diagnosis.whatif import ChangeLine, Diagnosis, QueryGain
+from germane.diagnosis.whatif import ChangeLine, Diagnosis
 from germane.reports.ranking import TextTable
+from germane.reports.schema import line_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.statistics.intervals import Interval
 from germane.types import Json
@@ -36,7 +35,7 @@ _SHOWN = 10
 """Lost documents that are shown."""
 
 
-def stages_document(reports: Sequence[StagesReport]) -> StagesDocument | StagesDocuments:
+def stages_document(reports: Sequence[StagesReport]) -> dict[str, Json]:
     """The document of `germane stages --json`."""
     if len(reports) == 1:
         return {"schema_version": 1, **_system(reports[0])}
@@ -48,57 +47,47 @@ def stages_page(reports: Sequence[StagesReport]) -> Json:
     return [{**_system(one), "system": one.system, "documents": []} for one in reports]
 
 
-def _system(report: StagesReport) -> SystemStages:
-    return {
-        "queries": report.queries,
-        "known": report.known,
-        "ends": report.counts(),
-        "stages": list(map(_stage, report.stages)),
-        "documents": [_document(report, one) for one in report.documents()],
-        "notes": list(report.journeys.notes),
-    }
+def _system(report: StagesReport) -> dict[str, Json]:
+    names = report.journeys.names
+    return line_of(
+        SystemStages,
+        report,
+        system=UNSET,
+        ends=report.counts(),
+        stages=list(map(_stage, report.stages)),
+        documents=[
+            line_of(DocumentRow, one, ranks=dict(zip(names, one.ranks, strict=True)))
+            for one in report.documents()
+        ],
+        notes=list(report.journeys.notes),
+    )
 
 
-def _stage(one: StageLine) -> StageRow:
+def _stage(one: StageLine) -> Json:
     change = one.change
-    return {
-        "name": one.name,
-        "recall": one.recall,
-        "interval": _ends(one.interval),
-        "interval_method": one.interval.method,
-        "level": one.interval.level,
-        "units": one.interval.n,
-        "in": one.found,
-        "lost": one.lost,
-        "saved": one.saved,
-        "difference": None if change is None else change.difference,
-        "difference_interval": None if change is None else _ends(change.interval),
-        "p": None if change is None else change.p,
-        "depth": one.depth,
-        "kept": None if one.kept is None else _depth(one.kept),
-        "depths": list(map(_depth, one.depths)),
-    }
+    return line_of(
+        StageRow,
+        one,
+        **_interval(one.interval),
+        units=one.interval.n,
+        difference=None if change is None else change.difference,
+        difference_interval=None if change is None else _ends(change.interval),
+        p=None if change is None else change.p,
+        kept=None if one.kept is None else _depth(one.kept),
+        depths=list(map(_depth, one.depths)),
+    )
 
 
-def _depth(one: DepthLine) -> DepthRow:
-    return {"depth": one.depth, "keeps": one.keeps, "interval": _ends(one.interval)}
+def _depth(one: DepthLine) -> Json:
+    return line_of(DepthRow, one, interval=_ends(one.interval))
+
+
+def _interval(one: Interval) -> dict[str, Json]:
+    return {"interval": _ends(one), "interval_method": one.method, "level": one.level}
 
 
 def _ends(interval: Interval) -> list[float] | None:
     return None if interval.ends is None else list(interval.ends)
-
-
-def _document(report: StagesReport, one: DocumentLine) -> DocumentRow:
-    ranks = dict(zip(report.journeys.names, one.ranks, strict=True))
-    return {
-        "sample": one.sample,
-        "document": one.document,
-        "grade": one.grade,
-        "where": one.where,  # type: ignore[typeddict-item]
-        "entered": one.entered,
-        "lost": one.lost,
-        "ranks": ranks,
-    }
 
 
 def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
@@ -191,58 +180,45 @@ def _documents(report: StagesReport, shown: Sequence[DocumentLine]) -> Renderabl
 # What would help
 
 
-def diagnosis_document(found: Sequence[Diagnosis]) -> DiagnosisDocument | DiagnosisDocuments:
+def diagnosis_document(found: Sequence[Diagnosis]) -> dict[str, Json]:
     """The document of `germane diagnose --json`."""
     if len(found) == 1:
         return {"schema_version": 1, **_diagnosis(found[0])}
     return {"schema_version": 1, "systems": [{"system": one.system, **_diagnosis(one)} for one in found]}
 
 
-def _diagnosis(one: Diagnosis) -> SystemDiagnosis:
-    return {
-        "measure": one.measure,
-        "n": one.n,
-        "total": one.total,
-        "mean": one.mean,
-        "changes": list(map(_change, one.changes)),
-        "queries": list(map(_gain, one.queries)),
-        "notes": list(one.notes),
-    }
+def diagnosis_page(found: Sequence[Diagnosis], *, text: bool) -> Json:
+    """What the page shows of it; without `text` no query."""
+    rows: list[dict[str, Any]] = [{**_diagnosis(one), "system": one.system} for one in found]
+    return (
+        rows
+        if text
+        else [{**row, "queries": [_without_text(query) for query in row["queries"]]} for row in rows]
+    )
 
 
-def _change(one: ChangeLine) -> ChangeRow:
-    difference = one.difference
-    return {
-        "change": one.change,
-        "kind": one.kind,
-        "limit": one.limit,
-        "k": one.k,
-        "floor": one.floor,
-        "dropped": one.dropped,
-        "mean": difference.mean_b,
-        "difference": difference.difference,
-        "interval": _ends(difference.interval),
-        "interval_method": difference.interval.method,
-        "level": difference.interval.level,
-        "p": difference.p,
-        "p_holm": one.p_holm,
-        "wins": difference.wins,
-        "ties": difference.ties,
-        "losses": difference.losses,
-    }
+def _without_text(query: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in query.items() if name != "query"}
 
 
-def _gain(one: QueryGain) -> GainRow:
-    change, gain = one.best
-    return {
-        "sample": one.sample,
-        "trial": one.trial,
-        "query": one.query,
-        "value": one.value,
-        "change": change,
-        "gain": gain,
-        "gains": dict(one.gains),
-    }
+def _diagnosis(one: Diagnosis) -> dict[str, Json]:
+    return line_of(
+        SystemDiagnosis,
+        one,
+        system=UNSET,
+        changes=[_change(line) for line in one.changes],
+        queries=[
+            line_of(GainRow, query, change=query.best[0], gain=query.best[1], gains=dict(query.gains))
+            for query in one.queries
+        ],
+        notes=list(one.notes),
+    )
+
+
+def _change(one: ChangeLine) -> Json:
+    by = one.difference
+    more = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
+    return line_of(ChangeRow, one, mean=by.mean_b, **_interval(by.interval), **more)
 
 
 def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:

@@ -1,18 +1,15 @@
-"""The shapes of `germane stages --json` and `germane diagnose --json`, as types: what scripts rely on.
-
-`python -m germane.diagnosis.schema stages` (or `diagnosis`) prints the JSON Schema that is generated from here.
-"""
+"""The documents of `germane stages --json` and `germane diagnose --json`, as records: what scripts rely on."""
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from typing import Literal
 
-from typing_extensions import TypedDict
+from msgspec import UNSET, UnsetType, field
 
-from germane.reports.schema import Pair
+from germane.reports.schema import Line, Pair
 
 
-class DepthRow(TypedDict):
+class DepthRow(Line):
     """The share of what the stage before had that a list of `depth` holds: the mean over queries, with its interval."""
 
     depth: int
@@ -20,33 +17,33 @@ class DepthRow(TypedDict):
     interval: Pair | None
 
 
-StageRow = TypedDict(
-    "StageRow",
-    {
-        "name": str,
-        "recall": float | None,
-        "interval": Pair | None,
-        "interval_method": str,
-        "level": float,
-        "units": int,
-        "in": int,
-        "lost": int,
-        "saved": int,
-        "difference": float | None,
-        "difference_interval": Pair | None,
-        "p": float | None,
-        "depth": int,
-        "kept": DepthRow | None,
-        "depths": list[DepthRow],
-    },
-)
-"""One stage. `recall` is the mean over the queries, `difference` its paired difference from the stage before. `in` relevant
-documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first stage: never
-retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much of what the stage
-before had it kept, `depths` how much that stage's first places hold: as many as this one hands on, and more."""
+class StageRow(Line):
+    """One stage. `recall` is the mean over the queries, `difference` its paired difference from the stage before.
+
+    `in` relevant documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first
+    stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much
+    of what the stage before had it kept, `depths` how much that stage's first places hold: as many as this one hands on, and
+    more.
+    """
+
+    name: str
+    recall: float | None
+    interval: Pair | None
+    interval_method: str
+    level: float
+    units: int
+    found: int = field(name="in")
+    lost: int
+    saved: int
+    difference: float | None
+    difference_interval: Pair | None
+    p: float | None
+    depth: int
+    kept: DepthRow | None
+    depths: list[DepthRow]
 
 
-class DocumentRow(TypedDict):
+class DocumentRow(Line):
     """One relevant document: what became of it, the stage where it entered and the one that lost it, its rank in each."""
 
     sample: str
@@ -58,10 +55,10 @@ class DocumentRow(TypedDict):
     ranks: dict[str, int | None]
 
 
-class SystemStages(TypedDict):
+class SystemStages(Line, kw_only=True):
     """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`."""
 
-    system: NotRequired[str]
+    system: str | UnsetType = UNSET
     queries: int
     known: int
     ends: dict[str, int]
@@ -70,20 +67,20 @@ class SystemStages(TypedDict):
     notes: list[str]
 
 
-class StagesDocument(SystemStages):
+class StagesDocument(SystemStages, kw_only=True):
     """The document of `germane stages --json` of one system."""
 
     schema_version: Literal[1]
 
 
-class StagesDocuments(TypedDict):
+class StagesDocuments(Line):
     """The document of `germane stages --json` of several systems."""
 
     schema_version: Literal[1]
     systems: list[SystemStages]
 
 
-class ChangeRow(TypedDict):
+class ChangeRow(Line):
     """One change: the measure with it, and its paired difference from the measure as it is, over the same queries.
 
     `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
@@ -108,7 +105,7 @@ class ChangeRow(TypedDict):
     losses: int
 
 
-class GainRow(TypedDict):
+class GainRow(Line):
     """A query that would gain: its value now, the change that adds most, and what each adds."""
 
     sample: str
@@ -120,10 +117,10 @@ class GainRow(TypedDict):
     gains: dict[str, float]
 
 
-class SystemDiagnosis(TypedDict):
+class SystemDiagnosis(Line, kw_only=True):
     """What would help one system by one measure, over the `n` samples of `total` of which it is known."""
 
-    system: NotRequired[str]
+    system: str | UnsetType = UNSET
     measure: str
     n: int
     total: int
@@ -133,13 +130,13 @@ class SystemDiagnosis(TypedDict):
     notes: list[str]
 
 
-class DiagnosisDocument(SystemDiagnosis):
+class DiagnosisDocument(SystemDiagnosis, kw_only=True):
     """The document of `germane diagnose --json` of one system."""
 
     schema_version: Literal[1]
 
 
-class DiagnosisDocuments(TypedDict):
+class DiagnosisDocuments(Line):
     """The document of `germane diagnose --json` of several systems."""
 
     schema_version: Literal[1]

@@ -8,11 +8,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from germane.errors import InputError, TargetError
 from germane.measures.scoring import Grader
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _FILE = "answers.jsonl"
 
 
-@dataclass(slots=True, kw_only=True)
-class PlannedCase:
+class PlannedCase(Struct, kw_only=True):
     """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none).
 
     `source` is the path, as it was named, that the case is evaluated for; `row` is the case's place among those of all
@@ -41,8 +40,8 @@ class PlannedCase:
     case: Case | None = None
     target: str = ""
     targets_file: Path | None = None
-    source: Path = field(default_factory=Path)
-    folder: Path = field(default_factory=Path)
+    source: Path = Path()
+    folder: Path = Path()
     contexts_from: Literal["auto", "text"] = "auto"
     row: int = 0
 
@@ -103,7 +102,7 @@ async def ask_targets(
                 os.fsync(log.fileno())
         done += 1
         on_progress(done, len(cases))
-        return replace(planned, sample=sample)
+        return structs.replace(planned, sample=sample)
 
     with nullcontext() if folder is None else _opened_log(folder, resumed=resumed) as log:
         try:
@@ -152,7 +151,9 @@ async def answers_at_hand(
         sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
         if sample is None and target is not None:
             sample = await _ask(target, planned)
-        found.append((planned if sample is None else replace(planned, sample=sample), sample is not None))
+        found.append(
+            (planned if sample is None else structs.replace(planned, sample=sample), sample is not None)
+        )
     return found
 
 
@@ -217,4 +218,4 @@ def prepared(
                 sample, error=f"no contexts found in the answer of target {planned.target}"
             )
     sample = document_ids(sample)
-    return planned if sample is planned.sample else replace(planned, sample=sample)
+    return planned if sample is planned.sample else structs.replace(planned, sample=sample)

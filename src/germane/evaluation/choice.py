@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
@@ -91,7 +92,7 @@ def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
         ):
             for _, contexts in rankings(sample):
                 reader.learn(sample.query, contexts, history, sample.qrels)
-    return job if sample is job.sample else replace(job, sample=sample)
+    return job if sample is job.sample else structs.replace(job, sample=sample)
 
 
 def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:
@@ -177,9 +178,9 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
 def _check(options: JudgeOptions) -> None:
     """InputError where no judge can be asked like that, whether or not one will be."""
     if options.vote not in {"majority", "mean"}:
-        raise InputError(f"there is no vote {options.vote!r}", fix="write majority or mean")
+        raise InputError(f"unknown vote {options.vote!r}", fix="write majority or mean")
     if options.reading not in {"fused", "single"}:
-        raise InputError(f"there is no reading {options.reading!r}", fix="write fused or single")
+        raise InputError(f"unknown reading {options.reading!r}", fix="write fused or single")
     for name in ("repeat", "batch"):
         if getattr(options, name) < 1:
             raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")

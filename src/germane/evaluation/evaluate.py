@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from germane.errors import InputError
 from germane.evaluation.choice import (
@@ -39,8 +39,6 @@ from germane.tables.part import Part
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from germane.graders.grader import CaseGrader
     from germane.ledger.store import Ledger
 
@@ -129,7 +127,7 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     line = NotebookLine() if progress or (progress is None and in_notebook()) else None
     found = read_questions(samples, _log_notice, asked=target is not None)
-    jobs = (job_of(sample, graders) for sample in found)
+    jobs = (Job(sample=sample, graders=graders) for sample in found)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
@@ -138,6 +136,11 @@ async def aevaluate(
         )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
+    named = ""
+    if replay is not None:
+        from germane.ledger.store import without_password  # SQLite, which most calls do without
+
+        named = without_password(replay)
     searched: dict[str, Json] | None = None
     if corpus is not None:
         from germane.labelling.corpus import Corpus
@@ -149,7 +152,7 @@ async def aevaluate(
             settings,
             who,
             store,
-            replay=_named(replay),
+            replay=named,
             budget=Budget(max_cost, max_calls),
             gates=parsed,
             max_unmeasured=max_unmeasured,
@@ -162,15 +165,6 @@ async def aevaluate(
     finally:
         if opened is not None:
             opened.close()
-
-
-def _named(replay: Path | str | None) -> str:
-    """A replayed ledger's name, as it stands in what a question without an answer says."""
-    if replay is None or "://" not in str(replay):
-        return str(replay or "")
-    from germane.ledger.store import without_password
-
-    return without_password(replay)
 
 
 async def report_on(
@@ -313,23 +307,19 @@ def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callabl
 evaluate = _waited_for(aevaluate, "evaluate")
 
 
-def _is_grader(asked: object) -> TypeIs[CaseGrader]:
-    """Whether it grades cases, which only such graders need be imported for."""
-    return hasattr(asked, "grade")
-
-
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
-    listed = [measures] if isinstance(measures, Measure | str) or _is_grader(measures) else list(measures)
+    single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
+    listed = cast("Iterable[Asked]", [measures] if single else measures)
     found: dict[Grader, None] = {}
     for one in listed:
-        if _is_grader(one):
-            from germane.graders.specs import scored
-
-            found[scored(one)] = None
-        else:
+        if isinstance(one, Measure | str):
             plain = parse_measures([one]) if isinstance(one, str) else (one.require_cutoff(),)
             found.update(dict.fromkeys(graders_of(plain)))
+        else:
+            from germane.graders.specs import scored  # only graders of cases need it
+
+            found[scored(one)] = None
     if not found:
         raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in found]

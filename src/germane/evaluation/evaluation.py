@@ -39,8 +39,8 @@ Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
 """A sample, or one with graders of its own."""
 
-SIZE = 500
-"""Cases per block: few enough to keep memory flat."""
+SIZE, UNASKED = 500, 2000
+"""Cases per block: few enough to keep memory flat, and more where no judge is asked: a formula costs little more for them."""
 
 _AHEAD = 4
 """Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
@@ -78,17 +78,17 @@ class Evaluation(Generic[Store]):
 
     async def run(self) -> Store:
         """Everything; returns the store, to which each block was added as soon as it and those before it were done."""
-        async for part in self.parts():
-            self.store.add(part)
+        async for block in self.blocks():
+            self.store.add(block.part())
         return self.store
 
-    async def parts(self) -> AsyncIterator[Part]:
-        """The parts of the blocks in their order: what is known is looked up block by block, the rest is asked several blocks ahead."""
-        asking: deque[tuple[_Working, asyncio.Task[None]]] = deque()
+    async def blocks(self) -> AsyncIterator[Working]:
+        """The blocks in their order, answered: what is known is looked up block by block, the rest is asked several blocks ahead."""
+        asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
         try:
-            for jobs in self._blocks():
+            for jobs in self._cut():
                 await self.answers.known([])  # signals are heard here
-                working = _Working(jobs, self.settings)
+                working = Working(jobs, self.settings)
                 await recall(working.programs, self.answers)
                 asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
                 while asking and (len(asking) == _AHEAD or asking[0][0].finished):
@@ -100,21 +100,24 @@ class Evaluation(Generic[Store]):
                 asked.cancel()
             await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
 
-    def _blocks(self) -> Iterator[tuple[Job, ...]]:
-        jobs = (case if isinstance(case, Job) else job_of(case, self.graders) for case in self._cases)
+    def _cut(self) -> Iterator[tuple[Job, ...]]:
+        jobs = (
+            case if isinstance(case, Job) else Job(sample=case, graders=self.graders) for case in self._cases
+        )
         while some := tuple(islice(jobs, self._size)):
             yield some
 
 
-async def _first(asking: deque[tuple[_Working, asyncio.Task[None]]]) -> Part:
-    working, asked = asking[0]
-    await asked
-    asking.popleft()
-    return working.part()
+async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:
+    await asking[0][1]
+    return asking.popleft()[0]
 
 
-class _Working:
-    """A block while its questions are answered."""
+class Working:
+    """A block while its questions are answered.
+
+    `programs` are those of the block: what each has asked so far, with the answers.
+    """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings) -> None:
         self.block = Block(jobs, settings, beside=True)
@@ -136,11 +139,13 @@ class _Working:
         asked = self._asked(part)
         for number, (job, sample) in enumerate(zip(block.jobs, part.samples, strict=True)):
             items = asked.get(number, ())
-            add_items(part.items, sample, items)
+            if items:
+                add_items(part.items, sample, items)
             history = turns(sample) if sample.history else ()
-            known = {(one.query, one.passage): one.item for one in items if one.kind == "relevance"}
-            add_labels(part.labels, sample, history, {} if history else known)
-            part.add_labels(job.labels)
+            known = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
+            add_labels(part.labels, sample, history, known)
+            if job.labels:
+                part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
         for system, measure, values in block.beside(results):

@@ -1,4 +1,4 @@
-"""What a run would ask and what that would cost (`--dry-run`): its programs driven with what is known, nobody asked.
+"""What a run would ask and what that would cost (`--dry-run`): the same evaluation by counted answers, nobody asked.
 
 Where an answer is not known, a typical one stands in for it; questions that follow from a typical answer are estimates,
 and are marked so. What counts as known, cached and shared is what the run would count.
@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
-from math import fsum
+from itertools import chain, count
+from math import fsum, inf
 from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from germane.evaluation.choice import needs_judge
+from germane.evaluation.choice import Router, needs_judge
+from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.options import Expected
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
-from germane.judges.script import ScriptJudge
+from germane.judging.pool import Pool
+from germane.judging.requests import model_of
 from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
-from germane.measures.scoring import Block, Grader, Job
-from germane.questions.asking import Answer, Program, answered
+from germane.measures.scoring import Job
+from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.script import Script
+from germane.tables.part import Part
+from germane.tables.scores import SampleKey
 from germane.tables.stored import EarlierJudgements
-from germane.types import Context, Json, Usage
+from germane.types import Context, Json, Judgement, Usage
 
-_Asked: TypeAlias = tuple[Judge, AnyQuestion]
+_ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 
 
 @dataclass
@@ -51,12 +53,12 @@ class ForecastLine:
     cached: int = 0
     shared: int = 0
     waiting: int = 0
-    asked: list[_Asked] = field(default_factory=list)
+    asked: list[_ToAsk] = field(default_factory=list)
 
     @cached_property
     def usage(self) -> Usage:
         """What the measure would cost by itself."""
-        return _usage(self.asked)
+        return _sum(usage for _, usage in _usages(self.asked))
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`. Where samples are waiting, they are estimates."""
@@ -83,7 +85,7 @@ class Forecast:
     max_calls: int | None = None
     took: list[float] = field(default_factory=list)
     until: bool = False
-    certain: list[_Asked] = field(default_factory=list)
+    certain: list[_ToAsk] = field(default_factory=list)
     """The new questions that follow from no answer which is not known yet, each with its judge."""
 
     @property
@@ -94,7 +96,17 @@ class Forecast:
     @cached_property
     def total(self) -> Usage:
         """The requests once questions share them."""
-        return _usage(one for line in self.lines.values() for one in line.asked)
+        return _sum(usage for _, usage in self._by_judge)
+
+    @cached_property
+    def _by_judge(self) -> list[tuple[Judge, Usage]]:
+        return _usages(one for line in self.lines.values() for one in line.asked)
+
+    @cached_property
+    def later_usd(self) -> float | None:
+        """What the requests would cost in batches; None where a price is not known, or a judge's provider has no batches."""
+        costs = [_later(judge, usage) for judge, usage in self._by_judge if usage.requests]
+        return fsum(costs) if costs and None not in costs else None  # type: ignore[arg-type]
 
     @property
     def calls(self) -> int:
@@ -128,20 +140,37 @@ class Forecast:
             "requests": self.total.requests,
             "seconds_per_request": self.seconds,
             **_spending(self.total),
+            "cost_usd_later": self.later_usd,
             "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
 
     def text(self) -> str:
         """A table that a person reads."""
-        head = f"{'measure':34} {'new calls':>12} {'cached':>8} {'shared':>8} {'~tokens in':>11} {'~tokens out':>11}  ~price"
-        lines = [f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked", "", head]
-        for line in self.lines.values():
-            calls, used = f"{'~' if line.estimated else ''}{line.new:,}", line.usage
-            lines.append(
-                f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
-                f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
+        lines = list(self.lines.values())
+        known = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
+        rows = [["measure", "new calls", *known, "~tokens in", "~tokens out", "~price"]]
+        for line in lines:
+            counts = (getattr(line, name) for name in known)
+            tokens = line.usage.input_tokens, line.usage.output_tokens
+            calls = f"{'~' if line.estimated else ''}{line.new:,}"
+            rows.append(
+                [line.measure, calls, *(f"{one:,}" for one in (*counts, *tokens)), _price(line.usage)]
             )
-        return "\n".join([*lines, "", *self._remarks()])
+        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+        table = (
+            "  ".join(
+                [
+                    row[0].ljust(first),
+                    *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True)),
+                ]
+            )
+            for row in rows
+        )
+        head = f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked"
+        return "\n".join([head, "", *table, "", *self._remarks()])
+
+    def _in_batches(self) -> str:
+        return f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""
 
     def _remarks(self) -> Iterator[str]:
         total, lines = self.total, self.lines.values()
@@ -149,7 +178,8 @@ class Forecast:
         guessed = self.estimated
         if self.until:
             yield "--until stops as soon as it has seen enough: this is what all cases would ask"
-        yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}"
+        both = _price(total) + self._in_batches()
+        yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{both}"
         if self.seconds is not None and total.requests:
             whole = datetime.timedelta(seconds=round(self.seconds * total.requests))
             yield f"~ {self.seconds:.1f} s per request by the answers that are stored: {whole} one after another"
@@ -161,8 +191,10 @@ class Forecast:
             yield "measures share requests: each line has them in full, the sum has them once"
         if self.waiting:
             yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target:"
-            yield f"  {ASSUMED} contexts of 150 tokens are assumed of each. To know: run with --max-calls 0, which asks the"
-            yield "  targets and nobody else, then --resume REPORT --dry-run"
+            yield (
+                f"  {ASSUMED} contexts of 150 tokens are assumed of each. To know: run with --max-calls 0, which asks the "
+                "targets and nobody else, then --resume REPORT --dry-run"
+            )
         if self.paid:
             yield f"{self.paid:,} questions are answered in earlier sessions of this evaluation"
         if self.failed:
@@ -185,8 +217,8 @@ def _spending(usage: Usage) -> dict[str, Json]:
     return {"tokens": tokens, "cost_usd": usage.cost_usd}
 
 
-class _Known(NamedTuple):
-    """A question to one judge: what is known of it, and whether it follows from a typical answer.
+class _LookedUp(NamedTuple):
+    """A question to one judge, and what is known of it.
 
     `calls` are the questions to judges who cost that it is: of a panel's known answer several.
     """
@@ -195,12 +227,72 @@ class _Known(NamedTuple):
     judge: Judge
     question: AnyQuestion
     answer: Answer | None
-    estimated: bool
     calls: int
 
 
+class _Counted:
+    """The answers of an evaluation that asks nobody: those that are known, and a typical one in the place of every other.
+
+    Attributes:
+        asked: What was asked under each key; of a panel whose answer is not known, its members.
+        took: See `Forecast`.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.asked: dict[str, list[_LookedUp]] = {}
+        self.took: list[float] = []
+        self._pool, self._timed = pool, Receipts()
+
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
+        """An answer to everything."""
+        keyed = [self._pool.keyed(questions) for questions in asked]
+        found = self._pool.find(chain.from_iterable(keyed))
+        return [
+            [
+                self._answer(question, key, judge, found)
+                for question, (key, judge) in zip(questions, pairs, strict=True)
+            ]
+            for questions, pairs in zip(asked, keyed, strict=True)
+        ]
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """The same."""
+        return (await self.known([questions]))[0]
+
+    def _answer(
+        self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
+    ) -> Answer:
+        """The first usable answer, a typical one where an answer is still to come, else the failure."""
+        asked = self.asked[key] = self._look_up(question, key, judge, found)
+        known = [one.answer for one in asked if one.answer is not None]
+        if len(known) < len(asked) or not known:
+            typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
+            known.append(typical._replace(value=question.read(question.typical())))
+        best = next((one for one in known if one.usable), known[0])
+        return (
+            best
+            if best.judgement.key == key
+            else Answer(structs.replace(best.judgement, key=key), best.value)
+        )
+
+    def _look_up(
+        self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
+    ) -> list[_LookedUp]:
+        judgement = found.get(key)
+        if judgement is not None and judgement.ms is not None and self._timed.first(key):
+            self.took.append(judgement.ms)
+        answer = None if judgement is None else answered(question, judgement)
+        if answer is not None and not answer.holds:
+            answer = None
+        if answer is None and isinstance(judge, PanelJudge):
+            members = [(one.key(question), one) for one in judge.next_members(question, ())]
+            theirs = self._pool.find(members)
+            return [asked for one in members for asked in self._look_up(question, *one, theirs)]
+        return [_LookedUp(key, judge, question, answer, sum(one.stored for one in members_of(judge)))]
+
+
 class Forecaster:
-    """Goes through samples; `found` is what judging them would ask.
+    """Evaluates samples by counted answers; `found` is what judging them would ask.
 
     Args:
         judge: Whom the questions are for; None where no measure asks.
@@ -218,44 +310,55 @@ class Forecaster:
         ledger: Ledger | None = None,
         receipts: Receipts | None = None,
     ) -> None:
-        self.found = Forecast(judge.name if judge is not None else "none needed")
-        self._judge, self._settings = judge, settings
-        self._known, self._ledger = known or EarlierJudgements(), ledger
-        self._receipts, self._seen, self._timed = receipts or Receipts(), Receipts(), Receipts()
-        self._scripts = ScriptJudge()
+        self._answers = _Counted(Pool(Router(judge), ledger, known=known))
+        self.found = Forecast(judge.name if judge is not None else "none needed", took=self._answers.took)
+        self._settings, self._receipts, self._seen = settings, receipts or Receipts(), Receipts()
+        self._waiting: set[SampleKey] = set()
 
-    def look(self, job: Job, *, assumed: bool = False) -> None:
-        """Count one more sample, as its target answered; `assumed`: as it might have."""
-        self.found.samples += 1
-        read: dict[object, Counter[str]] = {}
-        for grader in job.graders:
-            line = self._line(grader)
-            if self._judge is not None:
-                block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
-                programs = (self._walk(program, self._judge, assumed) for program in block.programs)
-                for asked in self._further(read, grader, chain.from_iterable(programs)):
-                    self._count(line, asked)
+    async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
+        """Count the questions of more samples, so many at once; of the first ones alone where it takes longer."""
+        start = time.monotonic()
+        evaluation = Evaluation(jobs, (), self._answers, Part(), self._settings, size=size)
+        async for block in evaluation.blocks():
+            self._count(block)
+            if time.monotonic() - start > seconds:
+                break
 
-    def wait(self, job: Job) -> None:
-        """Count one more sample, whose target has not answered: ten contexts are assumed in the place of its own."""
-        self.found.waiting += 1
-        self.look(_with_assumed(job), assumed=True)
-        for grader in job.graders:
-            self._line(grader).waiting += needs_judge([grader])
+    def waiting(self, job: Job) -> Job:
+        """A job whose target has not answered, with ten contexts that are assumed in the place of its own."""
+        self._waiting.add(job.sample.key)
+        return _with_assumed(job)
 
-    def _line(self, grader: Grader) -> ForecastLine:
-        return self.found.lines.setdefault(grader.name, ForecastLine(grader.name))
+    def _count(self, working: Working) -> None:
+        jobs, asked, lines = working.block.jobs, self._answers.asked, self.found.lines
+        self.found.samples += len(jobs)
+        for job in jobs:
+            waits = job.sample.key in self._waiting
+            self.found.waiting += waits
+            for grader in job.graders:
+                line = lines.setdefault(grader.name, ForecastLine(grader.name))
+                line.waiting += waits and needs_judge([grader])
+        for number, name, program, passages in working.block.asking():
+            estimated = jobs[number].sample.key in self._waiting
+            for _, answers in working.programs[program].trace:
+                heard = [answers[at] for at in passages] if passages is not None else answers
+                questions = [one for answer in heard for one in asked[answer.judgement.key]]
+                for one in questions:
+                    self._count_one(lines[name], one, estimated=estimated)
+                estimated = estimated or any(one.answer is None for one in questions)
+        asked.clear()
 
-    def _count(self, line: ForecastLine, asked: _Known) -> None:
+    def _count_one(self, line: ForecastLine, asked: _LookedUp, *, estimated: bool) -> None:
+        """`estimated`: the question follows from a typical answer."""
         if not asked.calls:
             return
         if not self._seen.first(asked.key):
             line.shared += asked.calls
         elif asked.answer is None:
             line.new += asked.calls
-            line.estimated += asked.calls * asked.estimated
+            line.estimated += asked.calls * estimated
             line.asked.append((asked.judge, asked.question))
-            if not asked.estimated and asked.judge.stored:
+            if not estimated and asked.judge.stored:
                 self.found.certain.append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self.found.failed += asked.calls
@@ -264,86 +367,28 @@ class Forecaster:
         else:
             line.cached += asked.calls
 
-    @staticmethod
-    def _further(
-        read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Known]
-    ) -> Iterator[_Known]:
-        """The questions that no measure before has in the same label program, which asks them once for all of them."""
-        if grader.by is not None or grader.measure.definition.family != "ranked":
-            yield from questions
-            return
-        before, mine = read.setdefault(grader.measure.choice, Counter()), Counter[str]()
-        for asked in questions:
-            mine[asked.key] += 1
-            if mine[asked.key] > before[asked.key]:
-                before[asked.key] += 1
-                yield asked
 
-    def _walk(self, program: Program[object], judge: Judge, estimated: bool) -> Iterator[_Known]:
-        """Each question of a program, to those of a panel who are asked."""
-        try:
-            questions: Sequence[AnyQuestion] = next(program)
-            while True:
-                values, unknown = [], False
-                for question in questions:
-                    asked = self._put(question, judge, estimated)
-                    yield from asked
-                    values.append(_value(question, asked))
-                    unknown = unknown or any(one.answer is None for one in asked)
-                estimated = estimated or unknown
-                questions = program.send(tuple(values))
-        except StopIteration:
-            return
-
-    def _put(self, question: AnyQuestion, judge: Judge, estimated: bool) -> list[_Known]:
-        """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
-        judge = self._scripts if isinstance(question, Script) else judge
-        key = judge.key(question)
-        answer = self._answer(question, judge, key)
-        if answer is None and isinstance(judge, PanelJudge):
-            members = judge.next_members(question, ())
-            return [asked for one in members for asked in self._put(question, one, estimated)]
-        calls = sum(one.stored for one in members_of(judge))
-        return [_Known(key, judge, question, answer, estimated, calls)]
-
-    def _answer(self, question: AnyQuestion, judge: Judge, key: str) -> Answer | None:
-        """The answer that holds without asking: usable, or a failure of this evaluation's own."""
-        judgement = self._known.find([key]).get(key)
-        if judgement is None and judge.stored and self._ledger is not None:
-            judgement = self._ledger.find([key]).get(key)
-        if judgement is not None and judgement.ms is not None and self._timed.first(judgement.key):
-            self.found.took.append(judgement.ms)
-        answer = None if judgement is None else answered(question, judgement)
-        return answer if answer is not None and answer.holds else None
+_SECONDS = 0.5
 
 
-class Expectation:
-    """What a run that starts will ask in all, for its progress: counted over its first samples, half a second of them."""
+def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
+    """What a run that starts will ask in all, for its progress: counted over its first samples, half a second of them.
 
-    _SECONDS = 0.5
-
-    def __init__(self, forecaster: Forecaster) -> None:
-        self._forecaster, self._seen, self._used = forecaster, 0, 0.0
-
-    def look(self, job: Job) -> None:
-        """One more sample of the run."""
-        self._seen += 1
-        if self._used < self._SECONDS:
-            start = time.monotonic()
-            self._forecaster.look(job)
-            self._used += time.monotonic() - start
-
-    def total(self) -> Expected | None:
-        """Calls and price of all samples, as those looked at have them; None where there was no sample to look at."""
-        found = self._forecaster.found
-        if not found.samples:
-            return None
-        share, cost = self._seen / found.samples, found.total.cost_usd
-        return Expected(
-            calls=round(found.calls * share),
-            cost_usd=None if cost is None else cost * share,
-            exact=share == 1 and not found.estimated,
-        )
+    All jobs are read. None where there are none.
+    """
+    read, seen = iter(jobs), count()
+    run_coroutine(
+        forecaster.count((job for job, _ in zip(read, seen, strict=False)), size=50, seconds=_SECONDS)
+    )
+    found, read_all = forecaster.found, next(seen) + sum(1 for _ in read)
+    if not found.samples:
+        return None
+    share, cost = read_all / found.samples, found.total.cost_usd
+    return Expected(
+        calls=round(found.calls * share),
+        cost_usd=None if cost is None else cost * share,
+        exact=share == 1 and not found.estimated,
+    )
 
 
 ASSUMED = 10
@@ -360,29 +405,24 @@ def _with_assumed(job: Job) -> Job:
         )
         sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
     sample = structs.replace(sample, response=sample.response or _TYPICAL, error=None)
-    return replace(job, sample=sample, case=None if job.case is None else replace(job.case, sample=sample))
+    case = None if job.case is None else replace(job.case, sample=sample)
+    return structs.replace(job, sample=sample, case=case)
 
 
-def _value(question: AnyQuestion, asked: Sequence[_Known]) -> object:
-    """What the program is sent: the first usable answer, a typical one where an answer is still to come, else the failure."""
-    known = [one.answer for one in asked if one.answer is not None]
-    usable = next((answer.value for answer in known if answer.usable), None)
-    if usable is not None:
-        return usable
-    return known[0].value if len(known) == len(asked) > 0 else question.read(question.typical())
-
-
-def _usage(asked: Iterable[_Asked]) -> Usage:
-    """The requests of these questions as their judges would group them; a judge that sends none uses nothing."""
+def _usages(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Usage]]:
+    """What the requests of these questions use as their judges would group them, by judge; one that sends none uses nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
-    parts: list[Usage] = [
-        estimate(group)
+    return [
+        (judge, _sum(map(estimate, judge.group(questions))))
         for judge, questions in by_judge.values()
         if (estimate := getattr(judge, "forecast", None)) is not None
-        for group in judge.group(questions)
     ]
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    parts = list(usages)
     unknown = any(part.cost_usd is None for part in parts)
     return Usage(
         requests=sum(part.requests for part in parts),
@@ -390,3 +430,11 @@ def _usage(asked: Iterable[_Asked]) -> Usage:
         output_tokens=sum(part.output_tokens for part in parts),
         cost_usd=None if unknown else sum(part.cost_usd or 0.0 for part in parts),
     )
+
+
+def _later(judge: Judge, usage: Usage) -> float | None:
+    """What that would cost in batches of the judge's provider; None where it has none, or its price is not known."""
+    model = model_of(judge)
+    if model is None or not model.has_batches or model.later_price is None:
+        return None
+    return model.later_price.cost(usage.input_tokens, usage.output_tokens)

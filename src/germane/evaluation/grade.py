@@ -17,11 +17,12 @@ from germane.errors import InputError, JudgeError, Place
 from germane.evaluation.choice import NAME_A_JUDGE, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
+from germane.graders.grader import verdict_of
 from germane.judges.judge import Judge
 from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
+from germane.measures.scoring import PASS, Grader, Job
 from germane.reports.explain import results_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
@@ -296,12 +297,9 @@ def _graded(
 
 def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
     shown, value = explanation.as_json(), score.value or 0.0
-    expected = grader.expected_relevant_count or 0
-    if len(explanation.hits) < expected:
-        shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
-    verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
-    if grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks):
-        verdict = "fail"
+    shown["misses"] = explanation.missed(grader.expected_relevant_count)
+    failed = grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
+    verdict = "fail" if failed else verdict_of(value, least)
     shown["details"] |= {"measure": str(grader.measure), "verdict": verdict}
     if score.why:
         shown["details"]["note"] = score.why

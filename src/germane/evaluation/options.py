@@ -64,7 +64,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         if key not in SETTINGS:
             near = nearest(key, SETTINGS, 0.6)
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
-            raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
+            raise InputError(f"unknown setting {name!r}", fix=fix, place=place)
         if not isinstance(given, SETTINGS[key].setting) or isinstance(given, bool):
             wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].setting)
             raise InputError(f"{name} must be {wanted}, not {given!r}", fix="mend the value", place=place)
@@ -139,6 +139,7 @@ class Options(JudgeOptions):
     columns: tuple[tuple[str, str], ...] = ()
     doc_id: str | None = None
     wanted: str | None = None
+    dedupe: bool = False
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
@@ -155,6 +156,7 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
+    format: str | None = None
     page_queries: str = "200+1000"
     baseline: str | None = None
     fail_on_regression: bool = False
@@ -162,6 +164,8 @@ class Options(JudgeOptions):
     part: str | None = None
     engine: str | None = None
     store: str | None = None
+    later: bool = False
+    wait: bool = False
 
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
@@ -185,9 +189,10 @@ class Options(JudgeOptions):
         return reading_only([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
-        """For the manifest: all but the headers, which may hold keys."""
+        """For the manifest: all but the headers, which may hold keys, and what holds for one session."""
         shown = asdict(self)
-        del shown["headers"], shown["force"]
+        for name in ("headers", "force", "later", "wait"):
+            del shown[name]
         return shown
 
 
@@ -247,6 +252,9 @@ class Watch:
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
+
+    def waiting(self, requests: int) -> None:
+        """So many requests in batches are waited for."""
 
     def parts(self, done: int, total: int) -> None:
         """So many of the parts that several workers run are finished."""

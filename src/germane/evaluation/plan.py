@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
@@ -38,6 +38,7 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.numberset import NumberSet
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
@@ -117,7 +118,7 @@ class Suite:
             if share is None:
                 yield planned
             elif share.has(planned.sample.query):
-                yield replace(planned, row=row)
+                yield structs.replace(planned, row=row)
         self.count = row + 1
 
     def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
@@ -143,13 +144,17 @@ class Suite:
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """The cases that `--filter` leaves, which may be none."""
+        """The cases that `--filter` and `--dedupe` leave, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
+        asked, repeated = NumberSet(), 0
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
                 if self.options.wanted is not None and not _matches(sample, self.options.wanted):
+                    continue
+                if self.options.dedupe and not asked.add(_question(planned)):
+                    repeated += 1
                     continue
                 # within one file the reader has checked it
                 if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
@@ -160,6 +165,8 @@ class Suite:
                 if several:
                     seen[key] = path
                 yield planned
+        if repeated:
+            self.warn(Notice(f"--dedupe: {repeated:,} cases ask what an earlier one asks, and are left out"))
 
     def document_ids(self) -> Callable[[Sample], Sample]:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
@@ -336,6 +343,12 @@ def _no_case(wanted: str | None) -> InputError:
 
 def _matches(sample: Sample, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
+
+
+def _question(planned: PlannedCase) -> int:
+    """A number for what a case asks of which system: cases with the same one ask alike."""
+    sample = planned.sample
+    return hash((" ".join(sample.query.casefold().split()), sample.system, sample.trial, planned.target))
 
 
 def here(named: str) -> Path:
@@ -586,16 +599,20 @@ class Plan:
         if self._labels is None:
             return job_of(planned.sample, planned.graders, planned.case)
         sample, labels = self._labels.on(planned.sample)
-        return replace(job_of(sample, planned.graders, planned.case), labels=labels)
+        return structs.replace(job_of(sample, planned.graders, planned.case), labels=labels)
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""
         return Feasibility(self.settings, self.gates)
 
-    def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
-        """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
+    def check(self, jobs: Iterable[Job] | None) -> None:
+        """What `checked` raises."""
+        deque(self.checked(jobs), 0)
 
-        None reads the jobs from the files, unless these are too large to be read twice. `look` sees each of them.
+    def checked(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
+        """Each job that is evaluated; at the end, InputError for a measure that no sample can have: before anything is paid.
+
+        None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
         """
         feasibility = self.feasibility()
         if jobs is None:
@@ -605,7 +622,7 @@ class Plan:
         for job in jobs:
             feasibility.look(job)
             if self.share is None or self.share.has(job.sample.query):
-                look(job)
+                yield job
         feasibility.check()
 
     def _refuse_outputs(self) -> None:

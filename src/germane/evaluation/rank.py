@@ -31,18 +31,20 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.bulk import READ_IN_BULK, Gold, Hits, NotPlain, read_hits
+from germane.samples.bulk import READ_IN_BULK, Gold, GoldRanges, Hits, NotPlain, read_hits
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.trec import GOLD, Format, Qrels, Results, Run, format_of, gold_file, read_qrels, read_run
 from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
-from germane.types import Sample
+from germane.types import Json, Sample
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 1 << 20
 """Bytes from which on a file is read in bulk, in TREC's columns eight times as many: below, importing polars costs more than
 it saves."""
+_LARGE_GOLD = 4 << 20
+"""Bytes from which on gold is not held in memory, where the run has its queries in about the same order."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -80,6 +82,12 @@ class RunFile:
         except NotPlain:
             return None
 
+    def hits_in(self, gold: GoldRanges) -> Iterator[Hits]:
+        """The same, for some queries of the gold after the other; NotPlain where the run must be read otherwise."""
+        if self._bulk is None:
+            raise NotPlain("the run is small")
+        return gold.hits(self.path, fmt=self._bulk, columns=self.columns)
+
 
 @dataclass
 class GoldFile:
@@ -105,6 +113,17 @@ class GoldFile:
             with on_disk(gold_file(self.source)) as path, suppress(NotPlain):
                 return Gold.read(path, fmt=format_of(path, self.fmt, GOLD), columns=self.columns)
         return Gold.of(self.mapping)
+
+    @cached_property
+    def in_ranges(self) -> GoldRanges | None:
+        """Gold that is read in ranges of its queries; None where it is small, or not in a plain file."""
+        if not isinstance(self.source, str | Path) or find_spec("polars") is None:
+            return None
+        path = Path(gold_file(self.source))
+        with suppress(NotPlain):
+            if path.is_file() and path.stat().st_size >= _LARGE_GOLD:
+                return GoldRanges(path, format_of(path, self.fmt, GOLD), self.columns)
+        return None
 
 
 def rank(
@@ -149,12 +168,17 @@ def rank_part(
     """
     wanted = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
+    run = RunFile(run) if isinstance(run, str | Path) else run
+    if isinstance(run, RunFile) and doc_id is None and (ranges := gold.in_ranges) is not None:
+        with suppress(NotPlain):
+            found, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
+            return _scored(shown_name(run.path), found, ids, wanted, missing)
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     if isinstance(hits.queries, list):
         samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
     else:
         samples = Ids(*gold.in_columns.ids, system)
-    return _scored(name, hits, samples, wanted, missing)
+    return _scored(name, [hits], samples, wanted, missing)
 
 
 def hits_of(
@@ -224,49 +248,72 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
 
 def _scored(
     name: str,
-    hits: Hits,
+    ranges: Iterable[Hits],
     samples: Sequence[SampleKey] | Ids,
     wanted: Sequence[Measure],
     missing: Literal["zero", "skip"],
 ) -> Part:
-    """The scores of the queries of the gold, and what should be known of the run."""
-    lengths = np.maximum(hits.lengths, 0)
-    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-    counted, noted = (hits.lengths >= 0) | (missing == "zero"), dict[int, Noted]()
-    computed = [np.where(counted, values(measure, table), np.nan) for measure in wanted]
-    for row in np.flatnonzero(~counted).tolist():
-        rows = range(row * len(wanted), (row + 1) * len(wanted))
-        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+    """The scores of the queries of the gold, range by range, and what should be known of the run."""
+    count = len(samples.ends) if isinstance(samples, Ids) else len(samples)
+    computed, noted, said = np.empty((count, len(wanted))), dict[int, Noted](), _Remarks()
+    for hits in ranges:
+        lengths = np.maximum(hits.lengths, 0)
+        table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
+        counted = (hits.lengths >= 0) | (missing == "zero")
+        own = slice(said.queries, said.queries + len(counted))
+        for number, measure in enumerate(wanted):
+            computed[own, number] = np.where(counted, values(measure, table), np.nan)
+        for row in (np.flatnonzero(~counted) + said.queries).tolist():
+            rows = range(row * len(wanted), (row + 1) * len(wanted))
+            noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+        said.add(hits, relevant_known(table, rel=1) == 0)
     scores = ScoreTable.of_columns(samples, [(str(one), str(one)) for one in wanted], computed, noted)
-    nothing = relevant_known(table, rel=1) == 0
-    return Part(scores=scores, notes=Counter([*hits.notes, *_remarks(name, hits, nothing, missing)]))
+    return Part(scores=scores, notes=Counter(said.words(name, missing)))
 
 
-def _remarks(
-    name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
-) -> Iterator[str]:
-    """Which queries count 0 or are left out (`nothing`: those without relevant documents), and what was dropped."""
-    absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-    for rows, queries, what in (
-        (
-            hits.lengths < 0,
-            hits.queries,
-            f"of {len(hits.queries)} with gold but without results, {absent}",
-        ),
-        (hits.lengths == 0, hits.queries, "with an empty list, counted as 0"),
-        (np.ones(len(hits.ignored)), hits.ignored, "with results but without gold, ignored"),
-        (nothing, hits.queries, "without any relevant document in the gold, counted as 0"),
-    ):
-        if count := int(np.count_nonzero(rows)):
-            shown = ", ".join(queries[row] for row in np.flatnonzero(rows)[:3].tolist())
-            more = ", ..." if count > 3 else ""
-            yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {shown}{more}"
-    for count, what in (
-        (hits.repeated, "naming a document again, dropped"),
-        (hits.folded, "from further chunks of a document, dropped"),
-    ):
-        if count:
-            yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
+class _Remarks:
+    """Which queries count 0 or are left out, and what was dropped."""
+
+    def __init__(self) -> None:
+        self.queries = self.repeated = self.folded = 0
+        self.notes: list[str] = []
+        self._found = {what: (0, list[str]()) for what in ("absent", "empty", "ignored", "nothing")}
+
+    def add(self, hits: Hits, nothing: NDArray[np.bool_]) -> None:
+        """Count the queries of these hits; `nothing`: those without relevant documents."""
+        self.queries += len(hits.queries)
+        self.repeated, self.folded = self.repeated + hits.repeated, self.folded + hits.folded
+        self.notes += hits.notes
+        for what, rows, queries in (
+            ("absent", hits.lengths < 0, hits.queries),
+            ("empty", hits.lengths == 0, hits.queries),
+            ("ignored", np.ones(len(hits.ignored)), hits.ignored),
+            ("nothing", nothing, hits.queries),
+        ):
+            count, shown = self._found[what]
+            more = [queries[row] for row in np.flatnonzero(rows)[: 3 - len(shown)].tolist()]
+            self._found[what] = count + int(np.count_nonzero(rows)), shown + more
+
+    def words(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
+        """The remarks about the run of this name."""
+        yield from self.notes
+        absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+        for kind, what in (
+            ("absent", f"of {self.queries} with gold but without results, {absent}"),
+            ("empty", "with an empty list, counted as 0"),
+            ("ignored", "with results but without gold, ignored"),
+            ("nothing", "without any relevant document in the gold, counted as 0"),
+        ):
+            count, shown = self._found[kind]
+            if count:
+                more = ", ..." if count > 3 else ""
+                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(shown)}{more}"
+        for count, what in (
+            (self.repeated, "naming a document again, dropped"),
+            (self.folded, "from further chunks of a document, dropped"),
+        ):
+            if count:
+                yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
 
 
 def ranked_report(
@@ -276,11 +323,12 @@ def ranked_report(
     by: str | None = None,
     *,
     notes: Iterable[str] = (),
+    corpus: Mapping[str, Json] | None = None,
 ) -> Report:
     """One report on the runs of one or more systems.
 
     `queries` tell what is known of them: tags, metadata and clusters, in slices of which (`by`) the report is shown.
-    `notes` are remarks about the gold.
+    `notes` are remarks about the gold, `corpus` is the identity of what was searched.
     InputError where none of them was scored.
     """
     made = list(parts)
@@ -296,7 +344,9 @@ def ranked_report(
             f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
             fix="name the queries alike",
         )
-    manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes], "by": by}
+    manifest: dict[str, Json] = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes], "by": by}
+    if corpus is not None:
+        manifest["corpus"] = corpus
     report = Report.build(merged, manifest, gates=gates)
     if by is not None:
         report.slices(by)  # an unknown name is an error here

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.choice import needs_judge
+from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
 from germane.measures.labels import Settings
@@ -45,11 +46,12 @@ def rescore(
     allow_stand_in: bool = False,
     by: str | None = None,
     folder: Path | str | None = None,
+    form: str | None = None,
 ) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
-    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
+    report are written to `folder`, where it is saved (its tables in this `form`), or to a temporary one. Without measures, only the gates are decided
     anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
     measure needs verdicts of which the report holds none at all: they must be asked first.
     """
@@ -61,14 +63,14 @@ def rescore(
             by,
             allow_stand_in=allow_stand_in,
         )
-        return again if folder is None else again.save(folder)
+        return again if folder is None else again.save(folder, form=form)
     opened = report if isinstance(report, Report) else ReportFolder.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
     answers = Recorded(source.judgements)
     existed = folder is not None and Path(folder).exists()
-    target = _target(source, folder)
+    target = _target(source, folder, form)
     try:
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
@@ -80,7 +82,7 @@ def rescore(
             _require_verdicts(scored.summaries, source)
         if folder is not None:
             if isinstance(target, Part):
-                return scored.save(folder)
+                return scored.save(folder, form=form)
             scored.finish()
     except BaseException:
         if isinstance(target, ReportFolder) and not existed:
@@ -92,13 +94,13 @@ def rescore(
     return scored
 
 
-def _target(source: Tables, folder: Path | str | None) -> Tables:
+def _target(source: Tables, folder: Path | str | None, form: str | None) -> Tables:
     """Where the rows of a report go that is scored again: to memory where it stands there itself."""
     if not isinstance(source, ReportFolder):
         return Part()
     if folder is None:
         return ReportFolder.temporary(source).start()
-    target = ReportFolder(folder).lock()
+    target = ReportFolder(folder, form).lock()
     try:
         target.refuse_other()
         return target.start()
@@ -117,7 +119,8 @@ def _score_again(
     """Score the samples of one report by its judgements into the tables of another."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
-    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
+    size = SIZE if needs_judge(graders) and not settings.judged_by else UNASKED
+    run_coroutine(Evaluation(source.samples, graders, answers, target, settings, size=size).run())
     target.add_labels(people)
     if isinstance(target, ReportFolder):
         target.flush()

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from germane.clean import some_of
 from germane.errors import (
+    AskedLater,
     GermaneError,
     InputError,
     Interrupted,
@@ -28,7 +29,7 @@ from germane.errors import (
 )
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router, with_labels
-from germane.evaluation.evaluation import Evaluation
+from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.parts.stages import Goals, Stages
 from germane.evaluation.plan import Plan, separate
@@ -40,7 +41,7 @@ from germane.evaluation.session import (
     new_folder,
     read_stored,
 )
-from germane.judges.judge import members_of
+from germane.judges.judge import Judge, members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts
 from germane.measures.scoring import Job
@@ -99,18 +100,23 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
     budget, command = Budget(options.max_cost, options.max_calls), uuid4().hex
+    later: list[AskedLater] = []
     for number, (path, one) in enumerate(list(plans.items()), 1):
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
                 report = _Run(one, watch, budget=budget, command=part).go()
             yield path, report
+        except AskedLater as under_way:
+            later.append(under_way)
         except GermaneError:
             del plans[path]
             if plans:
                 watch.warn(f"not evaluated: {', '.join(plans)}")
             raise
         del plans[path]
+    if later:
+        raise AskedLater("\n".join(map(str, later)))
 
 
 def forecast(
@@ -166,13 +172,15 @@ def _forecast(
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
             cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), resume))
-        for planned, has_answer in cases:
-            job = plan.job(planned)
-            if has_answer:
-                feasibility.look(job)
-                forecaster.look(job)
-            else:
-                forecaster.wait(job)
+
+        def jobs() -> Iterator[Job]:
+            for planned, has_answer in cases:
+                job = plan.job(planned)
+                if has_answer:
+                    feasibility.look(job)
+                yield job if has_answer else forecaster.waiting(job)
+
+        run_coroutine(forecaster.count(jobs()))
         found = forecaster.found
     if (
         not found.waiting and plan.share is None
@@ -205,6 +213,10 @@ class _Run:
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (reask or self.options.replay):
             check_same_judge(self.stored, plan.judge)
+        if self.options.later and plan.judge is not None:
+            from germane.judging.batches import require_batches
+
+            require_batches(plan.judge)
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
@@ -264,6 +276,8 @@ class _Run:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
         notes = session.folder.start().notes
         jobs = None if cases is None else await self._answered(cases, session, resumed=session.resumed)
+        if self.options.later or session.resumed:
+            await _interruptibly(self._in_batches(jobs, session))
         router = Router(self.plan.judge)
         pool = Pool(
             router,
@@ -281,7 +295,9 @@ class _Run:
                 async with pool:
                     while True:
                         todo = with_labels(self._todo(jobs, notes), self.plan.judge)
-                        await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
+                        settings = self.plan.settings
+                        size = UNASKED if self.plan.judge is None or settings.judged_by else SIZE
+                        await Evaluation(todo, (), pool, session.folder, settings, size=size).run()
                         if self.stages is None or not self.stages.next(session.folder.scores):
                             break
                         if cases is not None:
@@ -289,6 +305,57 @@ class _Run:
         finally:
             self.missing = pool.missing
             session.folder.flush()
+
+    async def _in_batches(self, jobs: Sequence[Job] | None, session: Session) -> None:
+        """Ask in batches, round by round, until nothing can be asked so; without --later, end those of earlier sessions.
+
+        AskedLater where batches are under way and nobody waits for them.
+        """
+        import germane.graders.llm_grader  # noqa: F401 - kinds of question of its own
+        from germane.judging.batches import Batches, has_open
+        from germane.ledger.store import LedgerTable
+
+        options, judge, ledger = self.options, self.plan.judge, session.ledger
+        if judge is None or options.replay or not isinstance(ledger, LedgerTable):
+            return
+        run = f"{session.path.name} {session.created}"
+        if not options.later and not has_open(ledger, run):
+            return
+        self.plan.check(jobs)
+        opened = Batches(
+            ledger,
+            judge,
+            session.receipts,
+            run,
+            max_cost=options.max_cost,
+            max_calls=options.max_calls,
+        )
+        async with opened as batches:
+            if not options.later:
+                self.watch.note(
+                    "batches that are not done are cancelled: what they have answered is kept, the rest is asked live"
+                )
+                await batches.cancel()
+                return
+            while True:
+                await batches.fetch()
+                if not await batches.send(await self._open_questions(jobs, session), self.watch.note):
+                    return
+                if not options.wait:
+                    raise AskedLater(batches.in_words())
+                self.watch.waiting(sum(row.requests for row in batches.open()))
+                await batches.wait()
+
+    async def _open_questions(
+        self, jobs: Sequence[Job] | None, session: Session
+    ) -> list[tuple[Judge, AnyQuestion]]:
+        """What is to be asked and follows from nothing that is not known yet, each with its judge."""
+        from germane.evaluation.forecast import Forecaster
+
+        plan = self.plan
+        forecaster = Forecaster(plan.judge, plan.settings, session.known, session.ledger, session.receipts)
+        await forecaster.count(map(plan.job, plan.suite.cases()) if jobs is None else jobs)
+        return forecaster.found.certain
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
@@ -330,17 +397,15 @@ class _Run:
         if not self.watch.wants_forecast:
             self.plan.check(jobs)
             return
-        from germane.evaluation.forecast import Expectation, Forecaster
+        from germane.evaluation.forecast import Forecaster, expectation
 
-        expectation = Expectation(
-            Forecaster(self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts)
+        checked = self.plan.checked(jobs)
+        if self.stages is not None and jobs is None:  # what later stages ask is not known yet
+            checked = compress(checked, map(self.stages.holds, count()))
+        forecaster = Forecaster(
+            self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts
         )
-        if self.stages is None or jobs is not None:
-            self.plan.check(jobs, expectation.look)
-        else:  # what later stages ask is not known yet
-            rows, holds = count(), self.stages.holds
-            self.plan.check(None, lambda job: expectation.look(job) if holds(next(rows)) else None)
-        if (total := expectation.total()) is not None:
+        if (total := expectation(forecaster, checked)) is not None:
             self.watch.expects(total)
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
@@ -415,7 +480,8 @@ class _Run:
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
-        flags = (self.budget.too_low, "...") if self.budget.too_low else ()
+        flags = [self.budget.too_low, "..."] if self.budget.too_low else []
+        flags += [f"--{name}" for name in ("later", "wait") if getattr(self.options, name)]
         error = session.explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))

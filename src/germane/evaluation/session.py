@@ -117,7 +117,7 @@ class Session:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self._whole = whole
         self.created: str = stored.get("created") or now()
-        self.folder = ReportFolder(folder)
+        self.folder = ReportFolder(folder, options.format)
         self.existed = folder.exists()
         place = ledger_of(options, folder, stored) if asks or options.ledger else None
         if place is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
-from germane.errors import InputError
+from germane.errors import InputError, Wrong
 from germane.graders.code_grader import result_of
 from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
@@ -20,7 +20,6 @@ from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
 from germane.samples.files import fold
-from germane.samples.validation import Wrong
 from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain_value
 from germane.types import FrozenDict, Json, freeze
 
@@ -114,7 +113,7 @@ class Composite(CaseGrader):
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"two members are named {twice!r}", fix="give one of them another name")
         if unknown := next((name for name in self.aggregator.weights if name not in names), None):
-            problem = f"weights: there is no member {unknown!r}"
+            problem = f"weights: unknown member {unknown!r}"
             raise InputError(problem, fix=f"its members are {', '.join(names)}")
         return self
 

@@ -16,13 +16,12 @@ from pydantic import (
     model_validator,
 )
 
-from germane.errors import InputError
+from germane.errors import InputError, Wrong, say
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
 from germane.samples import yamltext
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
 from germane.types import FrozenDict, Json, Sample, Status
 

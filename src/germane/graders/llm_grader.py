@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from germane.errors import AnswerError, InputError
+from germane.errors import AnswerError, InputError, Wrong
 from germane.graders.evidence import (
     answer_of,
     criteria_of,
@@ -40,7 +40,6 @@ from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
 from germane.samples.files import check_place, fold
-from germane.samples.validation import Wrong
 from germane.samples.yamltext import (
     Flag,
     JsonMapping,

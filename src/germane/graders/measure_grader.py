@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
+from germane.errors import Wrong, say
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
@@ -16,7 +17,6 @@ from germane.measures.outcome import Outcome
 from germane.measures.scoring import DECLARED, Block, Grader, Job
 from germane.questions.asking import Program
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Flag, Texts, WholeNumber
 from germane.types import Context, FrozenDict, Sample
 
@@ -112,15 +112,12 @@ class MeasureGrader(CaseGrader):
                 hits=explanation.hits, misses=explanation.misses, reasoning=explanation.reasoning,
             )  # fmt: skip
         shown = explanation.as_json()
-        misses = list(explanation.misses)
-        if len(explanation.hits) < (expected := self.expected_relevant_count or 0):
-            misses.append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
         failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
         return GraderResult(
             score=outcome.value,
             verdict="fail" if failed else None,
             hits=explanation.hits,
-            misses=tuple(misses),
+            misses=tuple(explanation.missed(self.expected_relevant_count)),
             reasoning=explanation.reasoning,
             details=FrozenDict(shown["details"]),
         )

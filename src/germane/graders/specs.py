@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, report
 from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Composite
 from germane.graders.field_accuracy import FieldAccuracy
@@ -17,7 +17,7 @@ from germane.graders.grader import CaseGrader
 from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.text_assertion import Test, TextAssertion
+from germane.graders.text_assertion import TextAssertion
 from germane.graders.tool_trajectory import SkillTrigger, ToolTrajectory
 from germane.measures.declaration import named
 from germane.measures.labels import Settings
@@ -25,7 +25,7 @@ from germane.measures.measure import Measure, definitions
 from germane.measures.scoring import DECLARED, Grader
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, fold, nearest
-from germane.samples.validation import report
+from germane.samples.gradertypes import FORMULAS, Test
 from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
 from germane.types import FrozenDict, Json
 
@@ -46,9 +46,7 @@ ALIASES = {
     "script": "code_judge",
     "assert_set": "composite",
 }
-_CANONICAL: dict[str, str] = {
-    fold(name): ALIASES.get(name, name) for name in (*TYPES, *ALIASES, *get_args(Test))
-}
+_CANONICAL: dict[str, str] = {fold(name): ALIASES.get(name, name) for name in (*FORMULAS, *ALIASES)}
 
 
 def is_grader(name: str) -> str:
@@ -201,7 +199,7 @@ def _no_type(text: str, error: InputError) -> InputError:
         return InputError(problem, fix="write it as a program: type: code-grader")
     known = f"name a measure (`germane measures` lists them), one of {', '.join(TYPES)}, or a script in .agentv/assertions"
     fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else known
-    return InputError(f"there is no grader or measure of type {text!r}", fix=fix).at(error.place)
+    return InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
 
 def graders_of_specs(

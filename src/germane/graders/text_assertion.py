@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 import regex
 from pydantic import BeforeValidator, Field, model_validator
@@ -14,6 +14,7 @@ from germane.errors import InputError
 from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.samples.evalfile import Case
+from germane.samples.gradertypes import Test
 from germane.samples.yamltext import as_list
 
 _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
@@ -34,9 +35,6 @@ _END = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<end>\$)", re.DOTALL)
 _ENDS = {False: r"\Z", True: r"(?=[\n\r\u2028\u2029]|\Z)"}
 """What `$` means in JavaScript: the end of the text, in multi-line mode that of a line; Python's stands before a last line
 break too."""
-
-Test = Literal["contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
-               "starts_with", "ends_with", "equals", "regex", "is_json"]  # fmt: skip
 
 
 class TextAssertion(DirectGrader):

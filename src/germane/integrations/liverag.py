@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, Wrong, say
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.samples.files import JsonFault, parse_strict_json
-from germane.samples.validation import Wrong, say
 
 __all__ = [
     "AGGREGATES",

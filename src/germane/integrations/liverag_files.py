@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import cell
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, Wrong, say
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -32,7 +32,6 @@ from germane.samples.files import (
     shown_name,
     table_rows,
 )
-from germane.samples.validation import Wrong, say
 from germane.types import Json
 
 _Placed: TypeAlias = Iterator[tuple[Place, Json]]

@@ -82,7 +82,7 @@ def judge_named(name: str, **options: Json) -> Judge:
         return judge
     provider = word.partition(":")[0]
     if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
-        raise InputError(f"there is no judge {name!r}", fix=f"did you mean {near[0]}?")
+        raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
     from germane.judges.llm import LLMJudge
 
     return LLMJudge(word, **options)

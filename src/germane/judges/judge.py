@@ -214,12 +214,12 @@ class GroupScope:
     """What a pool and a judge agree on while one group of questions is answered, by the task in which this was made.
 
     The pool may stop it: no request is sent any more, and what was sent is waited for. The judge learns when its answers
-    are stored. A judge with no more than a name and `answer` need know nothing of either.
+    are stored (`after_storing` is done then). A judge with no more than a name and `answer` need know nothing of either.
     """
 
     def __init__(self) -> None:
         self.stopped = False
-        self._once_stored: list[Callable[[], None]] = []
+        self.after_storing: list[Callable[[], None]] = []
         self._waits = self._recalled = False
         self._task = asyncio.current_task()
         _scope.set(self)
@@ -240,15 +240,6 @@ class GroupScope:
     def cancelled(self) -> bool:
         """Whether somebody cancelled the task."""
         return self._task is not None and self._task.cancelling() > 0
-
-    def once_stored(self, work: Callable[[], None]) -> None:
-        """Do this once the answers of the group are stored, or nothing more will be."""
-        self._once_stored.append(work)
-
-    def stored(self) -> None:
-        """The answers of the group are stored, or it has none."""
-        for work in self._once_stored:
-            work()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -283,4 +274,4 @@ def once_stored(work: Callable[[], None]) -> None:
     if scope is None:
         work()
     else:
-        scope.once_stored(work)
+        scope.after_storing.append(work)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError
@@ -24,6 +24,10 @@ from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
+
+if TYPE_CHECKING:
+    from germane.judges.batches.api import BatchAPI
+    from germane.judges.client.foreign import ForeignTransport
 
 START = 16
 """Requests in flight to begin with where no number was given."""
@@ -59,6 +63,10 @@ TRANSPORT = frozenset(
 _TIERS = {"auto": 1.0, "default": 1.0, "standard_only": 1.0, "on_demand": 1.0}
 _OPENAI_TIERS = {"flex": 0.5}
 """Of a service tier: its part of the usual price. Of a tier that is not here the price is not known."""
+_LATER = 0.5
+"""The part of the usual price that every provider's batches cost."""
+_BATCHES = ("anthropic", "google")
+"""Providers with a protocol of their own whose batches are spoken."""
 
 
 class LLMJudge(Judge):
@@ -143,7 +151,9 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
-        limits = _limits(service)
+        # groups to be handed over at once: some more than requests in flight, so that none is waited for
+        self.concurrency = self.requests.limit + max(2, self.requests.limit // 8)
+        limits, names = _limits(service)
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
@@ -151,7 +161,7 @@ class LLMJudge(Judge):
             parameters=own,
             schema_limits=limits,
             token_limits=limits,
-            limit_names=_limit_names(service),
+            limit_names=names,
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
         if self._own is not None:
@@ -169,11 +179,6 @@ class LLMJudge(Judge):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def concurrency(self) -> int:  # type: ignore[override]
-        """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
-        return self.requests.limit + max(2, self.requests.limit // 8)
-
-    @property
     def by_chat_completions(self) -> bool:
         """Whether it is asked by the requests that OpenAI-compatible servers take, and files of them."""
         return self._own is None and not self.service.extra
@@ -188,6 +193,28 @@ class LLMJudge(Judge):
         found = price_of(self.service.provider, self.service.model)
         return None if found is None or part is None else found.times(part)
 
+    @property
+    def has_batches(self) -> bool:
+        """Whether its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
+        known = PROVIDERS[self.service.provider] if self._own is None else None
+        return known is not None and (self.service.provider in _BATCHES if known.extra else not known.local)
+
+    @property
+    def later_price(self) -> Price | None:
+        """What a million tokens cost in batches, which know no tiers; None = unknown."""
+        tiered = "service_tier" in self.capabilities.parameters
+        return self.price if self.price is None or tiered else self.price.times(_LATER)
+
+    def batches(self) -> BatchAPI:
+        """Its provider's batches, opened; JudgeError where the key is missing. Only where it `has_batches`."""
+        if self.service.extra:
+            from germane.judges.batches.foreign import foreign_batches
+
+            return foreign_batches(self._foreign())
+        from germane.judges.batches.openai import OpenAIBatches
+
+        return OpenAIBatches(self.service, self.service.headers(self._key, self._headers))
+
     def ready(self) -> ModelClient:
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._client is None:
@@ -198,7 +225,7 @@ class LLMJudge(Judge):
                 transport = self._foreign()
             else:
                 transport = HTTPTransport(
-                    self.service.completions,
+                    self.service.at("chat/completions"),
                     self.service.headers(self._key, self._headers),
                     connect=self.retry.connect,
                     most=self.requests.limit,
@@ -206,7 +233,7 @@ class LLMJudge(Judge):
             self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
         return self._client
 
-    def _foreign(self) -> Transport:
+    def _foreign(self) -> ForeignTransport:
         """A provider with a protocol of its own."""
         from germane.judges.client.foreign import ForeignTransport
 
@@ -290,7 +317,7 @@ def _check(
         if name in _OURS:
             raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
     if reading not in {"fused", "single"}:
-        raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
+        raise InputError(f"unknown reading {reading!r}", fix="write fused or single")
     if reasoning not in {None, "off", "low"}:
         raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
     if temperature is not None:
@@ -318,19 +345,16 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
 
 
-def _limits(service: Service) -> bool:
-    """Whether answers are limited by what is asked: by a server of the user's own.
+def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
+    """Whether answers are limited by what is asked (by a server of the user's own), and what such a limit is called.
 
-    A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts.
+    A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
+    newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
     """
     known = PROVIDERS.get(service.provider)
-    return known is not None and not known.extra and bool(service.custom or known.local)
-
-
-def _limit_names(service: Service) -> tuple[str, ...]:
-    """OpenAI's newer models refuse the old name, and say so; most servers of others pass over the new one in silence."""
-    own = service.provider == "azure" or (service.provider == "openai" and not service.custom)
-    return LIMIT_NAMES[::-1] if own else LIMIT_NAMES
+    limited = known is not None and not known.extra and bool(service.custom or known.local)
+    newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
+    return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 
 
 def _identity(

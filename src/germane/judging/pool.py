@@ -171,8 +171,8 @@ class Pool:
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
-        keyed = [self._keyed(questions) for questions in asked]
-        found = self._find(pair for pairs in keyed for pair in pairs)
+        keyed = [self.keyed(questions) for questions in asked]
+        found = self.find(pair for pairs in keyed for pair in pairs)
         answers = [self._known(*both, found) for both in zip(asked, keyed, strict=True)]
         count = sum([len(some) - some.count(None) for some in answers])
         self.expected += count
@@ -180,7 +180,7 @@ class Pool:
         self._on_progress(self)
         return answers
 
-    def _keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
+    def keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
         """The key of each question, and its judge."""
         if isinstance(questions, Passages):
             judge = self._route(questions.example)
@@ -204,7 +204,7 @@ class Pool:
             answers.append(answer if answer is not None and answer.holds else None)
         return answers
 
-    def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
+    def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
         """What is known under these keys, of this evaluation's own or in the ledger."""
         judges = dict(asked)
         found = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
@@ -256,7 +256,7 @@ class Pool:
         if not arrived:
             return
         try:
-            found = self._find([(one.key, one.judge) for one in arrived])
+            found = self.find([(one.key, one.judge) for one in arrived])
             missing: dict[int, list[Pending]] = {}
             for one in arrived:
                 if (judgement := found.get(one.key)) is not None:
@@ -341,7 +341,8 @@ class Pool:
         try:
             await self._answer(queue, pending, reserved, scope)
         finally:
-            scope.stored()
+            for work in scope.after_storing:
+                work()
             queue.running -= 1
         self._start_groups()
         self._on_progress(self)

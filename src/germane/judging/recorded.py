@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.tables.judgements import load_judgement
-from germane.tables.stored import ITEM, Places, StoredJudgements, row_in
+from germane.tables.stored import ITEM, LinesAt, Places, StoredJudgements, row_in
 from germane.types import Judgement
 
 _SETTINGS = ("against", "scale", "rubric")
@@ -70,7 +69,11 @@ class Recorded:
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
         """The recorded judgement of each question; None where there is none."""
         items = _items(questions)
-        names = [(item, *self._put(example_of(questions, n))) for n, item in enumerate(items)]
+        if items and isinstance(questions, Passages):
+            put = self._put(questions.example)
+            names: list[_Name] = [(item, *put) for item in items]
+        else:
+            names = [(one.item, *self._put(one)) for one in questions]
         found = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
         missing = found.count(None)
         self.unknown += missing
@@ -94,9 +97,9 @@ class StoredAnswers:
 
     def __init__(self, judgements: StoredJudgements, judge: str | None, *, however: bool) -> None:
         self._path, self._however = judgements.path, however
-        hashes, offsets = array("q"), array("q")
+        hashes, places = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
-        for number, (offset, line) in enumerate(judgements.lines(), 1):
+        for number, (place, line) in enumerate(judgements.lines(), 1):
             if (rest := line[_REST]) in settings:
                 put, item = settings[rest], line[ITEM].decode()
             else:
@@ -104,11 +107,9 @@ class StoredAnswers:
                 _remember(settings, line, put)
             if put is not None:
                 hashes.append(hash((item, *put)))
-                offsets.append(offset)
-        self._places = Places(hashes, offsets)
-        if self._path.exists():
-            self._file = self._path.open("rb")
-            weakref.finalize(self, self._file.close)
+                places.append(place)
+        self._places = Places(hashes, places)
+        self._lines = LinesAt(self._path)
 
     def _named(
         self, line: bytes, number: int, judge: str | None
@@ -122,12 +123,9 @@ class StoredAnswers:
 
     def find(self, names: Iterable[_Name]) -> list[Judgement | None]:
         """The judgement of each name, None where there is none."""
-        offsets = self._places.find(names)  # of several with one name the first counts
-        return [None if offset < 0 else self._at(offset) for offset in offsets]
-
-    def _at(self, offset: int) -> Judgement:
-        self._file.seek(offset)
-        return load_judgement(decode(self._file.readline()))
+        places = self._places.find(names)  # of several with one name the first counts
+        lines = self._lines.find(place for place in places if place >= 0)
+        return [None if place < 0 else load_judgement(decode(next(lines))) for place in places]
 
 
 _REST = slice(82, None)

@@ -382,7 +382,7 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
             f"{read.chosen} labels are not counted: they were not drawn at random (targeted or imported; --all counts them)"
         )
     if not kinds:
-        yield "no labels to hold the judge against: germane label REPORT --budget 100"
+        yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
         if line["n"] < FEW:
             yield f"{line['kind']}: {line['n']} labels are few; an agreement on fewer than {FEW} says little"
@@ -426,7 +426,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "asked": ("How it was asked", ("kind", "aspect", "value", "n", "mean", "labelled", "raw")),
     "corrected": ("Corrected means", ("measure", "system", "judged", "corrected", "labels", "why")),
     "passages": (
-        "Means over everything that was judged, each thing once",
+        "Means over everything that was judged, each passage or claim once",
         ("kind", "value", "total", "judged", "corrected", "labels", "why"),
     ),
     "ranking": ("Order of the systems", ("measure", "judged", "corrected", "tau", "top_half")),
@@ -447,7 +447,7 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
             yield "".join(markdown_table(heads, rows))[:-1]
     if found["warnings"]:
         yield "\n## Warnings\n"
-        yield from (f"- {_text(warning)}" for warning in found["warnings"])
+        yield from (f"- {shorten(warning, 1000)}" for warning in found["warnings"])
 
 
 def _cell(row: Mapping[str, Json], column: str) -> str:

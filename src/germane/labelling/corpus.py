@@ -29,7 +29,7 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 class FoundPlace:
     """Where a piece of text stands: the document, its offsets there in characters, and the share of the piece that it holds.
 
-    `exact`: it stands there to the letter, white space aside.
+    `exact`: it stands there to the letter, white space aside. `all`: the document holds nothing else.
     """
 
     document: str
@@ -37,6 +37,7 @@ class FoundPlace:
     end: int
     share: float
     exact: bool = False
+    all: bool = False
 
 
 class Corpus:
@@ -138,7 +139,8 @@ class Corpus:
                     share = (end - start) / len(wanted[piece])
                     exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
                     span = listed[start].start, listed[end - 1].end
-                    found[piece].append(FoundPlace(document, *span, share, exact))
+                    everything = (start, end) == (0, len(words))
+                    found[piece].append(FoundPlace(document, *span, share, exact, everything))
         return {
             piece: sorted(places, key=lambda one: (-one.share, not one.exact))
             for piece, places in found.items()

@@ -154,6 +154,20 @@ class LabelFile:
         self.book.add(rows)
         return shown, rows
 
+    def about(self, sample: Sample) -> Iterator[Label]:
+        """The labels of a sample's passages, each with its item and who gave it."""
+        history = turns(sample)
+        for place in sample.places():
+            item, document = (
+                relevance_item(sample.query, passage_of(place.context), history),
+                place.context.id,
+            )
+            names = (item, *(() if document is None else (_document(sample.id, document),)))
+            for name in names:
+                alone = self._alone.get(name)
+                for one in self._several.get(name) or filter(None, [alone]):
+                    yield structs.replace(one, item=item, sample=sample.id, system=sample.system)
+
 
 def _document(sample: str, document: str) -> str:
     return f"{sample}\n{document}"

@@ -13,6 +13,7 @@ from msgspec import structs
 from germane.clean import shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
+from germane.labelling.queue import LabelQueue, LabelTask
 from germane.measures.labels import Settings, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
@@ -214,14 +215,41 @@ def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
         yield f"| {one['doubt']:.2f} | {moves} | {' | '.join(names)} | {gold} | {grades} |"
     if means:
         yield ""
-        yield f"{found['measure']}: {means['gold']:.4f} with gold as it is"
-        if means["looked_at"]:
-            wrong = f"{means['wrong']} of the {means['looked_at']} places that they looked at are wrong"
-            yield f"{means['corrected']:.4f} as people corrected it: {wrong}"
-        low, high = means["bounds"]
-        yield f"{low:.4f} to {high:.4f}, whatever the {means['open']} suspects are that nobody looked at"
+        yield from mean_lines(found)
     yield ""
-    yield "gold is not changed; have people fill in the grades of -o suspects.csv, then: germane label REPORT --import suspects.csv"
+    yield "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
+
+
+def mean_lines(found: Mapping[str, Json]) -> Iterator[str]:
+    """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
+    if not (means := found["means"]):
+        return
+    yield f"{found['measure']}: {means['gold']:.4f} with gold as it is"
+    if means["looked_at"]:
+        wrong = f"{means['wrong']} of the {means['looked_at']} places that they looked at are wrong"
+        yield f"{means['corrected']:.4f} as people corrected it: {wrong}"
+    low, high = means["bounds"]
+    yield f"{low:.4f} to {high:.4f}, whatever the {means['open']} suspects are that nobody looked at"
+
+
+def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> LabelQueue:
+    """The suspects for people to label, in the order of the audit; labels of them correct no mean but that of the gold."""
+    history = {sample.id: turns(sample) for sample in reports[0].samples()}
+    suspects = audit_gold(reports)["suspects"]
+    tasks = [
+        LabelTask(
+            item=one["item"],
+            kind="relevance",
+            case=one["sample"],
+            query=one["query"],
+            passages=(one["passage"],),
+            history=history[one["sample"]],
+            sample=one["sample"],
+            doubt=-at,
+        )
+        for at, one in enumerate(suspects)
+    ]
+    return LabelQueue(tasks=tasks, queue="targeted", budget=budget)
 
 
 def queue_rows(found: Mapping[str, Json]) -> Iterator[list[Json]]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
-from typing_extensions import TypedDict
 
 from germane.labelling.corpus import Corpus, FoundPlace
+from germane.labelling.people import WHOLE, LabelsRow
 from germane.measures.evidence import tokens
-from germane.types import NOTHING, Context, Sample
+from germane.reports.schema import Line, line_of
+from germane.types import NOTHING, Context, Json, Sample
 
 
-class PlaceRow(TypedDict):
+class PlaceRow(Line):
     """Where a quote stands: the document, offsets in characters, and the share of the quote that it holds."""
 
     document: str
@@ -28,7 +30,7 @@ class PlaceRow(TypedDict):
     share: float
 
 
-class QuoteRow(TypedDict):
+class QuoteRow(Line):
     """A quote of a sample's evidence; `whole`: some document holds all of it."""
 
     sample: str
@@ -37,7 +39,7 @@ class QuoteRow(TypedDict):
     places: list[PlaceRow]
 
 
-class CorpusRow(TypedDict):
+class CorpusRow(Line):
     """The identity of a corpus: a digest of ids and texts, how many documents, the name of the file or folder."""
 
     digest: str
@@ -45,7 +47,7 @@ class CorpusRow(TypedDict):
     name: str
 
 
-class LabelsCheckDocument(TypedDict):
+class LabelsCheckDocument(Line):
     """The document of `germane labels check --json`.
 
     Of the `ids` gold ids `missing` are not in the corpus, `changed` have another text there than where they were retrieved,
@@ -59,16 +61,17 @@ class LabelsCheckDocument(TypedDict):
     changed: list[str]
     unknown: int
     quotes: list[QuoteRow]
+    labels: LabelsRow | UnsetType = UNSET
 
 
-class LostRow(TypedDict):
+class LostRow(Line):
     """Gold that could not be carried: a quote, or the id of a document."""
 
     sample: str
     what: str
 
 
-class LabelsMoveDocument(TypedDict):
+class LabelsMoveDocument(Line):
     """The document of `germane labels move --json`: how many graded documents and quotes became what."""
 
     schema_version: Literal[1]
@@ -76,10 +79,11 @@ class LabelsMoveDocument(TypedDict):
     carried: int
     unsure: int
     lost: list[LostRow]
+    labels: LabelsRow | UnsetType = UNSET
 
 
-WHOLE, MOST = 0.95, 0.5
-"""Share of an old passage that a document must hold to be as relevant; share of a quote that no document holds whole."""
+MOST = 0.5
+"""Share of a quote that no document holds whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,40 +102,30 @@ class CheckedQuote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsCheck:
-    """What became of gold in a corpus: `ids` are all, `missing` exist no longer, the text of `changed` is another one.
+    """What became of gold in a corpus: of all `ids` those that are `missing` exist no longer, the text of `changed` is another one.
 
     `unknown` ids are in the corpus, and no sample has the text that they had.
     """
 
-    corpus: CorpusRow
-    ids: tuple[str, ...]
-    missing: tuple[str, ...]
-    changed: tuple[str, ...]
+    corpus: Mapping[str, Json]
+    ids: int
+    missing: list[str]
+    changed: list[str]
     unknown: int
     quotes: tuple[CheckedQuote, ...]
 
-    def as_json(self) -> LabelsCheckDocument:
+    def as_json(self, labels: Mapping[str, int] | None = None) -> dict[str, Json]:
         """The document of `germane labels check --json`."""
-        return {
-            "schema_version": 1,
-            "corpus": self.corpus,
-            "ids": len(self.ids),
-            "missing": list(self.missing),
-            "changed": list(self.changed),
-            "unknown": self.unknown,
-            "quotes": [
-                {
-                    "sample": one.sample,
-                    "quote": one.quote,
-                    "whole": one.whole,
-                    "places": [
-                        {"document": at.document, "start": at.start, "end": at.end, "share": at.share}
-                        for at in one.places
-                    ],
-                }
-                for one in self.quotes
-            ],
-        }
+        quotes = [
+            line_of(QuoteRow, one, places=[line_of(PlaceRow, at) for at in one.places]) for one in self.quotes
+        ]
+        return line_of(
+            LabelsCheckDocument,
+            self,
+            schema_version=1,
+            quotes=quotes,
+            labels=UNSET if labels is None else dict(labels),
+        )
 
 
 def gold_ids(sample: Sample) -> list[str]:
@@ -163,12 +157,10 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheck:
     quotes = [(sample.id, one.quote) for sample in samples for one in sample.evidence or () if one.quote]
     found = corpus.find(quote for _, quote in quotes)
     return LabelsCheck(
-        corpus=cast("CorpusRow", corpus.identity),
-        ids=tuple(ids),
-        missing=tuple(one for one in ids if one not in now),
-        changed=tuple(
-            one for one in ids if one in now and one in before and not _same(before[one], now[one])
-        ),
+        corpus=corpus.identity,
+        ids=len(ids),
+        missing=[one for one in ids if one not in now],
+        changed=[one for one in ids if one in now and one in before and not _same(before[one], now[one])],
         unknown=sum(one in now and one not in before for one in ids),
         quotes=tuple(
             CheckedQuote(sample=name, quote=quote, places=tuple(found[quote])) for name, quote in quotes
@@ -185,16 +177,16 @@ class Moved:
     unsure: int = 0
     lost: list[tuple[str, str]] = field(default_factory=list)
 
-    def as_json(self) -> LabelsMoveDocument:
+    def as_json(self, labels: Mapping[str, int] | None = None) -> dict[str, Json]:
         """The document of `germane labels move --json`."""
-        lost: list[LostRow] = [{"sample": sample, "what": what} for sample, what in self.lost]
-        return {
-            "schema_version": 1,
-            "kept": self.kept,
-            "carried": self.carried,
-            "unsure": self.unsure,
-            "lost": lost,
-        }
+        lost = [{"sample": sample, "what": what} for sample, what in self.lost]
+        return line_of(
+            LabelsMoveDocument,
+            self,
+            schema_version=1,
+            lost=lost,
+            labels=UNSET if labels is None else dict(labels),
+        )
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], Moved]:

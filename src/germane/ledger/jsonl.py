@@ -9,7 +9,7 @@ import datetime
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, TypeAlias
@@ -21,6 +21,7 @@ from germane.errors import InputError, Place
 from germane.ledger import files_of
 from germane.ledger.store import Ledger
 from germane.tables.judgements import load_judgement
+from germane.tables.stored import is_parts, lines_in_parts
 from germane.types import Json, Judgement
 
 _BATCH = 1000
@@ -98,7 +99,7 @@ class Imported:
 def readable(paths: Sequence[Path]) -> None:
     """InputError where one of the files cannot be read."""
     for path in paths:
-        if not path.exists() or path.is_dir() or not os.access(path, os.R_OK):
+        if not (path.is_file() or is_parts(path)) or not os.access(path, os.R_OK):
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
@@ -130,9 +131,9 @@ def _put(ledger: Ledger, batch: dict[str, Judgement], done: Imported) -> None:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """The judgements of a JSONL file, errors among them; InputError at the first line that is none."""
+    """The judgements of a JSONL file or of a report's judgements.parquet, errors among them; InputError at the first line that is none."""
     try:
-        with path.open("rb") as lines:
+        with nullcontext(lines_in_parts(path)) if is_parts(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if text.strip():

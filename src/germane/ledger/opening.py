@@ -7,6 +7,7 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.ledger.replay import ExportedLedger
 from germane.ledger.store import LedgerTable, SQLiteLedger, file_of, is_database
+from germane.tables.stored import is_parts
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -32,6 +33,8 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     if is_database(where):
         return open_at(where, reading=True)
     path = file_of(where)
+    if is_parts(path):
+        return ExportedLedger(path)
     if path.is_dir():
         raise InputError(
             f"--replay {path} is a folder",

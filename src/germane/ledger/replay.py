@@ -10,7 +10,7 @@ from germane.ledger.jsonl import judgements_of, readable
 from germane.ledger.store import INSERT, Ledger, LedgerTable, SQLiteLedger, create_table, to_row
 from germane.ledger.upkeep import judges_and_kinds
 from germane.questions.question import AnyQuestion
-from germane.tables.items import ItemRow
+from germane.types import ItemRow
 
 __all__ = ["ExportedLedger", "missing_in_words"]
 

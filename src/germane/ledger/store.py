@@ -164,7 +164,8 @@ class SQLiteLedger:
         self._fault: LedgerError | None = None
         try:
             self.db = self._open(reading=reading)
-            self._reader = self.db if reading else open_for_reading(self.path, unchecked=True)
+            self._reader = self.db if reading else connect(self.path)
+            self._reader.execute("PRAGMA query_only=ON")
         except (sqlite3.Error, OSError, ValueError) as error:
             raise explain(error, self.path) from error
 

@@ -15,7 +15,16 @@ from typing import Literal, NamedTuple
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import TOGETHER, of_searches, spare_searches
 from germane.measures.kernel import Column, alpha_ndcg, covered
-from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
+from germane.measures.labels import (
+    Settings,
+    asked_before,
+    distinct,
+    distinct_contexts,
+    rankings,
+    same,
+    texts_of,
+    turns,
+)
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
 from germane.measures.ranked import OVER, UNIT
@@ -434,12 +443,12 @@ def repeat_rate(sample: Sample) -> Outcome:
 )
 def repeated_calls(sample: Sample) -> Outcome:
     """Share of an agent's later searches that ask what it has asked already, whatever the case and white space."""
-    queries = [" ".join((call.query or sample.query).casefold().split()) for call in sample.calls or ()]
-    if len(queries) < 2:
+    asked = asked_before(sample)
+    if len(asked) < 2:
         return skipped(ONE_SEARCH)
-    items = [Item(f"Call {n}: {query}", query not in queries[: n - 1]) for n, query in enumerate(queries, 1)]
+    items = [Item(f"Call {n}: {query}", not before) for n, (query, before) in enumerate(asked, 1)]
     repeated = sum(not item.held for item in items)
-    return ok(repeated / (len(queries) - 1), items=items, what="searches asked something new")
+    return ok(repeated / (len(asked) - 1), items=items, what="searches asked something new")
 
 
 @measure(

@@ -69,6 +69,11 @@ class Explanation:
         lines = [self.reasoning] if self.reasoning else []
         return html_table(["", self._score, "what"], rows, lines)
 
+    def missed(self, expected: int | None = None) -> list[str]:
+        """The misses, the last of them that fewer relevant contexts were found than were `expected`."""
+        short = len(self.hits) < (expected or 0)
+        return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
+
     def as_json(self) -> dict[str, Json]:
         """Hits, misses and reasoning with everything else under `details`."""
         details: dict[str, Json] = {"status": self.outcome.status, **self.details}

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import NO_TEXT, rankings
+from germane.measures.labels import NO_TEXT, documents, rankings, relevant
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_IDS, Item, Outcome, ok, proportion, skipped
 from germane.questions.text import tokens_in, words
-from germane.types import Context, Sample
+from germane.types import Sample
 
 _UNION = one_of(
     "several searches: what they brought between them, the mean over them, or the final list alone",
@@ -34,29 +34,6 @@ _OF_GROUPS: MeasureOptions = {
     "params": {"over": _UNION},
     "answerable": True,
 }
-
-
-def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """The distinct document ids that came back, one list for each list that is measured; None = no context has one.
-
-    A context without an id, among others that have one, is a document of its own that no gold knows.
-    """
-    lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
-    if any(lists) and not any(context.id for one in lists for context in one):
-        return None
-    if over == "union":
-        lists = [tuple(context for one in lists for context in one)]
-    return [list(dict.fromkeys(_id(context) for context in one)) for one in lists]
-
-
-def _id(context: Context) -> str:
-    return context.id if context.id is not None else f"\0{context.text}"
-
-
-def relevant(sample: Sample, rel: int) -> list[str]:
-    """The gold documents of a sample, best first."""
-    graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
-    return [document for document, grade in graded if grade >= rel]
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, one: Callable[[list[str]], Outcome]) -> Outcome:

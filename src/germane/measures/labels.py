@@ -48,6 +48,47 @@ def same(context: Context) -> tuple[str, str | None]:
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
+def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
+    """The distinct document ids that came back, one list for each list that is measured; None = no context has one.
+
+    A context without an id, among others that have one, is a document of its own that no gold knows.
+    """
+    lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
+    if any(lists) and not any(context.id for one in lists for context in one):
+        return None
+    if over == "union":
+        lists = [tuple(context for one in lists for context in one)]
+    return [list(dict.fromkeys(_id(context) for context in one)) for one in lists]
+
+
+def _id(context: Context) -> str:
+    return context.id if context.id is not None else f"\0{context.text}"
+
+
+def relevant(sample: Sample, rel: int) -> list[str]:
+    """The gold documents of a sample, best first."""
+    graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
+    return [document for document, grade in graded if grade >= rel]
+
+
+def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
+    """The share of the gold documents that had come after each search of a sample; None where either is not known."""
+    gold, lists = relevant(sample, rel), documents(sample, "calls")
+    if not gold or lists is None:
+        return None
+    lacking, shares = set(gold), []
+    for ids in lists:
+        lacking.difference_update(ids)
+        shares.append(1 - len(lacking) / len(gold))
+    return shares
+
+
+def asked_before(sample: Sample) -> list[tuple[str, bool]]:
+    """The query of each search, without case and spare white space, and whether an earlier search asked the same."""
+    queries = [" ".join(query.casefold().split()) for query, _ in rankings(sample)]
+    return [(query, query in queries[:at]) for at, query in enumerate(queries)]
+
+
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
     """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
 
@@ -557,6 +598,10 @@ class PlaceLabels:
             for start, end in pairwise(starts)
             for place in range(start, end if depth is None else min(end, start + depth))
         ]
+
+    def cells_read(self, sample: int, depth: int | None) -> list[int]:
+        """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
+        return sorted({number for place in self.read(sample, depth) if (number := self._verdict[place]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
         """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""

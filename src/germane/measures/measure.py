@@ -313,7 +313,7 @@ def _not_there(name: str) -> MeasureError:
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
-    return MeasureError(f"there is no measure {name!r}", fix=fix)
+    return MeasureError(f"unknown measure {name!r}", fix=fix)
 
 
 def _unknown(*_: object, **__: object) -> None:
@@ -373,7 +373,8 @@ class Measure:
     Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
     their defaults (None = depends on the labels). `definition` is what the registry knows of it, `labels` the one
     source of labels that it reads; `choice` and `depth` say which rankings a ranked one reads, and how many places of
-    each (None = all). Raises MeasureError on an unknown name, parameter or value, and on a
+    each (None = all). `k` is the cut-off that its formula takes, in places or as a level of recall, `budget` the one in
+    tokens (None = none). `asks`: it needs a judge, as a program that asks one, or for its labels. Raises MeasureError on an unknown name, parameter or value, and on a
     cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
     """
 
@@ -385,6 +386,9 @@ class Measure:
     labels: Source = field(init=False, repr=False, compare=False)
     choice: LabelChoice = field(init=False, repr=False, compare=False)
     depth: int | None = field(init=False, repr=False, compare=False)
+    k: int | float | None = field(init=False, repr=False, compare=False)
+    budget: TokenBudget | None = field(init=False, repr=False, compare=False)
+    asks: bool = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -429,26 +433,13 @@ class Measure:
                 source, settings.get("against", "need"), settings.get("over") == "final", budget
             ),
             "depth": cutoff if cut else None,
+            "k": None if budget else cutoff,
+            "budget": budget,
+            "asks": known.asks or (known.family == "ranked" and source in {"judge", "best"}),
             "_text": known.name + _spelled(checked) + at,
         }
         for place, what in found.items():
             object.__setattr__(self, place, what)
-
-    @property
-    def k(self) -> int | float | None:
-        """The cut-off that its formula takes, in places or as a level of recall; None where there is none, or tokens cut."""
-        return None if isinstance(self.cutoff, str | TokenBudget) else self.cutoff
-
-    @property
-    def budget(self) -> TokenBudget | None:
-        """The cut-off in tokens; None where there is none."""
-        return self.choice.budget
-
-    @property
-    def asks(self) -> bool:
-        """Whether it needs a judge: as a program that asks one, or for the labels that it reads."""
-        known = self.definition
-        return known.asks or (known.family == "ranked" and self.labels in {"judge", "best"})
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""

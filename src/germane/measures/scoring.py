@@ -16,6 +16,7 @@ from math import fsum, inf, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
@@ -37,6 +38,7 @@ from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, saf
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
+from germane.samples.gradertypes import FORMULAS
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
@@ -102,23 +104,6 @@ def _never(*_: object, **__: object) -> None:
     raise AssertionError("a grader of an eval file is not a measure")
 
 
-_GRADERS = {
-    "code_judge": "what the script prints as score",
-    "llm_judge": "the model's score; of a rubric: satisfied weight / whole weight",
-    "field_accuracy": "weight of the matching fields / weight of all",
-    "tool_trajectory": "expected calls that were made / expected calls",
-    "latency": "1 within the threshold, else 0",
-    "cost": "1 within the budget, else 0",
-    "token_usage": "1 within the limits, else 0",
-    "execution_metrics": "limits that are kept / limits",
-    "skill_trigger": "1 where the agent used the skill as it should",
-    "composite": "what the aggregator makes of the members' scores",
-    **dict.fromkeys(
-        ("contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all", "starts_with",
-         "ends_with", "equals", "regex", "is_json"),
-        "1 where the answer passes the test, else 0",
-    ),
-}  # fmt: skip
 DECLARED = FrozenDict(declared=True)
 """The options of a grader that an eval file describes."""
 _defined: set[str] = set()
@@ -142,7 +127,7 @@ def define_grader(name: str, formula: str = "what its check returns", reference:
         _defined.add(name)
 
 
-for _name, _formula in _GRADERS.items():
+for _name, _formula in FORMULAS.items():
     define_grader(_name, _formula, "AgentV")
 
 
@@ -161,8 +146,7 @@ WITHOUT_IDS = (
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
-@dataclass(slots=True, kw_only=True)
-class Job:
+class Job(Struct, kw_only=True):
     """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
 
     `labels` are people's labels of its passages that stand beside it, not on its contexts.
@@ -409,16 +393,16 @@ class Block:
 
     def _put_known(self, run: _SameGraders, column: _Column) -> None:
         """Set the scores of jobs that cannot be computed, and of those whose gold is unsure: they are known at once."""
-        measure = column.grader.measure
-        refused, gold = self._eligible.refusals(measure), reads_gold_alone(measure)
-        for row, job in enumerate(run.jobs) if refused or gold else ():
-            lacking = refused.get(run.start + row)
-            if gold and job.sample.unsure and (lacking is None or lacking.why == NOTHING_RELEVANT):
-                outcome = between(measure, job.sample, self.settings)
+        measure, start = column.grader.measure, run.start
+        refused = self._eligible.refusals(measure)
+        for number in refused.keys() & range(start, start + len(run.jobs)) if refused else ():
+            column.put(number - start, refused[number])
+        for row in run.unsure if reads_gold_alone(measure) else ():
+            lacking = refused.get(start + row)
+            if lacking is None or lacking.why == NOTHING_RELEVANT:
+                outcome = between(measure, run.jobs[row].sample, self.settings)
                 column.put(row, outcome)
                 column.noted[row] = outcome
-            elif lacking is not None:
-                column.put(row, lacking)
 
     def _read(self, run: _SameGraders, choice: LabelChoice, columns: Sequence[_Column]) -> None:
         """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
@@ -465,10 +449,10 @@ class Block:
             self.notes[WITHOUT_IDS] += sum(any(samples[job] >= 0 for samples in gold) for job in jobs)
 
     def _note_empty(self, sample: Sample) -> None:
-        texts = [context.text for _, contexts in rankings(sample) for context in contexts]
         if sample.calls and (empty := sum(not contexts for _, contexts in rankings(sample))):
             self.notes["search calls returned nothing and count 0"] += empty
-        if empty := len([text for text in texts if text and not text[0].isalnum() and blank(text)]):
+        texts = [one.text for _, some in rankings(sample) for one in some if one.text]
+        if empty := len([text for text in texts if not text[0].isalnum() and blank(text)]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
     @property
@@ -524,6 +508,26 @@ class Block:
                         found.setdefault(job.sample.system, []).append(value)
                 for system, values in found.items():
                     yield system, str(column.grader.measure), values
+
+    def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
+        """Of each job in turn (its number) the graders that ask: the name, and the number of the program that asks.
+
+        Of a program that others share, the numbers of the passages that no grader before reads; None = all that it asks.
+        """
+        for run in self._runs:
+            for row, _ in enumerate(run.jobs, run.start):
+                read: dict[LabelChoice, set[int]] = {}
+                for column in run.columns:
+                    name, measure = column.grader.name, column.grader.measure
+                    if (program := column.programs.get(row - run.start)) is not None:
+                        yield row, name, program, None
+                    elif column.ranked and row - run.start not in column.noted:
+                        chosen = self._choices[measure.choice]
+                        if (program := chosen.programs.get(chosen.samples[row])) is not None:
+                            before = read.setdefault(measure.choice, set())
+                            cells = chosen.labels.cells_read(chosen.samples[row], measure.depth)
+                            yield row, name, program, [cell for cell in cells if cell not in before]
+                            before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
         """Fill in what the programs were answered, and compute the scores of labels."""
@@ -620,20 +624,17 @@ class _Column:
         values: The value of each job, nan where there is none.
         noted: The outcomes that say more than a value.
         programs: The program whose result the score of a job is.
+        ranked: Whether its scores are a formula on labels.
         read: The jobs whose score is computed from labels.
     """
 
-    __slots__ = ("grader", "noted", "programs", "read", "values")
+    __slots__ = ("grader", "noted", "programs", "ranked", "read", "values")
 
     def __init__(self, grader: Grader, rows: int) -> None:
         self.grader, self.values, self.noted = grader, np.full(rows, nan), dict[int, Outcome]()
         self.programs: dict[int, int] = {}
         self.read: Sequence[int] = ()
-
-    @property
-    def ranked(self) -> bool:
-        """Whether its scores are a formula on labels."""
-        return self.grader.by is None and self.grader.measure.definition.family == "ranked"
+        self.ranked = grader.by is None and grader.measure.definition.family == "ranked"
 
     def put(self, row: int, outcome: Outcome) -> None:
         """Set a job's outcome."""
@@ -660,6 +661,7 @@ class _SameGraders:
         start: The number of the first job in the block.
         columns: The scores of each grader.
         every: These, and those of the measures that belong beside them.
+        unsure: The jobs with gold that is unsure.
     """
 
     def __init__(self, start: int, jobs: Sequence[Job], *, beside: bool) -> None:
@@ -667,6 +669,7 @@ class _SameGraders:
         more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
         self.every = [_Column(grader, len(jobs)) for grader in (*graders, *graders_of(tuple(more)))]
         self.columns = self.every[: len(graders)]
+        self.unsure = [row for row, job in enumerate(jobs) if job.sample.unsure]
 
     def scores(self) -> ScoreTable:
         """The scores, job by job."""

@@ -156,16 +156,12 @@ class Question(ABC, Generic[A]):
         return Limits(_rounded(size), _rounded(contexts), verdicts, len(self.things))
 
     def read(self, payload: Json) -> A:
-        """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
-        return self.answer(self.parse(payload))
-
-    def parse(self, payload: Json) -> Any:
-        """The payload as a `Payload`, its verdicts in the order of what they are about; AnswerError where it is none."""
-        found = self.payload_type(payload).model_read(payload, self.verdicts)
+        """The typed answer in a payload, its verdicts in the order of what they are about; AnswerError says what is wrong with one."""
+        found: Any = self.payload_type(payload).model_read(payload, self.verdicts)
         if self.verdicts is not None:
             name, number = self.verdicts
             object.__setattr__(found, name, _each_once(getattr(found, name), name, number, len(self.things)))
-        return found
+        return self.answer(found)
 
     def answer(self, payload: Any) -> A:
         """The typed answer in a payload that has been parsed."""

@@ -61,7 +61,7 @@ class Reading:
 
     def flat(self) -> bool:
         """Whether no two answers have a part of the same name, so that one object can hold them all."""
-        names = [name for question in self.questions for name in _properties(question)]
+        names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
     def like(self) -> tuple[object, ...]:
@@ -147,7 +147,10 @@ def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQues
     flat = reading.flat()
     for question in reading.questions:
         if flat:
-            yield question, {name: payload[name] for name in _properties(question) if name in payload}
+            yield (
+                question,
+                {name: payload[name] for name in question.schema()["properties"] if name in payload},
+            )
         else:
             yield question, payload.get(question.kind, AnswerError(f'the answer lacks "{question.kind}"'))
 
@@ -210,7 +213,9 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
     parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
     for question in reading.questions:
         text = prompts.of(question).text
-        fields = ", ".join(_properties(question)) if reading.flat() else question.kind  # that the task fills
+        fields = (
+            ", ".join(question.schema()["properties"]) if reading.flat() else question.kind
+        )  # that the task fills
         parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
     notes = " ".join(filter(None, map(part, sorted([*reading.beside, reading.text], key=place))))
     return "\n".join(filter(None, [*parts, notes]))
@@ -236,12 +241,6 @@ def _listing(one: Mapping[str, Json], count: int | None = None) -> dict[str, Jso
     """The schema of a list of answers with ids."""
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **one["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
-
-
-def _properties(question: AnyQuestion) -> Mapping[str, Json]:
-    """The parts of an answer by name."""
-    found: Mapping[str, Json] = question.schema()["properties"]
-    return found
 
 
 def _object(properties: Mapping[str, Json]) -> dict[str, Json]:

@@ -39,7 +39,7 @@ class Vote(NamedTuple):
 def check_vote(how: str) -> None:
     """InputError where there is no such way of voting."""
     if how not in {"majority", "mean"}:
-        raise InputError(f"there is no vote {how!r}", fix="write majority or mean")
+        raise InputError(f"unknown vote {how!r}", fix="write majority or mean")
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, islice, pairwise, repeat
 from math import fsum, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from germane.errors import MeasureError
@@ -61,8 +62,7 @@ _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedThing:
+class JudgedThing(Struct, frozen=True, kw_only=True, gc=False):
     """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
 
     `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `weight` is what a hit adds to
@@ -142,17 +142,20 @@ class JudgedSamples:
 
 def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[JudgedThing]:
     """The places that a ranked measure reads of a sample."""
-    pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
-    verdicts, known = labels.verdicts_of(sample), labels.labelled
+    pointers, at = (
+        labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1],
+        labels.places_of(sample),
+    )
+    columns = (labels.labelled[at].tolist(), labels.gain[at].tolist(), labels.scale[at].tolist())
+    places = zip(range(at.start, at.stop), labels.verdicts_of(sample), *columns, strict=True)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
         shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, place in enumerate(range(start, end), 1):
-            verdict, scale, number = nan, str(labels.settings.scale), verdicts[place - pointers[0]]
-            if known[place] and place not in labels.failed:
-                verdict, scale = float(labels.gain[place]), labels.scales[labels.scale[place]]
-            yield JudgedThing(item=asked.items[number], questions=asked, number=number, verdict=verdict,
-                              scale=scale, weight=weight, call=call, rank=rank)  # fmt: skip
+        for rank, (place, number, known, gain, scale) in enumerate(islice(places, end - start), 1):
+            judged = known and place not in labels.failed
+            on = labels.scales[scale] if judged else str(labels.settings.scale)
+            yield JudgedThing(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
+                              verdict=gain if judged else nan, call=call, rank=rank)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -185,9 +188,10 @@ class JudgedThings:
 
         Who could not tell counts as `unsure`: 0 gives the least that the share can be, 1 the most.
         """
+        counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
-            votes = [_counted(self.measure, float(one.answer), one.scale) for one in book.votes(item)]
+            votes = [counted(one.answer, one.scale) for one in book.votes(item)]
             votes += [unsure] * book.unsure(item)
             shares.append(fsum(votes) / len(votes) if votes else nan)
         return np.array(shares)
@@ -371,11 +375,11 @@ class Corrections:
         """Why labels that were drawn for another report do not serve this one, or ""."""
         key = rows.measure, rows.kind, len(rows.items)
         if key not in self._drifted:
-            drawn = [label for label in self._drawn if label.kind == rows.kind]
-            places = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
-            stands = dict(zip(rows.items, places, strict=True))
-            pool = pool_of(self._tables, rows.kind) if drawn else {}
-            self._drifted[key] = drift_of(drawn, pool, stands) if drawn else ""
+            self._drifted[key] = ""
+            if drawn := [label for label in self._drawn if label.kind == rows.kind]:
+                places = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
+                stands = dict(zip(rows.items, places, strict=True))
+                self._drifted[key] = drift_of(drawn, pool_of(self._tables, rows.kind), stands)
         return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:

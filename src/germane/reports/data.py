@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
-from math import fsum, isfinite
+from math import fsum
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,15 +18,21 @@ from numpy.typing import NDArray
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
-from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.reports.schema import SearchLine
+from germane.reports.summary import (
+    MeasureSummary,
+    canonical_name,
+    slices_of,
+    summarise,
+)
+from germane.statistics.intervals import mean_interval
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
-from germane.tables.items import ItemRow
 from germane.tables.judgements import judgement_columns
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, Sample, Score, freeze
+from germane.types import ItemRow, Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
@@ -126,6 +132,11 @@ class ReportData:
             keep[found[tag]] = True
             slices.append(self._slice(tag, keep))
         return [one for one in slices if one.summaries]
+
+    @cached_property
+    def by_call(self) -> Sequence[SearchLine]:
+        """What each search brought, a line per system and number of the search; none where no sample made several."""
+        return _searches(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """The values that a summary's measure has over its system's samples, in input order; of those that have one."""
@@ -231,9 +242,7 @@ class ReportData:
         elif table in {"items", "labels", "scores"}:
             columns = getattr(self.tables, table).to_columns()
         else:
-            raise InputError(
-                f"there is no table {table!r}", fix="samples, items, judgements, labels or scores"
-            )
+            raise InputError(f"unknown table {table!r}", fix="samples, items, judgements, labels or scores")
         return to_frame(columns, library)
 
     def _wide(self) -> dict[str, Sequence[Json]]:
@@ -433,9 +442,7 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
-    """The grader in a JSON object; TypeError where a number in it is none."""
-    for name in ("weight", "required", "threshold", "expected_relevant_count"):
-        assert row.get(name) is None or isfinite(row[name])
+    """The grader in a JSON object."""
     from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
@@ -460,3 +467,42 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[st
         line = lines.setdefault(one.system, {**of, "system": one.system, "measures": {}})
         line["measures"][one.measure] = one.as_json()
     return list(lines.values()) or [{**of, "system": "", "measures": {}}]
+
+
+def _searches(samples: Iterable[Sample]) -> list[SearchLine]:
+    """What each search brought: a line per system and number of the search."""
+    from germane.measures.labels import (  # not at the top: `germane rank` has no searches
+        asked_before,
+        recall_by_search,
+    )
+
+    repeats: dict[str, list[list[bool]]] = {}
+    recalls: dict[str, list[tuple[str, list[float]]]] = {}
+    for sample in samples:
+        if asked := asked_before(sample):
+            repeats.setdefault(sample.system, []).append([before for _, before in asked])
+            if (shares := recall_by_search(sample)) is not None:
+                recalls.setdefault(sample.system, []).append((sample.cluster or sample.id, shares))
+    return [
+        _search_line(system, call, rows, recalls.get(system, ()))
+        for system, rows in repeats.items()
+        for call in range(1, max(map(len, rows)) + 1)
+    ]
+
+
+def _search_line(
+    system: str, call: int, repeats: Sequence[Sequence[bool]], recalls: Sequence[tuple[str, Sequence[float]]]
+) -> SearchLine:
+    """The searches of a system with one number, from which searches of each sample repeat, and its recall after each."""
+    made = [row[call - 1] for row in repeats if len(row) >= call]
+    line = SearchLine(system, call, len(made), None, None, None, None, sum(made))
+    if recalls:
+        before = [0.0 if call == 1 else shares[min(call - 1, len(shares)) - 1] for _, shares in recalls]
+        now = [shares[min(call, len(shares)) - 1] for _, shares in recalls]
+        interval = mean_interval(now, clusters=[case for case, _ in recalls], value_range=(0.0, 1.0))
+        line.recall, line.interval = interval.mean, interval.ends
+        line.first = sum(old == 0 < new for old, new in zip(before, now, strict=True))
+        line.spare = sum(
+            old == 1 and len(shares) >= call for old, (_, shares) in zip(before, recalls, strict=True)
+        )
+    return line

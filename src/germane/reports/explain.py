@@ -263,7 +263,11 @@ class Explainer:
             place: _verdict(answer, votes)
             for (place, (_, answer)), votes in zip(judged.items(), panel, strict=True)
         }
-        calls: dict[int, Facts] = {}
+        calls: list[Facts] = [
+            {"query": call.query or sample.query, "contexts": []} for call in sample.calls or ()
+        ]
+        if sample.contexts or (calls and sample.contexts is not None):
+            calls.append({"query": sample.query, "contexts": []} | ({"final": True} if calls else {}))
         history = turns(sample)
         for place in sample.places():
             context = place.context
@@ -278,12 +282,11 @@ class Explainer:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 said = {"who": label.who, "reason": label.reason or ""}
                 labels.append({"source": "human", "grade": label.answer, "relevant": helps, **said})
-            call = calls.setdefault(place.call, {"query": place.query, "contexts": []})
-            call["contexts"].append(
+            calls[place.call - 1]["contexts"].append(
                 {"rank": place.rank, "id": context.id, "score": context.score, "text": context.text,
                  "item": item, "labels": labels}
             )  # fmt: skip
-        return list(calls.values())
+        return calls
 
 
 def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
@@ -373,9 +376,11 @@ def lines_of(facts: Facts, width: int = 100) -> Iterator[str]:
             yield from wrap(f"{name}  {clean(facts[name])}", subsequent_indent="  ")
     for number, call in enumerate(facts["calls"], 1):
         yield ""
-        if len(facts["calls"]) > 1:
+        if call.get("final"):
+            yield "handed back in the end"
+        elif len(facts["calls"]) > 1:
             yield from wrap(f"call {number} searched for {clean(call['query'])}", subsequent_indent="  ")
-        yield from _rank_table(call["contexts"], width)
+        yield from _rank_table(call["contexts"], width) if call["contexts"] else ["nothing came back"]
     if not facts["calls"]:
         yield from ("", "no context came back")
     if facts["missing"]:

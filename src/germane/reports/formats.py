@@ -39,7 +39,7 @@ from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
-from germane.reports.schema import CaseRow, JudgeLine, ResultRow, line_of
+from germane.reports.schema import CaseRow, JudgeLine, ResultRow, SearchLine, line_of
 from germane.reports.summary import (
     LIKE_THESE,
     MeasureSummary,
@@ -152,6 +152,23 @@ def _table(
     return table
 
 
+def by_call_table(report: ReportData) -> TextTable:
+    """What each search of the samples brought, a line per number of the search."""
+    several = len(report.systems) > 1
+    table = TextTable([*["system"] * several, "call", *_CALL_HEADS], names=1 + several)
+    for one in report.by_call[:_MOST_CALLS]:
+        counts = [one.first, in_digits(one.recall), interval_in_words(one.interval), one.spare]
+        shown = [one.samples, *counts, one.repeated if one.call > 1 else None]
+        cells = ["-" if cell is None else str(cell) for cell in shown]
+        table.add([*[clean(one.system) or "-"] * several, str(one.call), *cells])
+    return table
+
+
+_CALL_HEADS = ("made", "first hit", "recall so far", "interval", "spare", "repeated")
+_MOST_CALLS = 20
+BY_CALL = "made by how many samples; spare: all gold had come; repeated: the same query again"
+
+
 def _lines(slices: Iterable[Slice]) -> list[tuple[str, MeasureSummary]]:
     return [(one.name, summary) for one in slices for summary in one.summaries]
 
@@ -168,6 +185,9 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
         yield _table(report, _lines(slices), "slice").rich(_STYLES)
+    if report.by_call:
+        yield by_call_table(report).rich()
+        yield Text(f"  {BY_CALL}", style="dim")
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
@@ -366,12 +386,16 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     if slices := slices_shown(report)[0]:
         lines = (system_lines(one.summaries, slice=one.name) for one in slices)
         document["slices"] = list(chain.from_iterable(lines))
+    if report.by_call:
+        document["by_call"] = [line_of(SearchLine, one) for one in report.by_call]
     if ranked := rankings(report, report.measures):
         document["ranking"] = [one.as_json() for one in ranked]
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
     words = _words(report) if scores else {}
     document["cases"] = [_case(case, words) for case in report.cases()]
+    if corpus := report.manifest.get("corpus"):
+        document["corpus"] = corpus
     if report.stopped:
         document["stopped"] = report.stopped
     return document
@@ -406,10 +430,9 @@ def _words(report: ReportData) -> dict[SampleKey, list[dict[str, Json]]]:
     for score, why in explained(report) if report.manifest.get("graders") else ():
         key = score.key
         grader = report.graders_of(key).get(score.measure)
-        wanted = (grader.expected_relevant_count or 0) if grader else 0
-        row = line_of(ResultRow, score, score=score.value, **{name: why.as_json()[name] for name in _SAID})
-        if len(why.hits) < wanted:
-            row["misses"] = [*why.misses, f"Expected {wanted} relevant contexts, found {len(why.hits)}"]
+        said = {name: why.as_json()[name] for name in _SAID}
+        said["misses"] = why.missed(grader.expected_relevant_count if grader else None)
+        row = line_of(ResultRow, score, score=score.value, **said)
         found.setdefault(key, []).append(row)
     return found
 
@@ -599,6 +622,9 @@ def _means_in_markdown(report: ReportData, means: TextTable) -> Iterator[str]:
         yield from _first_rows(_table(report, _lines([file]), counts=COUNTS), _MOST_ROWS)
     if slices := slices_shown(report)[0]:
         yield from _first_rows(_table(report, _lines(slices), "slice", COUNTS), _MOST_ROWS)
+    if report.by_call:
+        yield from _first_rows(by_call_table(report), _MOST_ROWS)
+        yield f"{BY_CALL}\n\n"
 
 
 def _changes_in_markdown(comparison: Mapping[str, Json]) -> Iterator[str]:
@@ -699,12 +725,13 @@ def html(
     audit: Mapping[str, Json] | None = None,
     comparison: Mapping[str, Json] | None = None,
     stages: Json = None,
+    diagnosis: Json = None,
     excerpt: Excerpt | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
-    what `germane stages --json` says of each system, without the documents. `excerpt` holds the queries that are on the
+    what `germane stages --json` says of each system, without the documents, `diagnosis` what `germane diagnose --json` says. `excerpt` holds the queries that are on the
     page; without one, of a large report the worst 200 and a random 1,000.
     """
     from germane.reports.page.data import SOURCES, Pages
@@ -714,7 +741,7 @@ def html(
 
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages}
+    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages, "diagnosis": diagnosis}
     pages = Pages(excerpt, baseline, text=text, extra=extra)
     drawn = {
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
@@ -737,6 +764,15 @@ def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
     return junit((name, report, _words(report)) for name, report in reports)
 
 
+def _traced(name: str) -> Callable[[ReportData], Iterator[str]]:
+    def lines(report: ReportData) -> Iterator[str]:
+        from germane.reports.writeback import traces
+
+        yield from getattr(traces, name)(report)
+
+    return lines
+
+
 def _svg(report: ReportData) -> Iterator[str]:
     from germane.reports.plots.figures import charts_of
     from germane.reports.plots.svg import document
@@ -748,6 +784,9 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
     "index.jsonl": _agentv,
+    ".otel.jsonl": _traced("otel"),
+    ".phoenix.jsonl": _traced("phoenix"),
+    ".langfuse.jsonl": _traced("langfuse"),
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
@@ -755,7 +794,14 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
     ".svg": _svg,
 }
-"""What a report can be written as, by the file's extension, or its whole name."""
+"""What a report can be written as, by how the file's name ends."""
+
+
+def format_of(path: Path) -> str:
+    """The ending in FORMATS that a file's name has: the longest one, or its extension where it has none."""
+    name = path.name.lower()
+    known = [one for one in FORMATS if (name.endswith(one) if one.startswith(".") else name == one)]
+    return max(known, key=len, default=path.suffix.lower())
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
@@ -764,9 +810,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
     in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
     queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
-    trusted, and `stages`, where documents were lost.
+    trusted, `stages`, where documents were lost, and `diagnosis`, what would help.
     """
-    kind = path.name if path.name in FORMATS else path.suffix.lower()
+    kind = format_of(path)
     if kind not in FORMATS:
         problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
         raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
@@ -777,8 +823,10 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     if kind == ".md":
         parts = markdown(report, page.get("comparison"))
         parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline, page.get("excerpt")))
+    parts = iter(parts)
+    first = next(parts, "")  # what cannot be written leaves no empty file
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(parts)
+        file.writelines(chain([first], parts))
 
 
 def write_several(

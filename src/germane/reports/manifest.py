@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -55,18 +54,17 @@ class Bases:
     def of(self, canonical: str, system: str = "") -> Basis:
         """The basis of a measure by its canonical name, over the cases of a system."""
         measure = known_measure(canonical)
-        found = self._of(canonical, system)
-        counts = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
-        return replace(found, tokenizer=TOKENIZER) if counts else found
-
-    def _of(self, canonical: str, system: str) -> Basis:
-        source, outdated = self._source(canonical), self._outdated(canonical)
+        counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
+        tokenizer = TOKENIZER if counted else None
+        source = self._source(measure, canonical)
+        added = isinstance(self._tables, ReportFolder) and self._tables.labels_added  # since it was scored
+        outdated = bool(added) and Measure.remembered(canonical).labels in {"human", "best"}
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
             names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
             beside = {name: means[name] for name in names if name in means and name not in asked}
-            return Basis(source=source, beside=FrozenDict(beside), outdated=outdated)
+            return Basis(source=source, beside=FrozenDict(beside), outdated=outdated, tokenizer=tokenizer)
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
@@ -85,10 +83,10 @@ class Bases:
             labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")) and set(kinds) != {"script"},
             outdated=outdated,
+            tokenizer=tokenizer,
         )
 
-    def _source(self, canonical: str) -> Source:
-        measure = known_measure(canonical)
+    def _source(self, measure: Measure | None, canonical: str) -> Source:
         if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
@@ -98,12 +96,6 @@ class Bases:
             source = "judge"
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
         return answered.get(self._judge.get("source") or "", source) if source == "judge" else source
-
-    def _outdated(self, canonical: str) -> bool:
-        """Whether people's labels that a measure reads were added since it was scored."""
-        if not isinstance(self._tables, ReportFolder) or not self._tables.labels_added:
-            return False
-        return Measure.remembered(canonical).labels in {"human", "best"}
 
     @cached_property
     def _labelled(self) -> int:

@@ -177,7 +177,7 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     for one, system in chosen:
         if system not in one.systems:
             have = ", ".join(name or "(no name)" for name in one.systems)
-            problem = f"there is no system {system!r} in {one.where or 'the report'}"
+            problem = f"unknown system {system!r} in {one.where or 'the report'}"
             raise InputError(problem, fix=f"there: {have}")
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems"

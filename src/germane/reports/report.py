@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import compress
 from math import fsum, inf
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import some_of
-from germane.errors import GermaneError, InputError, Place
+from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
@@ -47,6 +47,7 @@ class Report(ReportData):
         *,
         gates: Sequence[Gate] | None = None,
         interrupted: bool = False,
+        corrected: bool = True,
         **declared: Json,
     ) -> Report:
         """A report from an evaluation's tables; decides its gates.
@@ -54,13 +55,14 @@ class Report(ReportData):
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
         tables; `gates` (None = those of the manifest) are decided, and what is `declared` is kept with them: `max_unmeasured`,
         the share of scores that may be missing, `allow_stand_in`, whether gates decide on what a stand-in judged, and `over`, which limit was exceeded or what a replayed ledger lacks, if
-        so: the exit code is 3 then. InputError where a gate names what was not measured.
+        so: the exit code is 3 then. Without `corrected` no mean is corrected with people's labels. InputError where a gate names what was
+        not measured.
         """
         made = {**_counted(tables), **manifest, **declared}
         if gates is None:
             gates = [Gate.of_stored(gate) for gate in made.get("gates", ())]
         made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
-        report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made))
+        report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made, corrected=corrected))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required, report.stand_ins)
@@ -99,18 +101,13 @@ class Report(ReportData):
         return cls(tables, made, verdict, *_summaries(tables, made), folder=folder, stopped=stopped)
 
     @classmethod
-    def open(cls, folder: str | Path) -> Report:
-        """Read a report folder back.
+    def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
+        """Read a report folder back; `corrected`: with its judged means corrected with people's labels.
 
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
         tables = ReportFolder.open(folder)
-        with _well_formed(tables.path / "manifest.json"):
-            found = cls.build(tables, tables.manifest)
-            assert isinstance(
-                found.required, list
-            )  # it is read from the manifest now, not when somebody looks
-            return found
+        return cls.build(tables, tables.manifest, corrected=corrected)
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
@@ -118,25 +115,27 @@ class Report(ReportData):
         tables = ReportFolder.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
-        with _well_formed(tables.path / "manifest.json"):
-            return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
+        return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
-    def save(self, path: str | Path, *, force: bool = False) -> Report:
+    def save(self, path: str | Path, *, force: bool = False, form: str | None = None) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
+
+        `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged.
+        The folder's tables are in the `form` "jsonl" or "parquet"; without one in Parquet above 50,000 samples.
 
         Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
         that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
         or where another process writes there.
         """
         path = Path(path)
-        from germane.reports.formats import FORMATS, left_out, write
+        from germane.reports.formats import FORMATS, format_of, left_out, write
 
         if path.suffix.lower() in FORMATS and not path.is_dir():
             write(self, path)
-            if missing := left_out(self, path.suffix.lower()):
+            if missing := left_out(self, format_of(path)):
                 warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
-        target = ReportFolder(path).lock()
+        target = ReportFolder(path, form).lock()
         try:
             mine = self.folder is not None and path.resolve() == self.folder.resolve()
             if not force and not mine:
@@ -194,21 +193,6 @@ class Report(ReportData):
         return f"<Report {', '.join(means)}>"
 
 
-@contextmanager
-def _well_formed(file: Path) -> Iterator[None]:
-    """InputError where something in a manifest or a document is not of the type or under the name that it should be.
-
-    A report's other files have hashes in its manifest, which has none itself.
-    """
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
-        if isinstance(fault, GermaneError):
-            raise
-        problem = f"{file} is damaged: {type(fault).__name__}: {fault}"
-        raise InputError(problem, fix="run the evaluation again") from fault
-
-
 def reports_in(folder: Path) -> list[Path]:
     """The report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
 
@@ -239,10 +223,10 @@ def same_command(folder: Path) -> dict[str, Path]:
     return dict(found[number] for number in sorted(found))
 
 
-def find_report(path: str | Path) -> ReportData:
+def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     """The report that a path names: a report folder, a document of `--json`, or the latest report in a folder of reports.
 
-    InputError where there is none.
+    `corrected` as of `Report.open`. InputError where there is none.
     """
     path = Path(path)
     if path.is_file():
@@ -251,10 +235,10 @@ def find_report(path: str | Path) -> ReportData:
         fix = "name a report folder, a --json document or a folder of reports"
         raise InputError(f"there is no report {path}", fix=fix)
     if (path / "manifest.json").exists():
-        return Report.open(path)
+        return Report.open(path, corrected=corrected)
     for folder in reports_in(path):
         if read_manifest(folder).get("status") == "complete":
-            return Report.open(folder)
+            return Report.open(folder, corrected=corrected)
     documents = sorted(path.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     if not documents:
         raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
@@ -302,10 +286,9 @@ def read_document(path: Path) -> ReportData:
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=place)
-    manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
+    manifest: dict[str, Json] = {"judge": document.get("judge") or {}, "corpus": document.get("corpus")}
     tables = Part(scores=table)
-    with _well_formed(path):
-        return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
+    return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
 def required_gates(
@@ -383,22 +366,22 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 
 def _summaries(
-    tables: Tables, manifest: Mapping[str, Json]
+    tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """A summary of each measure and system, and what corrected their means, where there are labels of people."""
+    """A summary of each measure and system, and what corrects their means, where there are labels of people."""
     bases, corrections, found = Bases(manifest, tables), None, list[MeasureSummary]()
     tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system)
-        corrected, why = None, ""
+        mean, why = None, ""
         if basis.source == "judge":
             why = "nothing was measured" if line.mean is None else "no human labels"
             if len(tables.labels):
                 from germane.reports import correct  # not at the top: `germane rank` has no questions
 
                 corrections = corrections or correct.Corrections(tables, manifest)
-                corrected, why = corrections.of(line)
-                basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
+                mean, why = corrections.of(line) if corrected else (None, why)
+                basis = replace(basis, calibrated=basis.calibrated or mean is not None)
         sampled = manifest.get("sampled")
-        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why, sampled=sampled))
+        found.append(replace(line, basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
     return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded")), corrections

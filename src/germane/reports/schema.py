@@ -229,6 +229,25 @@ class RankingLine(Line):
     orders: dict[str, OrderLine]
 
 
+class SearchLine(Line):
+    """The searches number `call` of a system's samples; `samples` made so many searches or more.
+
+    `first` is how many samples had their first relevant document from it, `recall` the mean share of the gold documents that
+    had come by then, over all samples with gold (one that made fewer searches keeps what it had), with its 95% interval.
+    `spare` counts those made after all gold had come. The four are null where no gold documents are known. `repeated` counts
+    those that asked what the same sample had asked before.
+    """
+
+    system: str
+    call: int
+    samples: int
+    first: int | None
+    recall: float | None
+    interval: Annotated[tuple[float, float], Meta(description="the lower one first")] | None
+    spare: int | None
+    repeated: int
+
+
 class FileLine(Line):
     """The measures of one system over the cases of one of several eval files."""
 
@@ -237,10 +256,19 @@ class FileLine(Line):
     measures: dict[str, MeasureLine]
 
 
+class CorpusLine(Line):
+    """The documents that were searched: a digest of their ids and texts, how many there are, and the file's or folder's name."""
+
+    digest: str
+    documents: int
+    name: str
+
+
 class Document(Line, kw_only=True):
     """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
 
-    Where several eval files were run, `files` has the means over each one's own cases.
+    Where several eval files were run, `files` has the means over each one's own cases; where samples made several searches,
+    `by_call` what each of them brought.
 
     `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
     """
@@ -257,9 +285,11 @@ class Document(Line, kw_only=True):
     systems: list[SystemLine] | UnsetType = UNSET
     files: list[FileLine] | UnsetType = UNSET
     slices: list[SliceLine] | UnsetType = UNSET
+    by_call: list[SearchLine] | UnsetType = UNSET
     ranking: list[RankingLine] | UnsetType = UNSET
     scores: list[ScoreRow] | UnsetType = UNSET
     cases: list[CaseRow]
+    corpus: CorpusLine | UnsetType = UNSET
     stopped: str | UnsetType = UNSET
 
 
@@ -268,6 +298,7 @@ class ScoredDocument(Line):
 
     scores: list[ScoreRow]
     judge: dict[str, Any] | UnsetType | None = UNSET
+    corpus: dict[str, Any] | UnsetType | None = UNSET
 
 
 class Documents(Line):
@@ -305,10 +336,11 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: what was searched for, and what came back, best first."""
+    """One search: what was searched for, and what came back, best first; or the `final` list, handed back beside the searches."""
 
     query: str
     contexts: list[PlaceLine]
+    final: bool | UnsetType = UNSET
 
 
 class MissingLine(Line):
@@ -385,8 +417,9 @@ class ExplainDocument(Line):
 
 def line_of(kind: type[Line], of: object, /, **more: object) -> dict[str, Any]:
     """A line of this kind as a JSON object: each of its fields in order, from `more` or else from the attribute of that name."""
-    values = {name: more[name] if name in more else getattr(of, name) for name in kind.__struct_fields__}
-    return {name: value for name, value in values.items() if value is not UNSET}
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    values = {key: more[name] if name in more else getattr(of, name) for name, key in names}
+    return {key: value for key, value in values.items() if value is not UNSET}
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, fsum, isfinite
@@ -425,9 +426,14 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
     if slices:
-        return dict(sorted(slices.items()))
+        return dict(sorted(slices.items(), key=lambda one: _by_number(one[0])))
     if not cases:
         raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
     fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
     have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
     raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Orders names with numbers in them by the numbers: turn=2 before turn=10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

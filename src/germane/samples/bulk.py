@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import io
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -34,6 +35,8 @@ BLOCK = 2 << 20
 _QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
+_GOLD_BLOCK = 1 << 18
+"""Bytes of gold that are parsed together where it is not held in memory."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
 
@@ -75,18 +78,46 @@ class Hits:
         return self.grades[self.doc]
 
 
-class Gold:
-    """Gold in columns: the queries (`queries`, a polars Series), how many documents each has (`sizes`), their grades."""
+class GoldQueries:
+    """The queries of gold (`queries`, a polars Series), found by their hashes."""
 
-    def __init__(self, queries: Any, sizes: Numbers, docs: Any, grades: Floats) -> None:
-        self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        self._starts = np.cumsum(sizes) - sizes
+    def __init__(self, queries: Any) -> None:
+        self.queries = queries
         self._hashed = queries.hash(_QUERY_SEED).to_numpy()
-        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self._hashed, sizes)
         self._order = np.argsort(self._hashed)
         self._sorted = self._hashed[self._order]
-        if _twice(self._sorted) or _twice(np.sort(self._key)):
-            raise NotPlain("a document or a query may stand twice in the gold")
+        if _twice(self._sorted):
+            raise NotPlain("a query may stand twice in the gold")
+
+    @property
+    def ids(self) -> tuple[bytes, Numbers]:
+        """The queries one after another, and where each ends."""
+        ends = np.cumsum(self.queries.str.len_bytes().to_numpy(), dtype=np.int64)
+        return self.queries.str.join("").item().encode(), ends
+
+    def rows(self, queries: Any, hashed: Keys, begin: int) -> Numbers:
+        """The number of each query in the gold, -1 where it has none; most likely they go on from `begin`."""
+        if not len(self._hashed):
+            return np.full(len(hashed), -1)
+        if np.array_equal(self._hashed[begin : begin + len(hashed)], hashed):
+            rows = np.arange(begin, begin + len(hashed))
+        else:
+            at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
+            rows = self._order[at]
+        same = (self._hashed[rows] == hashed) & (self.queries[rows] == queries).to_numpy()
+        return np.where(same, rows, -1)
+
+
+class Gold(GoldQueries):
+    """Gold in columns: its queries, how many documents each has (`sizes`), the documents and their grades."""
+
+    def __init__(self, queries: Any, sizes: Numbers, docs: Any, grades: Floats) -> None:
+        super().__init__(queries)
+        self.sizes, self.docs, self.grades = sizes, docs, grades
+        self._starts = np.cumsum(sizes) - sizes
+        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self._hashed, sizes)
+        if _twice(np.sort(self._key)):
+            raise NotPlain("a document may stand twice in the gold")
 
     @classmethod
     def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold:
@@ -111,27 +142,13 @@ class Gold:
         frames = list(_frames(path, fmt, columns, GOLD, block))
         if not frames:
             raise NotPlain("there are no grades")
-        frame = _polars().concat(frames, rechunk=True)
+        return cls.of_frame(_polars().concat(frames, rechunk=True))
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> Gold:
+        """The columns of some rows, each query's together."""
         starts, first = _queries(frame["query"])
         return cls(first, np.diff(starts), frame["doc"], frame["grade"].cast(_polars().Float64).to_numpy())
-
-    @property
-    def ids(self) -> tuple[bytes, Numbers]:
-        """The queries one after another, and where each ends."""
-        ends = np.cumsum(self.queries.str.len_bytes().to_numpy(), dtype=np.int64)
-        return self.queries.str.join("").item().encode(), ends
-
-    def rows(self, queries: Any, hashed: Keys, begin: int) -> Numbers:
-        """The number of each query in the gold, -1 where it has none; most likely they go on from `begin`."""
-        if not len(self._hashed):
-            return np.full(len(hashed), -1)
-        if np.array_equal(self._hashed[begin : begin + len(hashed)], hashed):
-            rows = np.arange(begin, begin + len(hashed))
-        else:
-            at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
-            rows = self._order[at]
-        same = (self._hashed[rows] == hashed) & (self.queries[rows] == queries).to_numpy()
-        return np.where(same, rows, -1)
 
     def found(self, key: Keys, docs: Any, starts: Numbers, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """The gold documents in some results: their places, the places of their queries in `rows`, and their numbers here.
@@ -197,6 +214,151 @@ def read_hits(
         doc=doc[order],
         notes=notes,
     )
+
+
+class GoldRanges:
+    """Gold of which only some queries are in memory: it is read beside a run that has its queries in about the same order.
+
+    Attributes:
+        known: All its queries.
+    """
+
+    def __init__(
+        self, path: Path, fmt: Format, columns: Mapping[str, str] | None = None, block: int = _GOLD_BLOCK
+    ) -> None:
+        self._read = path, fmt, columns, GOLD, block
+        firsts = [_queries(frame["query"])[1] for frame in _frames(*self._read)]
+        if not firsts:
+            raise NotPlain("there are no grades")
+        self.known = GoldQueries(_polars().concat(firsts, rechunk=True))
+
+    def hits(
+        self, path: str | Path, *, fmt: Format, columns: Mapping[str, str] | None = None, block: int = BLOCK
+    ) -> Iterator[Hits]:
+        """The hits of a run, for one range of the gold's queries after the other, in their order.
+
+        Queries without gold, and remarks, are told with the last range. NotPlain where the file must be read in another way:
+        all that came before does not count.
+        """
+        held = _Held(_frames(*self._read))
+        lengths = np.full(len(self.known.queries), -1)
+        hashes, ignored, notes = list[Keys](), list[str](), list[str]()
+        begin = 0
+        for frame in _frames(path, fmt, columns, RUN, block, notes):
+            starts, first = _queries(frame["query"])
+            hashed = first.hash(_QUERY_SEED).to_numpy()
+            rows = self.known.rows(first, hashed, begin)
+            has, begin = rows >= 0, int(rows[-1]) + 1
+            hashes.append(hashed)
+            if not has.all():
+                ignored += first.filter(~has).to_list()
+            if has.any():
+                lengths[rows[has]] = np.diff(starts)[has]
+                low = int(rows[has].min())
+                held.add(frame, starts, hashed, rows, held.around(low, int(rows[has].max())))
+                yield from held.passed(low, lengths)
+        if not hashes or (lengths < 0).all():
+            raise NotPlain("there are no results with gold")
+        if _twice(np.sort(np.concatenate(hashes))):
+            raise NotPlain("a query is in two pieces")
+        for last in held.passed(len(lengths), lengths):
+            yield replace(last, ignored=ignored, notes=notes) if held.empty else last
+
+
+class _Held:
+    """The ranges of gold that are in memory, and the hits in them: query, rank and document."""
+
+    def __init__(self, frames: Iterator[Any]) -> None:
+        self._coming = self._ranges(frames)
+        self._some, self._next = deque[_Range](), next(self._coming, None)
+        self._joined: _Range | None = None
+        self._found = list[_Found]()
+
+    def _ranges(self, frames: Iterator[Any]) -> Iterator[_Range]:
+        begin = first = 0
+        for frame in frames:
+            made = _Range(begin, first, frame)
+            yield made
+            begin, first = made.end, first + len(frame)
+
+    @property
+    def empty(self) -> bool:
+        """Whether all ranges were passed."""
+        return not self._some and self._next is None
+
+    def _read(self) -> None:
+        assert self._next is not None
+        self._some.append(self._next)
+        self._next = next(self._coming, None)
+
+    def around(self, low: int, high: int) -> _Range:
+        """The gold of these queries and some beside them; NotPlain where it was passed already."""
+        while self._next is not None and self._next.begin <= high:
+            self._read()
+        if low < self._some[0].begin:
+            raise NotPlain("the run's queries are in another order than the gold's")
+        some = [one for one in self._some if one.begin <= high and low < one.end]
+        if len(some) == 1:
+            return some[0]
+        if self._joined is None or (self._joined.begin, self._joined.end) != (some[0].begin, some[-1].end):
+            frame = _polars().concat([one.frame for one in some], rechunk=True)
+            self._joined = _Range(some[0].begin, some[0].first, frame)
+        return self._joined
+
+    def add(self, frame: Any, starts: Numbers, hashed: Keys, rows: Numbers, gold: _Range) -> None:
+        """Add the hits of a block of the run; `rows` are the numbers of its queries."""
+        own = np.where(rows >= 0, rows - gold.begin, -1)
+        row, rank, doc = _hits(frame, gold.gold, starts, hashed, own)
+        self._found.append((row + gold.begin, rank, doc + gold.first))
+
+    def passed(self, low: int, lengths: Numbers) -> Iterator[Hits]:
+        """The hits of the ranges that the run has left behind, which are held no longer; its next query is `low`."""
+        last = low == len(lengths)
+        while last and self._next is not None:
+            self._read()
+            yield self._complete(lengths)
+        while self._some and (last or (len(self._some) > _BEHIND and self._some[_BEHIND].end <= low)):
+            yield self._complete(lengths)
+
+    def _complete(self, lengths: Numbers) -> Hits:
+        return self._some.popleft().complete(lengths, self._found)
+
+
+_BEHIND = 2
+"""Ranges of gold that are held although the run has passed them."""
+_Found: TypeAlias = "tuple[Numbers, Numbers, Numbers]"
+"""Query, rank and document of hits."""
+
+
+class _Range:
+    """Some queries of the gold: those from number `begin` to `end`, whose documents begin at number `first`."""
+
+    def __init__(self, begin: int, first: int, frame: Any) -> None:
+        self.begin, self.first, self.frame = begin, first, frame
+        self.gold = Gold.of_frame(frame)
+        self.end = begin + len(self.gold.sizes)
+
+    def complete(self, lengths: Numbers, found: list[_Found]) -> Hits:
+        """The hits of these queries, which the run has passed: they are taken out of those that were found."""
+        row, rank, doc = (np.concatenate(columns) for columns in zip(_NONE, *found, strict=True))
+        found[:] = [tuple(column[row >= self.end] for column in (row, rank, doc))]  # type: ignore[list-item]
+        own = np.flatnonzero(row < self.end)
+        own = own[np.argsort((row[own] << 32) | rank[own])]
+        gold = self.gold
+        return Hits(
+            queries=gold.queries,
+            sizes=gold.sizes,
+            docs=gold.docs,
+            grades=gold.grades,
+            lengths=lengths[self.begin : self.end],
+            ignored=[],
+            row=row[own] - self.begin,
+            rank=rank[own],
+            doc=doc[own] - self.first,
+        )
+
+
+_NONE: _Found = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _polars() -> Any:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, Wrong, say
 from germane.samples.contexts import only_contexts
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
@@ -29,7 +29,6 @@ from germane.samples.files import (
 )
 from germane.samples.messages import content_text, input_files, messages_at
 from germane.samples.rows import RowReader, check_columns
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import (
     Count,
     Flag,

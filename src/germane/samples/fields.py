@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from germane.errors import Wrong
-from germane.samples.validation import say
+from germane.errors import Wrong, say
 from germane.types import Context, Json, Message, Record, Step
 
 T = TypeVar("T")
@@ -133,7 +133,8 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
-_INT = {int}
+_INT, _DICT = {int}, {dict}
+_OWN = frozenset(Context.__struct_fields__)
 
 
 def _whole(value: Json) -> Json:
@@ -211,7 +212,9 @@ def _superseded(value: Json) -> Json:
 
 
 def _metadata(value: Json) -> Json:
-    return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        raise Wrong(f"is {say(value)}", 'write an object: {"name": value}')
+    return {str(key): one for key, one in value.items()}
 
 
 _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
@@ -244,31 +247,8 @@ def _plan(keys: tuple[Any, ...]) -> _Plan:
     return _plans[keys]
 
 
-_SIMPLE = frozenset({str, int, float, bool})
-_ready: set[tuple[Any, ...]] = set()
-"""The keys of passages that are written as our record has them, each followed by the types of their values."""
-
-
-def passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself.
-
-    One of a shape that was seen to need no change is returned as it is.
-    """
-    if type(value) is dict:
-        shape = (*value, *map(type, value.values()))
-        if shape not in _ready:
-            made = _passage(value)
-            if made == value and _SIMPLE.issuperset(shape[len(value) :]):
-                if len(_ready) >= _PLANS:
-                    _ready.clear()
-                _ready.add(shape)
-            return made
-        if value.get("text") != "":
-            return value
-    return _passage(value)
-
-
 def _passage(value: Json) -> Json:
+    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -312,7 +292,17 @@ def _add(key: str, name: str | None, given: Json, made: dict[str, Json], more: d
             raise wrong.under(key) from None
 
 
-passages = _each(passage)
+_read_passages = _each(_passage)
+
+
+def passages(values: Json) -> Json:
+    """Passages under the names of our fields: records at once where they are written as our record has them."""
+    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
+        known = not values or _OWN.issuperset(values[0])
+        if known and not [1 for one in values if not one.get("text", one.get("id"))]:
+            with suppress(msgspec.ValidationError):
+                return msgspec.convert(values, tuple[Context, ...])
+    return _read_passages(values)
 
 
 def _call(value: Json) -> Json:

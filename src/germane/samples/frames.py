@@ -49,7 +49,7 @@ def parquet_batches(
         yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
         raise InputError("there is no such file", fix="check the path", place=place) from None
-    except (polars.exceptions.PolarsError, OSError) as fault:
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
         raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=place) from None
 
 

@@ -10,9 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, Place, Wrong, report
 from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
+from germane.samples.collections.spans import is_trace
+from germane.samples.collections.traces import rows_of_traces
 from germane.samples.fields import FIELDS, IDS, SPELLINGS, yes_no
 from germane.samples.files import (
     JsonFault,
@@ -36,7 +38,6 @@ from germane.samples.files import (
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, RowReader, Where
 from germane.samples.trec import read_qrels
-from germane.samples.validation import Wrong, report
 from germane.types import Json, Sample, Step
 
 Row: TypeAlias = tuple[int, Json, Where]
@@ -59,7 +60,8 @@ def read_samples(
     """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
 
     Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
-    Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it.
+    Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it; of exported spans a
+    sample per trace with a retrieval.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Of samples whose query
     `only` does not want nothing but what names them is read: id, query, system, trial and tags. Raises InputError,
@@ -72,7 +74,8 @@ def read_samples(
         return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
     rows = _row_reader(columns, warn, prefix, only)
-    return _samples(reader(path, rows.field_of), rows, Place(shown_name(path)), unit)
+    found = rows_of_traces(reader(path, rows.field_of), warn)
+    return _samples(found, rows, Place(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -95,7 +98,7 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
         rows = _row_reader(columns, None)
         lines = reader is _read_jsonl
         found = _read_jsonl(path, rows.field_of, faults) if lines else reader(path, rows.field_of)
-        for number, row, where in found:
+        for number, row, where in rows_of_traces(found):
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
                 return faults[:most]
@@ -289,7 +292,7 @@ def _line_place(path: Path, number: int, line: bytes, steps: Sequence[Step]) -> 
     return place_in(path, text, locate(text, steps) if steps else None, number)
 
 
-_HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results")
+_HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results", "observations")
 """The keys under which an object may hold its array of samples."""
 
 
@@ -309,7 +312,9 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
             yield number, row, functools.partial(_document_place, path, text, (index,))
         return
     holder: tuple[Step, ...] = ()
-    if isinstance(document, dict):
+    if is_trace(document):
+        document = [document]
+    elif isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
         document = document[holder[0]] if holder else None
     if not isinstance(document, list):

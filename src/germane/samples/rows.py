@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import structs
 
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Place, Wrong
+from germane.errors import InputError, Place, Wrong, say
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
 from germane.samples.files import Notice, Warn, nearest
-from germane.samples.validation import say
 from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
@@ -218,8 +217,8 @@ def _near(key: str) -> str | None:
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
     """Contexts with ids that stood beside them; without contexts, contexts that are ids only."""
-    if not isinstance(ids, list) or not (contexts is None or isinstance(contexts, list)):
-        return ids if isinstance(contexts, list | None) else contexts  # which the record then refuses
+    if not isinstance(ids, list) or not isinstance(contexts, list | tuple | None):
+        return ids if isinstance(contexts, list | tuple | None) else contexts  # which the record then refuses
     if contexts is None:
         return tuple([Context(id=document) for document in ids])
     if len(contexts) != len(ids):
@@ -227,11 +226,11 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
         raise Wrong(f"gives {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):
-        fields = structs.asdict(context) if isinstance(context, Context) else context
-        if fields.get("id") not in {None, document}:
-            problem = f"is {document!r}, but that context has the id {fields['id']!r}"
-            raise Wrong(problem, "keep one", IDS, number)
-        made.append({**fields, "id": document})
+        record = isinstance(context, Context)
+        own = context.id if record else context.get("id")
+        if own not in {None, document}:
+            raise Wrong(f"is {document!r}, but that context has the id {own!r}", "keep one", IDS, number)
+        made.append(structs.replace(context, id=document) if record else {**context, "id": document})
     return made
 
 

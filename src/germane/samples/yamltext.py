@@ -32,9 +32,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from germane.errors import InputError, Place, Wrong
+from germane.errors import InputError, Place, Wrong, report, say
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import report, say
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import weakref
 from collections import Counter
@@ -11,18 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property, partial
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import IO, Self, TypeAlias
+from typing import IO, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
 
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Place
+from germane.errors import InputError, MissingPart, Place
 from germane.numberset import NumberSet
-from germane.tables.items import ItemRow, ItemTable
+from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
+from germane.tables.parquet import polars, write_part
 from germane.tables.part import Beside, GraderSet, Part, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
@@ -30,15 +32,18 @@ from germane.tables.stored import (
     EarlierJudgements,
     StoredJudgements,
     blocks,
+    files_of,
+    is_stored,
     label_in,
     labels_in,
     lines_of,
     numbered_rows,
+    parts_folder,
     records_in,
     row_in,
     rows_of,
 )
-from germane.types import Json, Judgement, Sample, Step
+from germane.types import ItemRow, Json, Judgement, Sample, Step
 
 SCHEMA_VERSION, OLDEST = 3, 2
 """The version of the report folder's files that is written, and the oldest that is read."""
@@ -53,20 +58,35 @@ _AT_ONCE = 1000
 
 OWN = (*(f"{name}.jsonl" for name in _TABLES), _LABELS, _MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""
+FOLDERS = tuple(f"{name}.parquet" for name in _TABLES)
+"""The folders that hold the parts of a large report's tables, likewise."""
+LARGE = 50_000
+"""Samples of a report beyond which its tables are parts in Parquet."""
+PART_BYTES = 32 << 20
+"""The lines that become a part, in bytes of JSON."""
+_log = logging.getLogger(__name__)
 
 
 class ReportFolder:
     """The tables of one evaluation in a folder.
 
-    Rows are written to `.part` files until `finish`, so that the report that stands there stays whole until the new one
-    is complete, and a killed session leaves its judgements beside it (`earlier`). labels.jsonl is only ever appended to.
+    A table is JSON lines or, with the `form` "parquet" and without any above `LARGE` samples, parts in Parquet. Rows are
+    written to `.part` files until `finish`, so that the report that stands there stays whole until the new one is complete,
+    and a killed session leaves its judgements beside it (`earlier`): whole parts, and the lines that were to become the next
+    one. labels.jsonl is only ever appended to.
+
+    Raises:
+        MissingPart: `form` is "parquet", and what writes it is not installed.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path | str, form: str | None = None) -> None:
+        if form == "parquet":
+            polars("--format parquet")
+        self.path, self._form = Path(path), form
         self._lock = WriterLock(self.path / ".lock")
-        self._files: dict[str, _HashedFile] = {}
+        self._files: dict[str, _TableFile] = {}
         self._end = ""
+        self._in_parts: bool | None = None
         self._written = NumberSet()
         self._asked: AskedCounts | None = None
         self._numbers: dict[bytes, int] = {}
@@ -108,7 +128,7 @@ class ReportFolder:
             raise InputError(
                 f"{self.path} is a symbolic link", fix=f"name the folder itself: {self.path.resolve()}"
             )
-        for name in OWN:
+        for name in OWN + FOLDERS:
             for end in ("", UNFINISHED, _EARLIER):
                 if (file := self.path / f"{name}{end}").is_symlink():
                     raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
@@ -138,10 +158,11 @@ class ReportFolder:
         self._end = UNFINISHED
         hashed = not self.scratch
         self._files = {
-            name: _HashedFile(self._path(name), hashed=hashed and name != "labels")
+            name: _TableFile(self._path(name), hashed=hashed and name != "labels")
             for name in (*_TABLES, "labels")
             if self._source is None or name not in _OF_SOURCE
         }
+        self._in_parts = None if self._form is None and not self.scratch else self._form == "parquet"
         self._written, self._asked = NumberSet(), AskedCounts()
         self._numbers, self.graders = {}, []
         self.__dict__.pop("items", None)
@@ -194,8 +215,15 @@ class ReportFolder:
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
-        if self._source is None or name not in _OF_SOURCE:
-            self._files[name].writelines(lines)
+        if self._source is not None and name in _OF_SOURCE:
+            return
+        file, remaining = self._files[name], iter(lines)
+        while some := list(islice(remaining, _AT_ONCE)):
+            file.write(some)
+            if self._in_parts is None and name == "samples" and file.lines > LARGE:
+                self._in_parts = _can_be_parts()
+            if self._in_parts and name in _TABLES and file.size >= PART_BYTES:
+                file.make_parts()
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -222,20 +250,33 @@ class ReportFolder:
 
     def finish(self, manifest: Mapping[str, Json]) -> None:
         """What was added since `start` takes the place of the rows that stood there; then the manifest is written."""
-        for file in self._files.values():
+        hashes: dict[str, str] = {}
+        for name, file in self._files.items():
+            if self._in_parts and name in _TABLES:
+                file.make_parts(last=True)
             file.close()
+            hashes |= file.digests if name in _TABLES else {}
         written = {name: self._path(name) for name in _TABLES if name in self._files}
         labels = self._path("labels")
         self._end = ""
         for name, path in written.items():
-            path.replace(self._path(name))
+            self._replace(path, self._path(name))
         if self._files:
             self._keep_labels(labels)
         (self.path / f"judgements.jsonl{_EARLIER}").unlink(missing_ok=True)
-        hashes = {f"{name}.jsonl": self._files[name].digest for name in written}
         self._files = {}
         files = hashes or manifest.get("files", {})
         self.write_manifest({"labels_size": self._labels_size(), **manifest, "files": files}, "complete")
+
+    def _replace(self, path: Path, target: Path) -> None:
+        """Put a table that was written in the place of the one that stands there, whichever form they have."""
+        _remove_parts(target)
+        if self._in_parts:
+            parts_folder(path).replace(parts_folder(target))
+            path.unlink()
+            target.unlink(missing_ok=True)
+        else:
+            path.replace(target)
 
     def _labels_size(self) -> int:
         path = self.path / _LABELS
@@ -277,7 +318,7 @@ class ReportFolder:
 
     def has_rows(self) -> bool:
         """Whether the rows of a finished report stand in the folder."""
-        return (self.path / "judgements.jsonl").exists()
+        return is_stored(self.path / "judgements.jsonl")
 
     def unfinished_here(self) -> bool:
         """Whether an evaluation was begun in the folder and has not come to its end."""
@@ -297,19 +338,19 @@ class ReportFolder:
         """Remove what killed sessions left: what begins here now is another evaluation."""
         for end in (_EARLIER, UNFINISHED):
             (self.path / f"judgements.jsonl{end}").unlink(missing_ok=True)
+            _remove_parts(self.path / f"judgements.jsonl{end}")
 
     def _set_aside(self) -> None:
-        """Append the judgements of a killed session to those of earlier ones: the next begins the file anew."""
-        import shutil
-
-        part = self.path / f"judgements.jsonl{UNFINISHED}"
-        if part.exists():
-            with part.open("rb") as left, (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
-                shutil.copyfileobj(left, kept)
-                kept.write(b"\n")  # the last line may be half a one
+        """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
+        left = self.path / f"judgements.jsonl{UNFINISHED}"
+        if is_stored(left):
+            with (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
+                kept.writelines(line for _, line in lines_of(left))
                 kept.flush()
                 os.fsync(kept.fileno())
-            part.unlink()
+            left.unlink(missing_ok=True)
+        for name in _TABLES:
+            _remove_parts(self.path / f"{name}.jsonl{UNFINISHED}")
 
     # reading
 
@@ -324,16 +365,19 @@ class ReportFolder:
         if folder.manifest.get("status") != "complete":
             raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
         folder.graders = folder.manifest.get("graders", [])
-        for name, expected in folder.manifest.get("files", {}).items():
+        files = folder.manifest.get("files", {})
+        for file in chain.from_iterable(map(files_of, map(folder._path, _TABLES))):
+            if files and file.relative_to(folder.path).as_posix() not in files:
+                raise InputError(f"{file} is no file of this report", fix="remove it")
+        for name, expected in files.items():
             file = folder.path / name
             if not file.is_file():
                 raise InputError(f"{file} is missing", fix="restore it, or run the evaluation again")
-            with file.open("rb") as content:
-                if hashlib.file_digest(content, "sha256").hexdigest() != expected:
-                    raise InputError(
-                        f"{file} was changed after the report was written",
-                        fix="restore it, or run the evaluation again",
-                    )
+            if _sha256(file) != expected:
+                raise InputError(
+                    f"{file} was changed after the report was written",
+                    fix="restore it, or run the evaluation again",
+                )
         return folder
 
     @classmethod
@@ -388,6 +432,11 @@ class ReportFolder:
                     label = label_in(path, number, line)
                     if label.item in items and (by_people(label) or not people):
                         yield label
+
+    def any_has(self, field: Literal["calls", "history"]) -> bool:
+        """Whether any sample may have this field; no line is read as JSON."""
+        word = b'"%b":' % field.encode()
+        return any(True for _ in blocks(self._path("samples"), lambda block: word in block))
 
     def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
         """The tags of each sample that has any; of other fields nothing is read."""
@@ -478,20 +527,43 @@ class _Tagged(msgspec.Struct):
     tags: tuple[str, ...] = ()
 
 
-class _HashedFile:
-    """A file that is written anew, and the SHA-256 of what was written."""
+class _TableFile:
+    """A table that is written anew: lines in a file, which become parts in Parquet when that is asked for.
+
+    Attributes:
+        lines: How many were written in all.
+        size: The bytes of those that are in no part yet.
+    """
 
     def __init__(self, path: Path, *, hashed: bool) -> None:
-        self._file = _open(path, os.O_TRUNC)
-        self._hash, self._hashed = hashlib.sha256(), hashed
+        self._path, self._hashed = path, hashed
+        self._parts: dict[str, str] = {}
+        self.lines = 0
+        self._begin()
 
-    def writelines(self, lines: Iterable[bytes]) -> None:
-        """Write lines."""
-        remaining = iter(lines)
-        while some := b"".join(islice(remaining, _AT_ONCE)):
-            if self._hashed:
-                self._hash.update(some)
-            self._file.write(some)
+    def _begin(self) -> None:
+        self._file, self.size = _open(self._path, os.O_TRUNC), 0
+        self._hash = hashlib.sha256()
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Write some lines."""
+        joined = b"".join(lines)
+        self.lines += len(lines)
+        self.size += len(joined)
+        if self._hashed:
+            self._hash.update(joined)
+        self._file.write(joined)
+
+    def make_parts(self, *, last: bool = False) -> None:
+        """What stands in the file becomes parts, and the file begins anew; a table without rows has a `last` one too."""
+        self._file.close()
+        folder = parts_folder(self._path)
+        with self._path.open("rb") as lines:
+            while (some := lines.readlines(PART_BYTES)) or (last and not self._parts):
+                part = folder / f"{len(self._parts) + 1:05}.parquet"
+                write_part(part, some)
+                self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
+        self._begin()
 
     def flush(self) -> None:
         """Everything that was written is on disk after this."""
@@ -505,9 +577,31 @@ class _HashedFile:
         self._file.close()
 
     @property
-    def digest(self) -> str:
-        """The SHA-256 in hex."""
-        return self._hash.hexdigest()
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 in hex of the file, or of each part where there are some, by their names in the finished folder."""
+        return self._parts or {self._path.name.removesuffix(UNFINISHED): self._hash.hexdigest()}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _can_be_parts() -> bool:
+    """Whether tables can be written as Parquet here; where not, that is said."""
+    try:
+        polars("a table in Parquet")
+    except MissingPart as missing:
+        _log.warning("more than %s samples: the report stays JSON lines, five times as large; %s", f"{LARGE:,}", missing.fix)  # fmt: skip
+        return False
+    return True
+
+
+def _remove_parts(path: Path) -> None:
+    """Remove the parts of the table whose lines are in a file like this."""
+    import shutil
+
+    shutil.rmtree(parts_folder(path), ignore_errors=True)
 
 
 def _open(path: Path, how: int) -> IO[bytes]:
@@ -518,7 +612,7 @@ def _open(path: Path, how: int) -> IO[bytes]:
 
 def is_own(path: Path, folder: Path) -> bool:
     """Whether a path leads to one of a report folder's own files, links followed."""
-    return path.resolve() in {(folder / name).resolve() for name in OWN}
+    return path.resolve() in {(folder / name).resolve() for name in OWN + FOLDERS}
 
 
 def read_manifest(path: Path) -> dict[str, Json]:

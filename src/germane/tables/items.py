@@ -5,28 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from germane.tables.columns import RowTable
-from germane.types import Json, RankedPassage, Sample
-
-
-class ItemRow(msgspec.Struct, frozen=True, gc=False):
-    """One place where a judge or a person was asked something.
-
-    `item` is the digest of what was asked about. `call` and `rank` count from 1 and are None where it is not one
-    passage. A part of a larger question (one claim of several) says `of` which item and which `part` it is, from 1.
-    """
-
-    item: str
-    kind: str
-    sample: str
-    system: str = ""
-    trial: int = 0
-    call: int | None = None
-    rank: int | None = None
-    of: str | None = None
-    part: int | None = None
+from germane.types import ItemRow, Json, RankedPassage, Sample
 
 
 class ItemTable(RowTable[ItemRow]):

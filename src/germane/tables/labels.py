@@ -114,7 +114,7 @@ def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
     """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
     ends = _ends(scale)
     if ends is None:
-        problem, fix = f"there is no scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
+        problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
         raise InputError(problem, fix=fix, place=place)
     return ends
 
@@ -140,6 +140,7 @@ class LabelBook:
     def __init__(self, labels: Iterable[Label] = ()) -> None:
         self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
         self._unsure: dict[str, int] = {}
+        self._several = False
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
@@ -154,6 +155,7 @@ class LabelBook:
         for item, people in newest.items():
             if given := [one for one in people.values() if one[1].answer is not None]:
                 self._labels[item] = _agreed(given)
+                self._several |= len(self._labels[item][1]) > 1
             if unsure := sum(one.answer is None and one.reason != TAKEN_BACK for _, one in people.values()):
                 self._unsure[item] = unsure
 
@@ -179,6 +181,8 @@ class LabelBook:
 
     def turns(self, items: Iterable[str]) -> int:
         """How many turns it takes until everybody's answer to each of these items was read equally often."""
+        if not self._several and not self._unsure:
+            return 1
         return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
 
     def __contains__(self, item: object) -> bool:
@@ -193,7 +197,8 @@ class LabelBook:
 
 def _agreed(dated: list[tuple[str, Label]]) -> tuple[Label, tuple[Label, ...]]:
     """The label that stands for all, and those that count, of each person's newest one."""
-    dated.sort(key=lambda one: one[0])  # stable: the later row of one time comes last
+    if len(dated) > 1:
+        dated.sort(key=lambda one: one[0])  # stable: the later row of one time comes last
     latest = dated[-1][1]
     votes = [label for _, label in dated if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
@@ -223,7 +228,7 @@ def add_labels(
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id. `known` are items that are computed already, by query and passage.
     """
-    lists = [call.contexts for call in sample.calls or ()]
+    lists = [call.contexts for call in sample.calls] if sample.calls else []
     if sample.contexts is not None:  # the final list of an agent stands beside its calls
         lists.append(sample.contexts)
     if not [1 for some in lists for one in some if one.grade is not None or one.relevant is not None]:

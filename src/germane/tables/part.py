@@ -6,14 +6,14 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from germane.encoding import canonical
-from germane.tables.items import ItemRow, ItemTable
+from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Sample
+from germane.types import ItemRow, Json, Sample
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
@@ -69,6 +69,10 @@ class Part:
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
         """The labels of these items."""
         return (label for label in self.labels if label.item in items)
+
+    def any_has(self, field: Literal["calls", "history"]) -> bool:
+        """Whether any sample has this field."""
+        return any(getattr(sample, field) for sample in self.samples)
 
     def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
         """The tags of each sample that has any."""

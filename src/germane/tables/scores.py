@@ -236,10 +236,12 @@ class ScoreTable:
         cls,
         samples: Sequence[SampleKey] | Ids,
         measures: Sequence[tuple[str, str]],
-        values: Sequence[NDArray[np.float64]],
+        values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
     ) -> ScoreTable:
         """A table of a value for each of distinct samples and measures (reported and canonical names), nan = none.
+
+        `values` are a column for each measure, or all of them as a matrix with a row for each sample.
 
         `noted` holds status, reason and bounds of the rows (sample after sample) that are not ok or have a note.
         """
@@ -253,10 +255,11 @@ class ScoreTable:
             status, why, bounds = noted[row]
             table._note(row, _STATUS[status], why, *(bounds or (_NAN, _NAN)))
         count = len(table.keys)
-        found = np.stack(values, axis=1) if values else np.empty((count, 0))
-        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).tobytes())
-        table._sample.frombytes(np.repeat(np.arange(count, dtype=np.int32), len(codes)).tobytes())
-        table._measure.frombytes(np.tile(np.array(codes, dtype=np.uint16), count).tobytes())
+        found = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
+        numbers = np.repeat(np.arange(count, dtype=np.int32), len(codes))
+        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).ravel().view(np.uint8).data)
+        table._sample.frombytes(numbers.view(np.uint8).data)
+        table._measure.frombytes(np.tile(np.array(codes, dtype=np.uint16), count).view(np.uint8).data)
         return table
 
     # the columns

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import lru_cache
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,6 +18,7 @@ from germane.encoding import decode
 from germane.errors import InputError, Place
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_label, load_label
+from germane.tables.parquet import GROUP, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -25,6 +28,11 @@ KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
 """Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
 
 _BLOCK = 1 << 20
+"""Bytes of a file that are looked at together."""
+_GROUPS = 64
+"""Groups of rows whose lines are held: those of many parts that were merged are asked for in turn."""
+_IN_PART = 40
+"""Bits of a place that are left for the number of a line in its part, or for an offset in a file."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -57,8 +65,45 @@ def records_in(path: Path, kind: type[S]) -> Iterator[S]:
                 raise _damaged(path, number) from None
 
 
+def parts_folder(path: Path) -> Path:
+    """Where the parts of a table stand whose lines are in a file like this: scores.parquet/ for scores.jsonl."""
+    return path.with_name(path.name.replace(".jsonl", ".parquet"))
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The parts of a table in Parquet, in their order, which come before the lines of its file."""
+    return sorted(parts_folder(path).glob("[0-9]*.parquet"))
+
+
+def is_parts(path: Path) -> bool:
+    """Whether this is the folder of a table's parts."""
+    return path.suffix == ".parquet" and path.is_dir()
+
+
+def lines_in_parts(folder: Path) -> Iterator[bytes]:
+    """The lines of all parts in such a folder."""
+    return (line for _, line in lines_of(folder.with_suffix(".jsonl")))
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that hold a table: its parts, and a file like this where there is one."""
+    return [*parts_of(path), *[path] * path.exists()]
+
+
+def is_stored(path: Path) -> bool:
+    """Whether a table is in a file like this, or in parts beside it."""
+    return bool(files_of(path))
+
+
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Each line with its offset in the file; without one that was cut off while it was written."""
+    """Each line of a table with its place, which `LinesAt` finds again; without one that was cut off while it was written.
+
+    A table is in parts, in a file, or in parts and, for what came last, a file. The place of a line is its offset in the
+    file, or in a part the number of the part and of the line.
+    """
+    for number, part in enumerate(parts_of(path), 1):
+        for row, line in enumerate(read_part(part)):
+            yield number << _IN_PART | row, line
     if not path.exists():
         return
     offset = 0
@@ -70,10 +115,16 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
+    """The lines of the blocks of a table that are wanted, each with the number of its first line."""
+    first = 1
+    for part in parts_of(path):
+        remaining = read_part(part)
+        while lines := list(islice(remaining, GROUP)):
+            if wanted(b"".join(lines)):
+                yield first, lines
+            first += len(lines)
     if not path.exists():
         return
-    first = 1
     with path.open("rb") as file:
         while block := file.read(_BLOCK) + file.readline():
             if wanted(block):
@@ -103,6 +154,27 @@ def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
     place = Place(str(path), number)
     return decode_label(line, place) or load_label(row_in(path, number, line), place)
+
+
+class LinesAt:
+    """The lines of a table by their places, asked for in about the order in which they stand."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._parts = path, parts_of(path)
+        self._group = lru_cache(maxsize=_GROUPS)(read_group)
+
+    def find(self, places: Iterable[int]) -> Iterator[bytes]:
+        """The lines at places that `lines_of` gave."""
+        with ExitStack() as opened:
+            file: IO[bytes] | None = None
+            for place in places:
+                if part := place >> _IN_PART:
+                    number, row = divmod(place & (1 << _IN_PART) - 1, GROUP)
+                    yield self._group(self._parts[part - 1], number)[row]
+                else:
+                    file = file or opened.enter_context(self._path.open("rb"))
+                    file.seek(place)
+                    yield file.readline()
 
 
 class Places:
@@ -199,7 +271,7 @@ class EarlierJudgements:
         self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
     ) -> None:
         self._files, self._keep = files, keep
-        self._places: list[tuple[Path, Places, Places]] | None = None
+        self._places: list[tuple[LinesAt, Places, Places]] | None = None
 
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
@@ -207,28 +279,30 @@ class EarlierJudgements:
 
     def __bool__(self) -> bool:
         """Whether there is any file of them."""
-        return any(path.exists() for path in self._files)
+        return any(map(is_stored, self._files))
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""
         found: dict[str, Judgement] = {}
-        for path, places, _ in self._index():
-            rows = _at(path, [offset for offset in places.find(keys, newest=True) if offset >= 0])
+        for lines, places, _ in self._index():
+            rows = _at(lines, [place for place in places.find(keys, newest=True) if place >= 0])
             found |= {row.key: row for row in rows if row.key in keys}
         return found
 
     def children(self, keys: Collection[str]) -> list[Judgement]:
         """The judgements that were merged into those under these keys."""
         found: dict[str, Judgement] = {}
-        for path, _, places in self._index():
-            rows = _at(path, [offset for key in keys for offset in places.every(key)])
+        for lines, _, places in self._index():
+            rows = _at(lines, [place for key in keys for place in places.every(key)])
             found |= {row.key: row for row in rows if row.parent in keys}
         return list(found.values())
 
-    def _index(self) -> list[tuple[Path, Places, Places]]:
+    def _index(self) -> list[tuple[LinesAt, Places, Places]]:
         """Of each file the places of judgements by key, and those of merged ones by their parent."""
         if self._places is None:
-            self._places = [(path, *self._places_in(path)) for path in self._files if path.exists()]
+            self._places = [
+                (LinesAt(path), *self._places_in(path)) for path in self._files if is_stored(path)
+            ]
         return self._places
 
     def _places_in(self, path: Path) -> tuple[Places, Places]:
@@ -252,12 +326,6 @@ def _judgement(line: bytes) -> Judgement | None:
     return None
 
 
-def _at(path: Path, offsets: Sequence[int]) -> Iterator[Judgement]:
-    """The judgements in the lines at these offsets."""
-    if not offsets:
-        return
-    with path.open("rb") as file:
-        for offset in offsets:
-            file.seek(offset)
-            if (row := _judgement(file.readline())) is not None:
-                yield row
+def _at(lines: LinesAt, places: Iterable[int]) -> Iterator[Judgement]:
+    """The judgements in the lines at these places."""
+    return (row for row in map(_judgement, lines.find(places)) if row is not None)

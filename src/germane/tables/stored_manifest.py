@@ -3,59 +3,62 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from germane.errors import InputError, Place
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.types import Json
 
+_Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
 
-class _Grader(TypedDict, total=False):
-    measure: Required[str]
-    name: Required[str]
-    weight: float
-    required: float | None
-    threshold: float | None
-    strict: bool
-    expected_relevant_count: int | None
+
+class _Grader(msgspec.Struct, kw_only=True):
+    measure: str
+    name: str
+    weight: _Number | UnsetType = UNSET
+    required: _Number | UnsetType | None = UNSET
+    threshold: _Number | UnsetType | None = UNSET
+    strict: bool | UnsetType = UNSET
+    expected_relevant_count: int | UnsetType | None = UNSET
     options: dict[str, Any]
 
 
-class _Judge(TypedDict, total=False):
-    source: str | None
-    identity: dict[str, Any] | None
-    stand_in: str
-    calls: int
-    cached: int
-    shared: int
-    requests: int
-    errors: int
-    tokens: dict[str, int]
-    estimated: bool
-    cost_usd: float | None
+class _Judge(msgspec.Struct, kw_only=True):
+    source: str | UnsetType | None = UNSET
+    identity: dict[str, Any] | UnsetType | None = UNSET
+    stand_in: str | UnsetType = UNSET
+    calls: int | UnsetType = UNSET
+    cached: int | UnsetType = UNSET
+    shared: int | UnsetType = UNSET
+    requests: int | UnsetType = UNSET
+    errors: int | UnsetType = UNSET
+    tokens: dict[str, int] | UnsetType = UNSET
+    estimated: bool | UnsetType = UNSET
+    cost_usd: float | UnsetType | None = UNSET
 
 
-class _Asked(TypedDict, total=False):
-    n: int
-    fused: int
-    windows: int
-    with_reference: int
-    without_reference: int
-    list_size: dict[str, int]
-    left_out: dict[str, int]
-    model: dict[str, int]
-    mode: dict[str, int]
+class _Asked(msgspec.Struct, kw_only=True):
+    n: int | UnsetType = UNSET
+    fused: int | UnsetType = UNSET
+    windows: int | UnsetType = UNSET
+    with_reference: int | UnsetType = UNSET
+    without_reference: int | UnsetType = UNSET
+    list_size: dict[str, int] | UnsetType = UNSET
+    left_out: dict[str, int] | UnsetType = UNSET
+    model: dict[str, int] | UnsetType = UNSET
+    mode: dict[str, int] | UnsetType = UNSET
 
 
-class _Sampled(TypedDict):
+class _Sampled(msgspec.Struct, kw_only=True):
     n: int
     of: int
     seed: int
 
 
-class _PartEntry(TypedDict):
+class _PartEntry(msgspec.Struct, kw_only=True):
     number: int
     of: int
     cases: int
@@ -63,12 +66,20 @@ class _PartEntry(TypedDict):
     beside: list[tuple[str, str, list[tuple[float, int]]]]
 
 
-class _DecidedGate(TypedDict):
+class _DecidedGate(msgspec.Struct, kw_only=True):
     above: bool | None
     interval: tuple[float, float]
 
 
-class _Until(TypedDict):
+class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    gate: str
+    outcome: Literal["passed", "failed", "undecided"]
+    detail: str
+    stand_in: bool | UnsetType = UNSET
+    decided_by: str | UnsetType = UNSET
+
+
+class _Until(msgspec.Struct, kw_only=True):
     widths: dict[str, float]
     stages: list[int]
     gates: dict[str, _DecidedGate]
@@ -80,7 +91,7 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     rubric: str = ""
 
 
-class _Command(TypedDict):
+class _Command(msgspec.Struct, kw_only=True):
     """Which of the several evaluations of one command a report is; `number` from 1, `path` what it evaluates."""
 
     id: str
@@ -88,36 +99,37 @@ class _Command(TypedDict):
     path: str
 
 
-class _Manifest(TypedDict, total=False):
+class _Manifest(msgspec.Struct, kw_only=True):
     """The entries that are read; others may stand beside them."""
 
-    status: str
-    germane: str
-    created: str
-    labels_size: int
-    graders: list[list[_Grader]]
-    notes: dict[str, int] | list[str]
-    prompts: dict[str, str]
-    reads: dict[str, list[str]]
-    references: dict[str, dict[str, int]]
-    asked: dict[str, _Asked]
-    beside: dict[str, dict[str, float]]
-    judge: _Judge | None
-    settings: _Settings
-    options: dict[str, Any]
-    places: dict[str, Any]
-    targets: dict[str, dict[str, str]] | None
-    eval_files: list[tuple[str, int]]
-    command: _Command
-    sampled: _Sampled
-    part: _PartEntry
-    until: _Until
-    by: str | None
-    max_unmeasured: float
-    over: str | None
-    gates: list[Any]
-    verdict: dict[str, Any] | None
-    files: dict[str, str]
+    status: str | UnsetType = UNSET
+    germane: str | UnsetType = UNSET
+    created: str | UnsetType = UNSET
+    labels_size: int | UnsetType = UNSET
+    graders: list[list[_Grader]] | UnsetType = UNSET
+    notes: dict[str, int] | list[str] | UnsetType = UNSET
+    prompts: dict[str, str] | UnsetType = UNSET
+    reads: dict[str, list[str]] | UnsetType = UNSET
+    references: dict[str, dict[str, int]] | UnsetType = UNSET
+    asked: dict[str, _Asked] | UnsetType = UNSET
+    beside: dict[str, dict[str, float]] | UnsetType = UNSET
+    judge: _Judge | UnsetType | None = UNSET
+    settings: _Settings | UnsetType = UNSET
+    options: dict[str, Any] | UnsetType = UNSET
+    places: dict[str, Any] | UnsetType = UNSET
+    targets: dict[str, dict[str, str]] | UnsetType | None = UNSET
+    eval_files: list[tuple[str, int]] | UnsetType = UNSET
+    command: _Command | UnsetType = UNSET
+    sampled: _Sampled | UnsetType = UNSET
+    part: _PartEntry | UnsetType = UNSET
+    until: _Until | UnsetType = UNSET
+    by: str | UnsetType | None = UNSET
+    max_unmeasured: float | UnsetType = UNSET
+    over: str | UnsetType | None = UNSET
+    gates: list[str | tuple[str, str | None]] | UnsetType = UNSET
+    changes: list[_Change] | UnsetType = UNSET
+    verdict: dict[str, Any] | UnsetType | None = UNSET
+    files: dict[str, str] | UnsetType = UNSET
 
 
 def manifest_in(file: Path) -> dict[str, Json]:

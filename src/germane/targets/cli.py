@@ -13,10 +13,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
-from germane.errors import InputError, Place, TargetError
+from germane.errors import InputError, Place, TargetError, Wrong, say
 from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, plain_value
 from germane.targets.shelltext import argv, check_slots, variables, with_variables
 from germane.targets.target import LARGEST, Target
@@ -71,7 +70,7 @@ class CliTarget(Target):
         Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]),
         PlainValidator(_command, json_schema_input_type=str | list[str]),
     ]
-    cwd: str = ""
+    cwd: Annotated[str, Field(pattern=r"^[^\x00]*$")] = ""
     timeout: Positive = 120.0
     max_mb: Positive = LARGEST
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import InputError, Place, TargetError
+from germane.errors import InputError, Place, TargetError, Wrong
 from germane.samples.evalfile import Case
 from germane.samples.reading import read_samples
-from germane.samples.validation import Wrong
 from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
 from germane.targets.target import Target
 from germane.types import Json, Sample

@@ -13,10 +13,9 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import TargetError
+from germane.errors import TargetError, Wrong, say
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
 from germane.targets.target import LARGEST, Target
 from germane.types import Json

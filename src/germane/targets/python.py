@@ -19,9 +19,8 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from germane.errors import GermaneError, InputError, Place, TargetError
+from germane.errors import GermaneError, InputError, Place, TargetError, Wrong, say
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from germane.samples.validation import Wrong
+from germane.errors import Wrong
 
 SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(?P<end>\\?\w+|'[^'\n]*'|\"[^\"\n]*\")[^\n]*\n")

@@ -88,7 +88,7 @@ def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
         missing = InputError(f"{what} has no provider", fix=fix, place=entry.place)
         raise misspelling_of("provider", what, entry) or missing
     if kind.text is None or kind.text not in PROVIDERS:
-        raise InputError(f"there is no provider {kind.text!r}", fix=fix, place=kind.place)
+        raise InputError(f"unknown provider {kind.text!r}", fix=fix, place=kind.place)
     return entry, path, PROVIDERS[kind.text]
 
 
@@ -139,5 +139,5 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     if name not in names:
         near = nearest(name, names)
         fix = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
-        raise InputError(f"there is no target {name!r}", fix=fix, place=Place(str(path)))
+        raise InputError(f"unknown target {name!r}", fix=fix, place=Place(str(path)))
     return names[name], path

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,87 +18,13 @@ from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.questions.support import Support
-from germane.types import Json
-from tests.server import Act, Asked, ModelServer
-from tests.server.wire import Connection
+from tests.server import Act
+from tests.server.foreign import AnthropicServer
 
 QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
 NEW, OLD = "claude-haiku-4-5", "claude-3-haiku-20240307"
 """A model that takes a schema, and one that takes tools only."""
-
-
-class AnthropicServer(ModelServer):
-    """The model server behind Anthropic's `/v1/messages`: the same scripts, another protocol."""
-
-    def __init__(self, *args, **more) -> None:
-        super().__init__(*args, **more)
-        self.heard: list[dict[str, Json]] = []
-        self.sent: list[Mapping[str, str]] = []
-
-    @property
-    def base(self) -> str:
-        return self.url.removesuffix("/v1")
-
-    def _on_request(self, connection: Connection, path: str, headers: Mapping[str, str], raw: bytes) -> None:
-        request = json.loads(raw)
-        self.heard.append(request)
-        self.sent.append(headers)
-        path = path.replace("/v1/messages", "/v1/chat/completions")
-        super()._on_request(connection, path, headers, json.dumps(_as_chat(request)).encode())
-
-    def _completion(self, asked: Asked, act: Act) -> bytes:
-        chat = json.loads(super()._completion(asked, act))
-        choice = chat["choices"][0]
-        message, finish = choice["message"], choice["finish_reason"]
-        content: list[Json] = [{"type": "text", "text": message["content"] or ""}]
-        if calls := message.get("tool_calls"):
-            made = calls[0]["function"]
-            content = [
-                {"type": "tool_use", "id": "t", "name": made["name"], "input": json.loads(made["arguments"])}
-            ]
-        used = chat.get("usage", {})
-        return json.dumps(
-            {
-                "id": "msg_1",
-                "type": "message",
-                "role": "assistant",
-                "model": asked.json["model"],
-                "content": content,
-                "stop_reason": {"stop": "end_turn", "length": "max_tokens"}.get(finish, finish),
-                "stop_sequence": None,
-                "usage": {
-                    "input_tokens": used.get("prompt_tokens", 0) - 7,
-                    "cache_read_input_tokens": 7,
-                    "output_tokens": used.get("completion_tokens", 0),
-                },
-            }
-        ).encode()
-
-
-def _as_chat(request: dict[str, Json]) -> dict[str, Json]:
-    """Anthropic's request as the server's own kind."""
-    messages = [{"role": "system", "content": request.get("system", "")}]
-    for message in request["messages"]:
-        text = "".join(part["text"] for part in message["content"])
-        messages.append({"role": message["role"], "content": text})
-    chat = {"model": request["model"], "messages": messages, "max_tokens": request["max_tokens"]}
-    if "output_config" in request:
-        schema = request["output_config"]["format"]["schema"]
-        chat["response_format"] = {"json_schema": {"name": _kind(schema), "schema": schema}}
-    if "tools" in request:
-        tool = request["tools"][0]
-        function = {"name": tool["name"], "parameters": tool["input_schema"]}
-        chat["tools"] = [{"type": "function", "function": function}]
-    return chat
-
-
-def _kind(schema: Mapping[str, Json]) -> str:
-    """Anthropic's protocol names no schema."""
-    parts = schema["properties"]
-    if "grade" in parts:
-        return "relevance"
-    return "support" if parts["claims"]["items"].get("type") == "object" else "claims"
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,7 @@ from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
 from germane.tables.labels import load_label, relevance_item
 from germane.types import Json
+from tests.command import invoke
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=2> \x1b[31mred \u202eright\u2028 🦊 مرحبا"
 HOSTILE_ID = f"bad {HOSTILE}"
@@ -114,6 +115,33 @@ class TestParts:
         assert "gate >= 0.5" in text
         expect(page.get_by_role("row", name=re.compile("^even"))).to_be_visible()
         assert page.locator("figure svg[role=img]").count() == 2
+
+    def test_searches_one_after_the_other(self, browser: Browser, tmp_path: Path) -> None:
+        """The overview shows what each search brought, a query's view what each of its own did; turns are slices."""
+
+        def call(query: str, *ids: str) -> Json:
+            return {"query": query, "contexts": [{"id": one, "text": TEXTS[one]} for one in ids]}
+
+        rows = [{"id": "agent", "query": "tides?", "qrels": {"d1": 1, "d2": 1}, "history": [{"role": "user", "content": "Hi."}],
+                 "calls": [call("tide", "d1"), call("moon"), call("Tide", "d2"), call("sun", "d3")],
+                 "contexts": [{"id": "d2", "text": TEXTS["d2"]}]}]  # fmt: skip
+        write(evaluate(rows, "R@2"), tmp_path / "page.html")
+        page = browser.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        expect(page.get_by_role("row", name=re.compile("^turn=2"))).to_be_visible()
+        overall = page.get_by_role("table", name="Each search of a query")
+        assert overall.get_by_role("row").nth(1).inner_text().split()[:4] == ["1", "1", "1", "0.5000"]
+        assert overall.get_by_role("row").nth(4).inner_text().split()[-2:] == ["1", "0"]
+        page.goto((tmp_path / "page.html").as_uri() + "#query?id=agent")
+        shown = page.get_by_role("table", name="The searches of this query").get_by_role("row")
+        assert [row.split("\t") for row in shown.all_inner_texts()[1:]] == [
+            ["1", "tide", "1", "+ d1", "0.5000", ""],
+            ["2", "moon", "0", "–", "0.5000", "nothing came back"],
+            ["3", "Tide", "1", "+ d2", "1.0000", "asked before"],
+            ["4", "sun", "1", "–", "1.0000", "all gold had come"],
+        ]
+        expect(page.get_by_role("heading", name="Handed back in the end")).to_be_visible()
+        page.close()
 
     @pytest.mark.parametrize(
         ("measures", "gates", "kind", "word", "failed"),
@@ -544,3 +572,24 @@ def test_a_page_is_no_name_of_a_reports_own_file(folder: Path) -> None:
     """An unknown ending names html among those that are known."""
     with pytest.raises(InputError, match=r"\.html"):
         write(Report.open(folder / "now"), folder / "page.pdf")
+
+
+def test_what_would_help_stands_on_the_overview(browser: Browser, tmp_path: Path) -> None:
+    """The changes and the queries that would gain most, each with a link to it; without texts the queries' words are left out."""
+    evaluate([sample(number) for number in range(12)], "nDCG@5").save(tmp_path / "report")
+    for name, more in (("page", []), ("bare", ["--no-text"])):
+        assert invoke("report", tmp_path / "report", "-o", tmp_path / f"{name}.html", *more).code == 0
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    changes = page.get_by_role("table", name="What would help")
+    expect(changes.get_by_role("rowheader").first).to_contain_text("perfect reranking of what came back")
+    gains = page.get_by_role("table", name="Queries that would gain most")
+    expect(gains.get_by_text("what of topic").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    gains.get_by_role("link").first.click()
+    expect(page.locator("body")).to_have_attribute("data-ready", "query")
+    context.close()
+    bare = (tmp_path / "bare.html").read_text("utf-8")
+    assert "perfect reranking" in bare
+    assert "what of topic" not in bare

@@ -24,7 +24,7 @@ from germane.types import Json
 from germane.version import __version__
 
 _OWN = {"part", "engine", "folder", "ledger", "outputs", "rpm", "tpm", "jobs", "timeout", "price", "max_cost", "max_calls",
-        "base_url", "baseline"}  # fmt: skip
+        "base_url", "baseline", "format"}  # fmt: skip
 """Options in which parts of one evaluation may differ."""
 
 
@@ -60,7 +60,7 @@ def merge_parts(
         from germane.comparison.regression import find_baseline
 
         before = find_baseline(options.get("baseline"))
-    folder = locked or ReportFolder(target).lock()
+    folder = locked or ReportFolder(target, options.get("format")).lock()
     try:
         if not (force or locked):
             folder.refuse_other()
@@ -133,6 +133,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     options = {**one["options"], **other["options"]}.keys() - _OWN
     found += sorted(name for name in options if one["options"].get(name) != other["options"].get(name))
     identity = [canonical((m.get("judge") or {}).get("identity")) for m in (one, other)]
+    found += ["the corpus"] * (one.get("corpus") != other.get("corpus"))
     return [*found, *["the judge"] * (identity[0] != identity[1])]
 
 
@@ -159,7 +160,7 @@ def _add_beside(beside: Beside, kept: Iterable[tuple[str, str, Sequence[tuple[fl
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     """The manifest of the whole: what all parts say alike, and what theirs add up to."""
     first = manifests[0]
-    kept = ("created", "cwd", "settings", "places", "by", "sampled")
+    kept = ("created", "cwd", "settings", "places", "by", "sampled", "corpus")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
     if warnings := list(dict.fromkeys(chain.from_iterable(m.get("warnings", ()) for m in manifests))):
         made["warnings"] = warnings

@@ -97,9 +97,9 @@ def pack(folder: Path, url: str) -> None:
 
     packed = scratch() / "part.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for file in sorted(folder.iterdir()):
+        for file in sorted(folder.rglob("*")):
             if file.is_file() and not file.name.startswith("."):
-                archive.write(file, file.name)
+                archive.write(file, file.relative_to(folder))
     with _store(url) as (files, path):
         files.makedirs(path.rpartition("/")[0], exist_ok=True)
         files.put_file(str(packed), path)

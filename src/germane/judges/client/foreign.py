@@ -26,6 +26,7 @@ from germane.types import Json
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models.batch import BatchRequest
     from pydantic_ai.settings import ModelSettings
 
 _MODELS = {
@@ -56,9 +57,9 @@ class ForeignTransport:
         self.url = service.url
         self.secrets: Sequence[str] = secrets_in([key, *headers.values()])
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._provider = service.provider
+        self.provider = service.provider
         self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}
-        self._model = _model(service, key)
+        self.model = _model(service, key)
         self._entered = False
 
     @property
@@ -68,13 +69,13 @@ class ForeignTransport:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            settings, _ = self._model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
+            settings, _ = self.model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
         return "temperature" in (settings or {})
 
     @property
     def mode(self) -> int:
         """The first output mode that this model takes, as far as pydantic-ai knows."""
-        profile = self._model.profile
+        profile = self.model.profile
         if profile.get("supports_json_schema_output", False):
             return MODES.index("schema")
         return MODES.index("tool" if profile.get("supports_tools", True) else "prompt")
@@ -85,10 +86,10 @@ class ForeignTransport:
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 
         request = json.loads(body)
-        await self._enter()
+        await self.enter()
         try:
             response = await model_request(
-                self._model,
+                self.model,
                 _messages(request["messages"]),
                 model_settings=self._settings(request),
                 model_request_parameters=_parameters(request),
@@ -103,13 +104,27 @@ class ForeignTransport:
             if "credential" in type(error).__name__.lower():
                 return 401, {}, _error_body(None, str(error))
             raise TransportError(f"{type(error).__name__}: {error}") from None
-        return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
+        return 200, {}, json.dumps(completion_of(response), ensure_ascii=False).encode("utf-8", "replace")
+
+    def batch_request(self, name: str, body: bytes) -> BatchRequest:
+        """A request of a batch, which takes no number of retries."""
+        from pydantic_ai.models.batch import BatchRequest
+
+        request = json.loads(body)
+        settings: Any = self._settings(request)
+        del settings["max_retries"]
+        return BatchRequest(
+            custom_id=name,
+            messages=_messages(request["messages"]),
+            model_settings=settings,
+            model_request_parameters=_parameters(request),
+        )
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
         """Temperature and limits by pydantic-ai's names; settings it knows as they are, the rest into the body."""
         from pydantic_ai.settings import ModelSettings
 
-        settings: dict[str, Json] = {} if self._provider == "bedrock" else {"max_retries": 0}
+        settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
             settings["max_tokens"] = request["max_completion_tokens"]
@@ -118,25 +133,25 @@ class ForeignTransport:
         if self._extra_headers:
             settings["extra_headers"] = self._extra_headers
         more = {name: value for name, value in request.items() if name not in _OURS}
-        prefix = f"{self._provider}_"
+        prefix = f"{self.provider}_"
         known = {name for name in more if name in ModelSettings.__annotations__ or name.startswith(prefix)}
         settings |= {name: more[name] for name in known}
         if rest := {name: value for name, value in more.items() if name not in known}:
             settings["extra_body"] = rest
         return settings  # type: ignore[return-value]
 
-    async def _enter(self) -> None:
+    async def enter(self) -> None:
         """Open connections on the running loop; those left over from another are dropped."""
         loop = asyncio.get_running_loop()
         if not self._entered or self._loop is not loop:
             self._entered, self._loop = True, loop
-            await self._model.__aenter__()
+            await self.model.__aenter__()
 
     async def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         entered, self._entered = self._entered, False
         if entered and self._loop is asyncio.get_running_loop():
-            await self._model.__aexit__(None, None, None)
+            await self.model.__aexit__(None, None, None)
 
 
 def _model(service: Service, key: str) -> Model:
@@ -216,7 +231,7 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
     return ModelRequestParameters()
 
 
-def _completion(response: ModelResponse) -> dict[str, Json]:
+def completion_of(response: ModelResponse) -> dict[str, Json]:
     """What came back, as a chat completion."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 

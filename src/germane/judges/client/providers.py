@@ -94,11 +94,10 @@ class Service:
         """Whether it has a protocol of its own."""
         return self.provider in PROVIDERS and PROVIDERS[self.provider].extra
 
-    @property
-    def completions(self) -> str:
-        """The URL to post to: a query of the base URL stays behind the path."""
-        scheme, host, path, query, _ = urlsplit(self.url)
-        return urlunsplit((scheme, host, f"{path}/chat/completions", query, ""))
+    def at(self, path: str) -> str:
+        """The URL of what stands below the base URL, whose query stays behind the path."""
+        scheme, host, base, query, _ = urlsplit(self.url)
+        return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
         """The user's `own` headers, and the one with the key unless it is among them or there is no key."""

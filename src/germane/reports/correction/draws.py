@@ -54,10 +54,15 @@ def fingerprint(*pools: Pool) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """The labels of one draw from a pool, of each item any number."""
+    """The labels of one draw from a pool, of each item any number: of `whole` queries, or `by_grade`.
+
+    Where everything is labelled, nothing was drawn.
+    """
 
     labels: Sequence[Label]
     pool: Pool
+    whole: bool = False
+    by_grade: bool = False
 
     @cached_property
     def items(self) -> frozenset[str]:
@@ -66,11 +71,6 @@ class Draw:
         if self.whole:
             return frozenset(item for items in self.pool.values() if items <= drawn for item in items)
         return frozenset(item for items in self.pool.values() for item in items if item in drawn)
-
-    @cached_property
-    def whole(self) -> bool:
-        """Whether whole queries were drawn."""
-        return design_of(self.labels[0]).get("design") == "queries"
 
     @property
     def complete(self) -> bool:
@@ -93,8 +93,8 @@ class Draw:
         """The share of each stratum that is labelled; {} where nothing was drawn by strata."""
         drawn: dict[str, set[str]] = defaultdict(set)
         sizes: dict[str, int] = {}
-        for label in self.labels:
-            if label.queue == "stratified" and label.item in self.items:
+        for label in self.labels if self.by_grade else ():
+            if label.item in self.items:
                 name, size = str(design_of(label).get("stratum")), design_of(label).get("size")
                 drawn[name].add(label.item)
                 sizes[name] = max(sizes.get(name, 0), int(size or 0))
@@ -115,7 +115,10 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
     for label in labels:
         design = design_of(label)
         groups[label.queue, design.get("design"), design.get("seed")].append(label)
-    return (draw for mine in groups.values() if (draw := Draw(mine, pool)).items)
+    for (queue, unit, _), mine in groups.items():
+        draw = Draw(mine, pool, whole=unit == "queries", by_grade=queue == "stratified")
+        if draw.items:
+            yield draw
 
 
 _UNLIKE = 0.01

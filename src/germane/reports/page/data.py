@@ -18,6 +18,7 @@ from germane.reports.manifest import spent_in_words
 from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.page.render import pack
+from germane.reports.schema import SearchLine, line_of
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
@@ -123,6 +124,7 @@ class Pages:
                 for one in slices
                 for line in one.summaries
             ],
+            "by_call": [line_of(SearchLine, one) for one in report.by_call],
             "names": list(report.measures),
             "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
             "sources": {source: SOURCES[source] for source in self._strips},
@@ -311,8 +313,11 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _slices_of(report: ReportData) -> list[Slice]:
-    """The slices that the report is shown in, else its tags."""
-    return report.slices(report.by) if report.by else report.tag_slices(_TAGS)
+    """The slices that the report is shown in, else its tags and the turns of conversations."""
+    if report.by:
+        return report.slices(report.by)
+    turns = report.slices("turn") if report.tables.any_has("history") else []
+    return [*report.tag_slices(_TAGS), *turns]
 
 
 def _label_order(places: Sequence[LabelPlace], excerpt: Excerpt) -> Json:

@@ -74,12 +74,22 @@ export function signed(value) {
   return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
 }
 
-/** An interval rounded outwards, or one number where it has no width, as in every other format.
+/** The interval of a difference, rounded outwards, or one number where it has no width, as in every other format.
  * @param {[number, number]} ends
  * @param {number} digits */
-export function between([low, high], digits = 4) {
+export function between(ends, digits = 4) {
+  return outwards(ends, digits, (value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`);
+}
+
+/** The interval of a mean likewise, without signs; a dash where there is none.
+ * @param {[number, number] | null} ends */
+export function extent(ends) {
+  return ends ? outwards(ends, 4, number) : "–";
+}
+
+/** @param {[number, number]} ends @param {number} digits @param {(value: number) => string} shown */
+function outwards([low, high], digits, shown) {
   const unit = 10 ** digits;
-  const shown = (/** @type {number} */ value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`;
   if (high - low <= 1e-12) return shown(low);
   return `${shown(Math.floor(low * unit + 1e-6) / unit)} to ${shown(Math.ceil(high * unit - 1e-6) / unit)}`;
 }

@@ -1,11 +1,13 @@
 import { charts, histogram, interval, strip } from "./charts.js";
 import { queries, report, sourceOf, sources } from "./data.js";
-import { between, data, el, measureName, num, number, put, table } from "./dom.js";
+import { diagnosis } from "./diagnosis.js";
+import { between, data, el, extent, measureName, num, number, put, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
 import { stages } from "./stages.js";
 import { address, note } from "./state.js";
 
 const PRINTED_WORST = 50;
+const MOST_CALLS = 20;
 
 /** The answer first, then what it rests on.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
@@ -26,7 +28,9 @@ export function overview(main, settings) {
     basis(),
     whys(),
     slices(),
+    byCall(),
     stages(),
+    diagnosis(),
     pictures(sourceOf(settings)),
   );
   window.onbeforeprint = () => main.append(paper(sourceOf(settings)));
@@ -85,7 +89,7 @@ function steps() {
   return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((/** @type {any} */ step) => {
     const there = step.link && (step.link !== "label" || report.label?.order.length);
     return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text), step.command && el("code", null, data(step.command)));
-  })), !report.weakest && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
+  })), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
 }
 
 /** @param {any} one @param {string[]} columns */
@@ -233,6 +237,29 @@ function slices() {
   });
   const heads = ["slice", ...(several ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, measureName(name)));
   return el("section", null, el("h2", null, "Slices, the worst first"), table("Means by slice", heads, rows), el("p", { class: "quiet small" }, "Means over what could be measured in the slice. Small slices vary by chance."));
+}
+
+/** What each search of an agent brought, over the queries that made several. */
+function byCall() {
+  if (!report.by_call.length) return null;
+  const several = report.systems.length > 1;
+  const gold = report.by_call.some((/** @type {any} */ one) => one.recall !== null);
+  const count = (/** @type {number | null} */ value) => (value === null ? "–" : value.toLocaleString("en"));
+  const rows = report.by_call.slice(0, MOST_CALLS).map((/** @type {any} */ one) => [
+    el("th", { scope: "row" }, `${several ? `${one.system} ` : ""}${one.call}`),
+    num(count(one.samples)),
+    ...(gold ? [
+      num(count(one.first)),
+      num(el("strong", null, number(one.recall))),
+      el("td", null, interval(one.recall, one.interval, [0, 1]), el("div", { class: "small quiet" }, extent(one.interval))),
+      num(one.call === 1 ? "–" : count(one.spare), one.spare ? "warn" : "quiet"),
+    ] : []),
+    num(one.call === 1 ? "–" : count(one.repeated), one.repeated ? "warn" : "quiet"),
+  ]);
+  const heads = ["call", "made by", ...(gold ? ["first hit", "recall so far", "95% interval", "spare"] : []), "repeated"].map((name) => el("th", { scope: "col", class: name === "call" || name === "95% interval" ? "" : "num" }, name));
+  const rest = report.by_call.length - rows.length;
+  return el("section", null, el("h2", null, "Search by search"), table("Each search of a query", heads, rows, "measures"),
+    el("p", { class: "quiet small" }, gold ? "First hit: queries whose first gold document came with this search. Recall so far: the share of the gold that had come by then. Spare: made after all gold had come. " : "", "Repeated: asked what the same query's earlier search had asked.", rest > 0 ? ` ${rest} more lines are in --json.` : ""));
 }
 
 /** The worst queries as a table, for paper.

@@ -32,6 +32,7 @@ export async function one(main, settings) {
     scores(facts.measures ?? []),
     ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found, facts.calls ?? [])),
     ...(report.baseline ? [el("h2", null, "Compared with the baseline"), lists(at, source)] : []),
+    searches(at, facts.calls ?? []),
     ...contexts(facts.calls ?? []),
   );
 }
@@ -73,12 +74,42 @@ function matrix(found, calls) {
   return el("section", null, el("h2", null, title), el("p", { class: "quiet" }, `${found.rows.length - missing} of ${found.rows.length} are in the contexts.`), table(title, heads, rows, "matrix"));
 }
 
+/** The searches one after the other: what each asked, brought and added.
+ * @param {number} at @param {any[]} calls */
+function searches(at, calls) {
+  const made = calls.filter((call) => !call.final);
+  if (made.length < 2) return null;
+  const known = queries.gold[at];
+  /** @type {Set<string>} */
+  const found = new Set();
+  /** @type {Set<string>} */
+  const asked = new Set();
+  const rows = made.map((call, place) => {
+    const complete = known > 0 && found.size === known;
+    const relevant = call.contexts.filter((/** @type {any} */ context) => context.labels.some((/** @type {any} */ label) => label.source === "gold" && label.relevant)).map((/** @type {any} */ context) => context.id);
+    const added = [...new Set(relevant)].filter((id) => !found.has(id));
+    added.forEach((id) => found.add(id));
+    const query = call.query.toLowerCase().split(/\s+/).join(" ").trim();
+    const remarks = [query && asked.has(query) && "asked before", complete && "all gold had come", !call.contexts.length && "nothing came back"].filter(Boolean);
+    asked.add(query);
+    return [
+      el("th", { scope: "row" }, String(place + 1)),
+      el("td", null, data(call.query)),
+      num(String(call.contexts.length)),
+      ...(known ? [el("td", null, added.length ? el("span", { class: "good" }, "+ ", data(added.join(", "))) : el("span", { class: "quiet" }, "–")), num(number(found.size / known))] : []),
+      el("td", { class: remarks.length ? "warn" : "" }, remarks.join(", ")),
+    ];
+  });
+  const heads = ["call", "searched for", el("th", { scope: "col", class: "num" }, "passages"), ...(known ? ["new gold", el("th", { scope: "col", class: "num" }, "recall so far")] : []), ""];
+  return el("section", null, el("h2", null, "Search by search"), table("The searches of this query", heads, rows));
+}
+
 /** @param {any[]} calls */
 function contexts(calls) {
   if (!calls.length) return [el("p", { class: "warn" }, "△ no context came back")];
   return calls.flatMap((call, number) => [
-    el("h2", null, calls.length > 1 ? `Call ${number + 1}: ` : "Contexts", calls.length > 1 && data(call.query)),
-    el("ol", { class: "cards" }, ...call.contexts.map((/** @type {any} */ context) => card(context))),
+    el("h2", null, call.final ? "Handed back in the end" : calls.length > 1 ? `Call ${number + 1}: ` : "Contexts", calls.length > 1 && !call.final && data(call.query)),
+    call.contexts.length ? el("ol", { class: "cards" }, ...call.contexts.map((/** @type {any} */ context) => card(context))) : el("p", { class: "warn" }, "△ nothing came back"),
   ]);
 }
 

@@ -1,6 +1,6 @@
 import { interval } from "./charts.js";
 import { report } from "./data.js";
-import { between, data, el, num, number, signed, table } from "./dom.js";
+import { between, data, el, extent, num, number, signed, table } from "./dom.js";
 
 /** What each stage of the retrieval handed on of the relevant documents, as a funnel; nothing where no gold is known. */
 export function stages() {
@@ -22,7 +22,7 @@ function funnel(one) {
     el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
     num(stage.lost || "–", stage.lost ? "bad" : "quiet"),
     num(stage.saved || "–", stage.saved ? "good" : "quiet"),
-    el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${stage.interval ? `${number(stage.interval[0])} to ${number(stage.interval[1])}` : "–"}`)),
+    el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${extent(stage.interval)}`)),
     el("td", { class: "num", title: stage.difference_interval ? between(stage.difference_interval) : "" }, stage.difference === null ? "" : signed(stage.difference)),
     el("td", { class: "small" }, kept(stage)),
   ]);

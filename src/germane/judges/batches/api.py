@@ -1,0 +1,72 @@
+"""What a provider's batches are to us: requests in, a name, a state, answers; whatever the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from germane.types import Json
+
+UNRUN = "batch_expired"
+"""The code of an error of a request that was not answered before its batch ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """One request as its provider reads it, under a name of 32 characters."""
+
+    request: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """How far a batch has come, as its provider calls it; `why` it failed as a whole."""
+
+    called: str
+    ended: bool = False
+    why: str = ""
+
+
+class BatchAPI(Protocol):
+    """The batches of one model at one provider.
+
+    Every method raises JudgeError where the provider refuses, and TransportError where it is not known what became of the
+    request: nobody answers, or with a fault of its own.
+
+    Attributes:
+        most_requests, most_bytes: What one batch may hold.
+    """
+
+    most_requests: int
+    most_bytes: int
+
+    async def line(self, request: str, body: bytes) -> BatchLine:
+        """A request's line, from the body of a chat completion."""
+
+    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
+        """Make a batch that is called `batch`, by our name; the provider's."""
+
+    async def find(self, batch: str, requests: set[str], since: str) -> str | None:
+        """The provider's name of a batch that we have called `batch`, or that holds these requests, made since then.
+
+        None where there is none, "" where that cannot be told yet.
+        """
+
+    async def state(self, name: str) -> BatchState:
+        """How far it has come. What the provider knows no more has ended."""
+
+    def answers(self, name: str) -> AsyncIterator[Json]:
+        """The answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""
+
+    async def cancel(self, name: str) -> None:
+        """Answer no more of its requests; those that are answered can be read when it has ended. One that has ended stays."""
+
+    async def close(self) -> None:
+        """Close connections."""
+
+
+def unrun(request: str, why: str) -> Json:
+    """The line of a request that its batch did not run."""
+    return {"custom_id": request, "response": None, "error": {"code": UNRUN, "message": why}}

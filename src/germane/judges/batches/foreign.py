@@ -1,0 +1,231 @@
+"""Batches of providers with a protocol of their own: pydantic-ai encodes, reads and cancels them, and we name them.
+
+What goes in and what comes out has the shape of OpenAI's: the body of a chat completion, and lines with one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from germane.errors import JudgeError
+from germane.judges.batches.api import BatchLine, BatchState, unrun
+from germane.judges.client.errors import TransportError
+from germane.judges.client.foreign import ForeignTransport, completion_of
+from germane.types import Json
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
+
+_SKEW = timedelta(minutes=5)
+"""How far the provider's clock may be behind ours."""
+
+
+class _ForeignBatches:
+    """What pydantic-ai does alike for all of them."""
+
+    def __init__(self, transport: ForeignTransport) -> None:
+        self._transport, self._model = transport, transport.model
+        self.most_requests: int = self._model.batch_max_requests or 1
+        self.most_bytes: int = min(self._model.batch_max_bytes or _MOST_BYTES, _MOST_BYTES)
+        self._group = ""
+
+    async def line(self, request: str, body: bytes) -> BatchLine:
+        """As pydantic-ai encodes it; JudgeError where the batches do not take it."""
+        from pydantic_ai.exceptions import UserError
+
+        await self._transport.enter()
+        try:
+            encoded = await self._model.batch_encode(self._transport.batch_request(request, body))
+        except UserError as error:
+            raise JudgeError(str(error)) from None
+        self._group = encoded.group
+        return BatchLine(request, encoded.body.encode())
+
+    def _encoded(self, lines: Sequence[BatchLine]) -> list[EncodedBatchRequest]:
+        from pydantic_ai.models.batch import EncodedBatchRequest
+
+        return [
+            EncodedBatchRequest(custom_id=one.request, group=self._group, body=one.text.decode())
+            for one in lines
+        ]
+
+    async def _handle(self, name: str) -> Batch:
+        """What pydantic-ai knows a batch by: its group is that of any request to the same model."""
+        from pydantic_ai.models.batch import Batch
+
+        if not self._group:
+            await self.line("any", _ANY)
+        return Batch(
+            id=name,
+            model_name=self._model.model_name,
+            provider_name=self._model.system,
+            group=self._group,
+            status="in_progress",
+            created_at=datetime.now(UTC),
+            request_count=0,
+        )
+
+    async def state(self, name: str) -> BatchState:
+        """As pydantic-ai calls it; one that failed as a whole shows that with its answers."""
+        try:
+            batch = await self._asked(self._model.batch_status(await self._handle(name)))
+        except AbsentBatch:
+            return BatchState("gone", ended=True, why="the provider has it no more")
+        details = batch.provider_details or {}
+        return BatchState(str(details.get("state") or batch.status), ended=batch.status == "ended")
+
+    async def answers(self, name: str) -> AsyncIterator[Json]:
+        """The lines of all requests that the provider has something to say of."""
+        with suppress(AbsentBatch):
+            batch = await self._asked(self._model.batch_status(await self._handle(name)))
+            for result in await self._asked(self._model.batch_results(batch)):
+                yield self._line(result)
+
+    def _line(self, result: BatchResult) -> Json:
+        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+
+        if result.status in {"expired", "canceled"}:
+            return unrun(result.custom_id, f"the batch was {result.status} before the request was run")
+        try:
+            response = self._model.batch_decode(result, self._transport.batch_request(result.custom_id, _ANY))
+        except ModelHTTPError as error:
+            body: Json = {"error": {"message": str(error.body or error)}}
+            return {
+                "custom_id": result.custom_id,
+                "response": {"status_code": error.status_code, "body": body},
+            }
+        except (ModelAPIError, UnexpectedModelBehavior) as error:
+            return {"custom_id": result.custom_id, "response": None, "error": {"message": str(error)}}
+        return {
+            "custom_id": result.custom_id,
+            "response": {"status_code": 200, "body": completion_of(response)},
+        }
+
+    async def cancel(self, name: str) -> None:
+        """Ask for it."""
+        with suppress(JudgeError):  # it has ended
+            await self._asked(self._model.batch_cancel(await self._handle(name)))
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._transport.close()
+
+    async def _asked(self, work: Any) -> Any:
+        """What a request of the provider's library comes to, its failures in our words."""
+        from pydantic_ai.exceptions import ModelHTTPError, UserError
+
+        await self._transport.enter()
+        try:
+            return await work
+        except (JudgeError, TransportError):
+            raise
+        except UserError as error:
+            raise JudgeError(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - a provider's library raises whatever it likes
+            status = error.status_code if isinstance(error, ModelHTTPError) else _status(error)
+            if status == 404:
+                raise AbsentBatch(str(error)) from None
+            if status and 400 <= status < 500 and status not in {408, 429}:
+                raise JudgeError(f"{type(error).__name__}: {error}") from None
+            raise TransportError(f"{type(error).__name__}: {error}") from None
+
+
+class AnthropicBatches(_ForeignBatches):
+    """Message batches. They take no name of ours: a batch is known again by the ids of its requests."""
+
+    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:  # noqa: ARG002 - it takes no name
+        """Make it."""
+        made: Batch = await self._asked(self._model.batch_create(self._encoded(lines)))
+        return made.id
+
+    async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it takes no name
+        """By the ids of its requests, which are shown when it has ended; until then by their number."""
+        oldest = datetime.fromisoformat(since) - _SKEW
+        batches = (self._model.client).beta.messages.batches  # type: ignore[attr-defined]
+        pending = False
+        page = await self._asked(batches.list(limit=100))
+        async for one in page:
+            if one.created_at < oldest:
+                break
+            counts = one.request_counts
+            number = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
+            if number != len(requests):
+                continue
+            if one.processing_status != "ended":
+                pending = True
+                continue
+            async for item in await self._asked(batches.results(one.id)):
+                if item.custom_id in requests:
+                    return str(one.id)
+                break
+        return "" if pending else None
+
+
+class GeminiBatches(_ForeignBatches):
+    """The Gemini API's batch jobs, of an uploaded file; our name of a job is its display name."""
+
+    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
+        """Upload the file, then make the job; a file whose job was refused is deleted."""
+        client = self._model.client.aio  # type: ignore[attr-defined]
+        content = b"\n".join(
+            b'{"key":%b,"request":%b}' % (json.dumps(one.request).encode(), one.text) for one in lines
+        )
+        config = {"mime_type": "application/jsonl", "display_name": batch}
+        file = await self._asked(client.files.upload(file=io.BytesIO(content), config=config))
+        options = {"display_name": batch, "http_options": {"retry_options": {"attempts": 1}}}
+        try:
+            job = await self._asked(
+                client.batches.create(model=self._model.model_name, src=file.name, config=options)
+            )
+        except JudgeError:
+            with suppress(JudgeError, TransportError):
+                await self._asked(client.files.delete(name=file.name))
+            raise
+        return str(job.name)
+
+    async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
+        """By its display name."""
+        client = self._model.client.aio  # type: ignore[attr-defined]
+        async for job in await self._asked(client.batches.list(config={"page_size": 100})):
+            if job.display_name == batch:
+                return str(job.name)
+        return None
+
+    async def state(self, name: str) -> BatchState:
+        """As the provider calls it."""
+        found = await super().state(name)
+        return replace(found, why="the job failed") if found.called == "JOB_STATE_FAILED" else found
+
+    async def answers(self, name: str) -> AsyncIterator[Json]:
+        """The lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
+        with suppress(AbsentBatch):
+            job = await self._asked(self._model.client.aio.batches.get(name=name))  # type: ignore[attr-defined]
+            if job.dest is not None and job.dest.file_name:
+                async for line in super().answers(name):
+                    yield line
+
+
+class AbsentBatch(JudgeError):
+    """The provider has no such batch, or no longer."""
+
+
+_MOST_BYTES = 200_000_000
+_ANY = b'{"model":"","messages":[{"role":"user","content":""}]}'
+"""A request, where pydantic-ai wants to see one and looks at nothing in it."""
+
+
+def foreign_batches(transport: ForeignTransport) -> AnthropicBatches | GeminiBatches:
+    """The batches of the provider that a transport speaks to."""
+    return AnthropicBatches(transport) if transport.provider == "anthropic" else GeminiBatches(transport)
+
+
+def _status(error: Exception) -> int:
+    """The HTTP status in an error of a provider's library; 0 where there is none."""
+    found = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return found if isinstance(found, int) else 0

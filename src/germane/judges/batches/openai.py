@@ -1,0 +1,166 @@
+"""OpenAI's batches: a file of requests, a batch of it, a file of answers and one of errors. Many gateways speak them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from germane.errors import JudgeError
+from germane.judges.batches.api import BatchLine, BatchState
+from germane.judges.client.errors import TransportError, message_of
+from germane.judges.client.providers import Service
+from germane.types import Json
+from germane.version import __version__
+
+URL = "/v1/chat/completions"
+"""What a line is posted to, as lines have it wherever the server is."""
+
+_ENDED = {"completed", "failed", "expired", "cancelled"}
+_METADATA = "germane_batch"
+_UNSURE = {408, 429}
+"""Statuses after which the same request may be made again later."""
+_PAGE = 100
+_SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
+
+
+def line_of(request: str, body: bytes) -> bytes:
+    """A line of a file of requests, as OpenAI's batches and `vllm run-batch` read it."""
+    return b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (
+        orjson.dumps(request),
+        orjson.dumps(URL),
+        body,
+    )
+
+
+class OpenAIBatches:
+    """The batches of a server that speaks OpenAI's files and batches."""
+
+    most_requests = 50_000
+    most_bytes = 200_000_000
+
+    def __init__(self, service: Service, headers: Mapping[str, str]) -> None:
+        import httpx2
+
+        self._service = service
+        agent = {"user-agent": f"germane/{__version__}", **headers}
+        self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
+
+    async def line(self, request: str, body: bytes) -> BatchLine:
+        """As in a file."""
+        return BatchLine(request, line_of(request, body))
+
+    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
+        """Upload the file, then make the batch; a file whose batch was refused is deleted."""
+        content = b"\n".join(line.text for line in lines) + b"\n"
+        parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
+        file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
+        wanted = {
+            "input_file_id": file,
+            "endpoint": URL,
+            "completion_window": "24h",
+            "metadata": {_METADATA: batch},
+        }
+        try:
+            made = await self._call("POST", "batches", json=wanted)
+        except JudgeError:
+            with suppress(JudgeError, TransportError):
+                await self._call("DELETE", f"files/{file}")
+            raise
+        return str(made["id"])
+
+    async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
+        """By the metadata, newest first."""
+        query: dict[str, str | int] = {"limit": _PAGE}
+        while True:
+            page = await self._call("GET", "batches", params=query)
+            for one in page["data"]:
+                if (one.get("metadata") or {}).get(_METADATA) == batch:
+                    return str(one["id"])
+            if not page.get("has_more") or not page["data"]:
+                return None
+            query["after"] = page["data"][-1]["id"]
+
+    async def state(self, name: str) -> BatchState:
+        """As the server calls it."""
+        try:
+            found = await self._call("GET", f"batches/{name}")
+        except _Absent:
+            return BatchState("gone", ended=True, why="the provider has it no more")
+        status = str(found.get("status"))
+        errors = ((found.get("errors") or {}).get("data") or []) if status == "failed" else []
+        why = (
+            "; ".join(dict.fromkeys(str(one.get("message") or one) for one in errors[:5]))
+            or "no reason given"
+        )
+        return BatchState(status, ended=status in _ENDED, why=why if status == "failed" else "")
+
+    async def answers(self, name: str) -> AsyncIterator[Json]:
+        """The lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
+        with suppress(_Absent):
+            found = await self._call("GET", f"batches/{name}")
+            for file in filter(None, (found.get("output_file_id"), found.get("error_file_id"))):
+                async for line in self._lines(file):
+                    yield line
+
+    async def _lines(self, file: str) -> AsyncIterator[Json]:
+        import httpx2
+
+        with tempfile.TemporaryFile() as kept:
+            try:
+                async with self._client.stream("GET", self._service.at(f"files/{file}/content")) as response:
+                    if response.status_code != 200:
+                        self._refused(
+                            "GET", f"files/{file}/content", response.status_code, await response.aread()
+                        )
+                    async for part in response.aiter_bytes():
+                        kept.write(part)
+            except httpx2.RequestError as error:
+                raise TransportError(f"{type(error).__name__}: {error}") from None
+            kept.seek(0)
+            for line in kept:  # by b"\n" alone: a text may hold other ends of lines
+                if line.strip():
+                    yield orjson.loads(line)
+
+    async def cancel(self, name: str) -> None:
+        """Ask for it: it takes up to ten minutes."""
+        with suppress(JudgeError):  # it has ended
+            await self._call("POST", f"batches/{name}/cancel")
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._client.aclose()
+
+    async def _call(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        import httpx2
+
+        try:
+            response = await self._client.request(method, self._service.at(path), **more)
+        except httpx2.RequestError as error:
+            raise TransportError(": ".join(filter(None, (type(error).__name__, str(error))))) from None
+        if not 200 <= response.status_code < 300:
+            self._refused(method, path, response.status_code, response.content)
+        try:
+            found = orjson.loads(response.content)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise TransportError(f"{method} {self._service.at(path)} answered no JSON object")
+        return found
+
+    def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
+        told = f"{method} {self._service.at(path)}: {status} {message_of(body, status)}"
+        if status >= 500 or status in _UNSURE:
+            raise TransportError(told)
+        if status == 404:
+            raise _Absent(
+                f"{told}; are there batches at this server? germane questions writes the requests to a file"
+            )
+        raise JudgeError(told)
+
+
+class _Absent(JudgeError):
+    """There is no such thing at the provider."""

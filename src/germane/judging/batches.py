@@ -1,0 +1,360 @@
+"""Questions that go out in a provider's batches, and their answers: rounds that end when nothing is left to ask.
+
+Nothing is paid twice. What a batch asks and that it is about to be made is committed to the ledger before it is made, under a
+name that the provider is told; what it answered is committed before it is marked as done. Whatever is killed in between, the
+next round finds the batch by that name, or that it was never made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from math import inf
+from typing import Self, TypeVar
+from uuid import uuid4
+
+from germane.encoding import now
+from germane.errors import InputError, JudgeError, LimitReached
+from germane.judges.batches.api import BatchAPI, BatchLine
+from germane.judges.client.errors import TransportError
+from germane.judges.judge import Judge, members_of
+from germane.judges.llm import LLMJudge
+from germane.judging.requests import Answers, Asked, Request, by_judge, known_at_once, model_of, requests_of
+from germane.judging.spending import Receipts
+from germane.ledger.asked import DONE, SENDING, AskedTable, BatchRow
+from germane.ledger.store import LedgerTable
+
+GRACE = 60.0
+"""Seconds after which a batch that the provider does not list was never made."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
+"""Seconds between two looks at batches that are waited for: the first, and at most."""
+
+_AT_ONCE = 500
+"""Lines of answers that are stored together."""
+_LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORECASE)
+"""How many tokens may be in a provider's queue at once, in the words of a batch that failed."""
+_FAULTS = 10
+"""Looks in a row that may come to nothing while a batch is waited for."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    """A model and its batches."""
+
+    model: LLMJudge
+    api: BatchAPI
+
+
+def endpoint_of(judge: Judge) -> tuple[str, str, str]:
+    """Who is asked, as a batch's row has it; empty texts where that is no language model."""
+    model = model_of(judge)
+    return (
+        ("", "", "") if model is None else (model.service.provider, model.service.model, model.service.custom)
+    )
+
+
+def require_batches(judge: Judge) -> None:
+    """InputError where none of those who are asked has batches."""
+    models = filter(None, map(model_of, members_of(judge)))
+    if not any(one.has_batches for one in models):
+        problem = f"{judge.name} is asked by no provider that has batches"
+        raise InputError(problem, fix="leave --later out, or write the requests to a file: germane questions")
+
+
+def has_open(ledger: LedgerTable, run: str) -> bool:
+    """Whether an evaluation has sent batches that are not done."""
+    return any(row.run == run for row in AskedTable(ledger).batches(opened=True))
+
+
+class Batches:
+    """The batches of an evaluation; use as an async context manager.
+
+    Args:
+        ledger: Where answers go, and what was asked stands until then.
+        judge: Who is asked: of a panel the members that are language models.
+        receipts: What this evaluation has paid.
+        run: Its name.
+        max_cost, max_calls: The most that it may cost in US dollars, and the questions that may be put, in all.
+
+    JudgeError where a key is missing.
+    """
+
+    def __init__(
+        self,
+        ledger: LedgerTable,
+        judge: Judge,
+        receipts: Receipts,
+        run: str,
+        *,
+        max_cost: float | None = None,
+        max_calls: int | None = None,
+    ) -> None:
+        self._ledger, self._table, self._receipts, self._run = ledger, AskedTable(ledger), receipts, run
+        self._max_cost, self._max_calls = max_cost, max_calls
+        models = filter(None, map(model_of, members_of(judge)))
+        self._endpoints = {
+            endpoint_of(one): _Endpoint(one, one.batches()) for one in models if one.has_batches
+        }
+        self._failures = Counter[str]()
+        self._stored = 0
+        self._ended, self._taught = set[str](), set[str]()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for one in self._endpoints.values():
+            self._stack.push_async_callback(one.api.close)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def open(self, *, own: bool = False) -> list[BatchRow]:
+        """The batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
+        rows = self._table.batches(opened=True)
+        return [row for row in rows if row.endpoint in self._endpoints and (not own or row.run == self._run)]
+
+    # Answers
+
+    async def fetch(self) -> int:
+        """Store what batches have answered that have ended; how many these were.
+
+        JudgeError where a provider refuses, or does not answer.
+        """
+        count = 0
+        for row in self.open():
+            api = self._endpoints[row.endpoint].api
+            try:
+                count += await self._fetch(row, api)
+            except TransportError as error:
+                raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
+        return count
+
+    async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
+        """Whether the batch has ended, and what it answered is stored."""
+        if row.state == SENDING and not await self._found(row, api):
+            return False
+        state = await api.state(row.name)
+        if state.ended:
+            await self._take(row, api, state.why)
+        return state.ended
+
+    async def _found(self, row: BatchRow, api: BatchAPI) -> bool:
+        """Whether a batch was made whose maker was killed, or got no answer. One that was not is forgotten."""
+        name = await api.find(row.id, self._table.requests_in(row.id), row.at)
+        if name:
+            self._table.sent(row, name)
+        if name is not None:
+            return bool(name)
+        age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
+        if age.total_seconds() >= GRACE:
+            self._table.forget(row)
+        return False
+
+    async def _take(self, row: BatchRow, api: BatchAPI, why: str) -> None:
+        failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
+        async for lines in _chunks(api.answers(row.name), _AT_ONCE):
+            records = self._table.records([line["custom_id"] for line in lines])
+            found = Answers()
+            for line in lines:
+                found.take(line, records.get(line["custom_id"]), "batch")
+            self._pay(row, found)
+            self._ledger.put(found.rows)
+            self._stored += len(found.rows)
+            failures += Counter(why for request, why in found.failed.items() if request not in found.unrun)
+            refused += found.refused
+        told = refused or failures
+        self._table.done(row, told.most_common(1)[0][0] if told else "", refused=bool(refused))
+        self._failures += failures
+        self._ended.add(row.id)
+
+    def _pay(self, row: BatchRow, found: Answers) -> None:
+        """Write down what this evaluation has paid, once: a batch may be read again after a kill."""
+        if row.run != self._run:
+            return
+        model = self._endpoints[row.endpoint].model
+        for group in found.groups:
+            if group and not all(one.key in self._receipts for one in group if one.error is None):
+                self._receipts.paid(model, group)
+
+    # Questions
+
+    async def send(self, asked: Sequence[Asked], note: Callable[[str], None] = lambda _: None) -> bool:
+        """Send those of these questions in batches that no batch holds already; whether batches hold any of them now.
+
+        LimitReached where a limit forbids it, or a round before has brought nothing but failures, which are said.
+        JudgeError where a provider refuses.
+        """
+        self._ledger.put(known_at_once(asked))
+        flying = self._table.in_flight()
+        learned = [self._teach(one.model) for one in self._endpoints.values()]
+        if self._failures and not self._stored and not any(learned):
+            why, count = self._failures.most_common(1)[0]
+            raise LimitReached(
+                f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again"
+            )
+        self._failures.clear()
+        later = by_judge(pair for pair in asked if endpoint_of(pair[0]) in self._endpoints)
+        for judge, questions in later:
+            one = self._endpoints[endpoint_of(judge)]
+            new = [question for question in questions if judge.key(question) not in flying]
+            async for some in self._split(requests_of(judge, one.model, new, one.model.later_price), one):
+                row = await self._create(one, some)
+                price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
+                note(f"{row.requests:,} requests went out in the batch {row.name}{price}")
+        return bool(later and self.open())
+
+    def in_words(self) -> str:
+        """What is under way."""
+        rows = self.open()
+        asked = sum(row.requests for row in rows)
+        where = f"{len(rows)} batch{'es' if len(rows) > 1 else ''}"
+        return f"{asked:,} requests are under way in {where} (without --later they are cancelled, and the rest is asked live)"
+
+    def _teach(self, model: LLMJudge) -> bool:
+        """Whether the failures of batches of this model show what to leave out of its requests, or how many may wait at once."""
+        learned = False
+        for row in self._of(model):
+            if row.id not in self._taught and row.why:
+                capabilities, new = model.capabilities, row.id in self._ended
+                changed = bool(row.refused) and capabilities.learn(row.why, capabilities.mode, limited=True)
+                learned |= new and (changed or _LIMIT.search(row.why) is not None)
+                self._taught.add(row.id)
+        return learned
+
+    def _of(self, model: LLMJudge) -> list[BatchRow]:
+        return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
+
+    def _room(self, endpoint: _Endpoint) -> float:
+        """How many tokens more may wait at the provider, as far as a failure has told it."""
+        rows = self._of(endpoint.model)
+        limits = [found[1] for row in rows if (found := _LIMIT.search(row.why))]
+        most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
+        return most - sum(row.tokens for row in rows if row.state != DONE)
+
+    async def _split(
+        self, requests: Iterable[Request], endpoint: _Endpoint
+    ) -> AsyncIterator[list[tuple[Request, BatchLine]]]:
+        """The requests as batches of what the provider takes at once; what finds no room in its queue waits for the next round."""
+        api, some, size = endpoint.api, list[tuple[Request, BatchLine]](), 0
+        room = self._room(endpoint)
+        for request in requests:
+            line = await api.line(request.custom_id, request.body)
+            if request.tokens > room:
+                break
+            if some and (len(some) == api.most_requests or size + len(line.text) + 1 > api.most_bytes):
+                yield some
+                some, size = [], 0
+            some.append((request, line))
+            size += len(line.text) + 1
+            room -= request.tokens
+        if some:
+            yield some
+
+    async def _create(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
+        provider, name, url = endpoint_of(endpoint.model)
+        price = endpoint.model.later_price
+        tokens, back = sum(one.tokens for one, _ in some), sum(one.tokens_back for one, _ in some)
+        row = BatchRow(
+            id=f"germane-{uuid4().hex}",
+            run=self._run,
+            provider=provider,
+            model=name,
+            url=url,
+            requests=len(some),
+            questions=sum(len(one.asked.keys) for one, _ in some),
+            tokens=tokens,
+            cost_usd=None if price is None else price.cost(tokens, back),
+            at=now(),
+        )
+        self._check_limits(row)
+        self._table.add(row.id, (one.asked for one, _ in some))
+        self._table.begin(row)
+        try:
+            made = await endpoint.api.create(row.id, [line for _, line in some])
+        except JudgeError:
+            self._table.forget(row)
+            raise
+        except TransportError as error:
+            raise JudgeError(
+                f"whether a batch was made is not known: {error}; the next round finds out"
+            ) from None
+        self._table.sent(row, made)
+        return row
+
+    def _check_limits(self, row: BatchRow) -> None:
+        """LimitReached where this batch, with what is paid and what is under way, would be too much."""
+        under_way = self.open(own=True)
+        paid = self._receipts.earlier + self._receipts.spent
+        calls = paid.calls + sum(one.questions for one in under_way) + row.questions
+        if self._max_calls is not None and calls > self._max_calls:
+            raise LimitReached(
+                f"--max-calls {self._max_calls} is less than the {calls:,} questions of all batches"
+            )
+        cost = paid.cost_usd + sum(one.cost_usd or 0.0 for one in under_way) + (row.cost_usd or 0.0)
+        if self._max_cost is not None and cost > self._max_cost:
+            raise LimitReached(
+                f"--max-cost {self._max_cost:g} is less than what all batches would cost, about ${cost:.4f}"
+            )
+
+    # Waiting
+
+    async def wait(self) -> None:
+        """Return when this evaluation's batches have ended and are read, or, where it has none, another's."""
+        pause, faults = FIRST_PAUSE, 0
+        while self.open():
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 1.5)
+            try:
+                fetched = await self.fetch()
+            except JudgeError:
+                faults += 1
+                if faults == _FAULTS:
+                    raise
+                continue
+            faults = 0
+            if fetched and not self.open(own=True):
+                return
+
+    async def cancel(self) -> None:
+        """Have this evaluation's batches cancelled, and wait until what they have answered is stored."""
+        await self.fetch()
+        for row in self.open(own=True):
+            await cancel(row, self._endpoints[row.endpoint].api, self._table)
+        pause = FIRST_PAUSE
+        while self.open(own=True):
+            await self.fetch()
+            if self.open(own=True):
+                await asyncio.sleep(pause)
+
+
+async def cancel(row: BatchRow, api: BatchAPI, table: AskedTable) -> None:
+    """Have a batch cancelled at its provider; one that was never made is forgotten. JudgeError where that fails."""
+    try:
+        name = row.name or await api.find(row.id, table.requests_in(row.id), row.at)
+        if name is None:
+            table.forget(row)
+        if not name:
+            return
+        table.sent(row, name)
+        await api.cancel(name)
+    except TransportError as error:
+        raise JudgeError(f"the batch {row.name or row.id} cannot be cancelled: {error}") from None
+
+
+async def _chunks(items: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
+    some = list[T]()
+    async for item in items:
+        some.append(item)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,316 @@
+"""Questions as requests that somebody sends later - a file for another engine, a provider's batches - and their answers read back.
+
+What each request asks is kept in the ledger until it is answered, so that an answer can be read like one that came over HTTP:
+split, checked, and stored under the keys of its questions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from germane.encoding import digest
+from germane.errors import AnswerError, InputError, Place
+from germane.judges.batches.api import UNRUN
+from germane.judges.client.output import MODES, PROMPT
+from germane.judges.client.parsing import Completion, completion_in
+from germane.judges.client.providers import Price
+from germane.judges.judge import Judge, Reply, without_asking
+from germane.judges.llm import LLMJudge
+from germane.judging.queue import judgement_of
+from germane.ledger.asked import AskedRequest
+from germane.questions.question import AnyQuestion, known_kinds
+from germane.questions.reading import Ask, Reading, readings, word
+from germane.samples.files import read_lines, shown_name
+from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+
+Asked: TypeAlias = tuple[Judge, AnyQuestion]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: the body of a chat completion, what must be known to read its answer, and what it uses, by bytes."""
+
+    body: bytes
+    asked: AskedRequest
+    tokens: int
+    tokens_back: int
+
+    @property
+    def custom_id(self) -> str:
+        """The digest of what it asks: the same questions have the same id, whenever and by whomever they are asked."""
+        return self.asked.request
+
+
+def model_of(judge: Judge) -> LLMJudge | None:
+    """The language model that a judge, or the judge that a replica is of, asks; None where it asks none."""
+    model = getattr(judge, "judge", judge)
+    return model if isinstance(model, LLMJudge) else None
+
+
+def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
+    """The questions of each judge that have to be asked: what is about nothing is known at once."""
+    found: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+    for judge, question in asked:
+        if without_asking(question) is None:
+            found.setdefault(id(judge), (judge, []))[1].append(question)
+    return list(found.values())
+
+
+def requests_of(
+    judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
+) -> Iterator[Request]:
+    """The requests that ask these questions, as their judge would group them; `price` is what their answers will cost."""
+    for group in judge.group(questions):
+        yield _request(judge, model, group, price)
+
+
+def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
+    """The requests that ask these questions by chat completions. InputError where a judge is asked by other requests."""
+    for judge, questions in by_judge(asked):
+        model = model_of(judge)
+        if model is None or not model.by_chat_completions:
+            problem = f"{judge.name} is not asked by chat completions, of which such a file is made"
+            raise InputError(problem, fix="name the model as the engine serves it: --judge vllm:MODEL")
+        yield from requests_of(judge, model, questions)
+
+
+def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price: Price | None) -> Request:
+    ask = word(readings(group, model.prompts, fuse=model.fuse), model.prompts)
+    body = model.capabilities.body(ask)
+    keys = [judge.key(question) for item in ask.items for question in item.questions]
+    custom_id = digest({"keys": keys, "name": ask.name})  # the marks of its tags are drawn for each process
+    capabilities = model.capabilities
+    record: dict[str, Json] = {
+        "judge": judge.name,
+        "identity": dict(judge.identity),
+        "name": ask.name,
+        "mode": "text" if not ask.schema else MODES[capabilities.mode],
+        "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
+        "items": [[_spelt(judge, question) for question in item.questions] for item in ask.items],
+    }
+    if price is not None:
+        record["price"] = [price.input, price.output, price.cached]
+    back = sum(len(str(question.typical())) for question in group) // 4
+    return Request(body, AskedRequest(custom_id, keys, record), len(body) // 4, back)
+
+
+def _spelt(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
+    given = {one.name: getattr(question, one.name) for one in fields(question) if one.init}  # type: ignore[arg-type]
+    return {
+        "kind": question.kind,
+        "key": judge.key(question),
+        "prompt": judge.prompt_hash(question),
+        "fields": given,
+    }
+
+
+def known_at_once(asked: Iterable[Asked]) -> list[Judgement]:
+    """The answers about nothing, which no judge is asked for: an empty passage is not relevant."""
+    replies = ((judge, question, without_asking(question)) for judge, question in asked)
+    return [
+        judgement_of(judge.key(question), question, judge, reply)
+        for judge, question, reply in replies
+        if reply is not None and reply.error is None
+    ]
+
+
+# Answers
+
+
+class _Failed(AnswerError):
+    """The request itself failed; `refused`: what it asked for was not taken."""
+
+    def __init__(self, problem: str, *, refused: bool = False, unrun: bool = False) -> None:
+        super().__init__(problem)
+        self.refused, self.unrun = refused, unrun
+
+
+class _Asker(Judge):
+    """Whoever was asked, as a record has it: enough to make its keys and rows."""
+
+    def __init__(self, record: Mapping[str, Json]) -> None:
+        self.name = record["judge"]
+        self.identity = freeze(record["identity"])
+        spelt = (one for item in record["items"] for one in item)
+        self._prompts = {one["key"]: one["prompt"] for one in spelt}
+        self._prompt = ""
+
+    def prompt_hash(self, _question: AnyQuestion) -> str:
+        """That of the question which `at` names."""
+        return self._prompt
+
+    def at(self, key: str) -> _Asker:
+        """For the question with that key."""
+        self._prompt = self._prompts[key]
+        return self
+
+
+@dataclass(slots=True)
+class Answers:
+    """What lines of answers came to.
+
+    Attributes:
+        rows: The judgements that can be stored.
+        groups: For each line what it answered, errors included.
+        done: The requests whose lines have answered everything.
+        failed: Why others have not, by request.
+        refused: The words of refusals: what a request held was not taken.
+        unrun: Of those that failed, requests that were not run before their batch ended.
+        unknown: Lines whose request is not known here: read before, or asked with another ledger.
+    """
+
+    rows: list[Judgement] = field(default_factory=list)
+    groups: list[list[Judgement]] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    unrun: set[str] = field(default_factory=set)
+    unknown: int = 0
+
+    def reasons(self) -> Counter[str]:
+        """How many lines failed for which reason."""
+        return Counter(why[:200] for why in self.failed.values())
+
+    def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
+        """Add a line: `custom_id`, and a `response`, the whole one or its text, or an `error`; what its request asked."""
+        request = line["custom_id"]
+        if record is None or request in self.done:
+            self.unknown += 1
+            return
+        try:
+            found, problem = _judgements(request, record, _completion(line, record["name"]), source)
+        except AnswerError as error:
+            found, problem = [], error
+        if isinstance(problem, _Failed):
+            if problem.refused:
+                self.refused[str(problem)] += 1
+            if problem.unrun:
+                self.unrun.add(request)
+        self.rows += [one for one in found if one.error is None]
+        self.groups.append(found)
+        if problem is None:
+            self.done.add(request)
+            self.failed.pop(request, None)
+        else:
+            self.failed[request] = str(problem)
+
+
+def read_answers(path: Path) -> Iterator[dict[str, Json]]:
+    """The lines of a file of answers; InputError where one is none."""
+    for number, text in read_lines(path):
+        if not text.strip():
+            continue
+        try:
+            line = orjson.loads(text)
+            line["custom_id"]
+        except (ValueError, TypeError, KeyError):
+            place = Place(shown_name(path), number)
+            fix = 'each line needs {"custom_id": ..., "response": {"body": ...}}'
+            raise InputError("this line is not an answer to a request", fix=fix, place=place) from None
+        yield line
+
+
+def _completion(line: Mapping[str, Json], name: str) -> Completion:
+    """What the model wrote; _Failed where the request did."""
+    response = line.get("response")
+    if isinstance(response, str):
+        return Completion(response)
+    body = response.get("body", response) if isinstance(response, Mapping) else None
+    status = response.get("status_code", 200) if isinstance(response, Mapping) else 0
+    error = line.get("error")
+    if error or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
+        why = error or (body or {}).get("error") or body or response
+        told = why.get("message") if isinstance(why, Mapping) else why
+        unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
+        raise _Failed(
+            f"the request failed: {str(told or why)[:200]}", refused=status in {400, 422}, unrun=unrun
+        )
+    return completion_in(body, name)
+
+
+def _judgements(
+    request: str, record: Mapping[str, Json], got: Completion, source: str
+) -> tuple[list[Judgement], AnswerError | None]:
+    """A judgement for each question of a request, with an error where its part cannot be used; the last such error."""
+    asker, keys = _Asker(record), dict[int, str]()
+    ask = Ask(record["name"], "", "", {}, tuple(_reading(spelt, asker, keys) for spelt in record["items"]))
+    usage: Usage | None = _usage(got, record)
+    rows, last = list[Judgement](), None
+    for place, reading, question, part in _parts(ask, got, text=record["mode"] == "text"):
+        how: dict[str, Json] = {"mode": record["mode"], "model": got.model, "from": source}
+        if len(reading.questions) > 1:
+            how["fused"] = tuple(other.kind for other in reading.questions)
+        if len(ask.items) > 1:
+            how |= {"list_size": len(ask.items), "place": place}
+        answer, problem = None, None
+        try:
+            answer = _checked(question, part, limited=record["limited"])
+        except AnswerError as error:
+            last = problem = error
+        reply = Reply(
+            payload=answer,
+            error=None if problem is None else str(problem),
+            usage=usage or Usage(cost_usd=0.0),
+            request=request,
+            provenance=FrozenDict({name: value for name, value in how.items() if value}),
+        )
+        usage, key = None, keys[id(question)]
+        rows.append(judgement_of(key, question, asker.at(key), reply))
+    return rows, last
+
+
+def _parts(
+    ask: Ask, got: Completion, *, text: bool
+) -> list[tuple[int, Reading, AnyQuestion, Json | AnswerError]]:
+    """The answer's part for each question; where nothing of it can be used, why."""
+    try:
+        if got.refusal or got.cut:
+            raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
+        return list(ask.split({"text": got.text} if text else got.payload()))
+    except AnswerError as error:
+        items = enumerate(ask.items, 1)
+        return [(place, item, question, error) for place, item in items for question in item.questions]
+
+
+def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
+    sent, back = got.input_tokens or 0, got.output_tokens or 0
+    price, cost = record.get("price"), None
+    if price:
+        rates = Price(input=price[0], output=price[1], cached=price[2])
+        cost = rates.cost(sent, back, got.cached_tokens)
+    return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
+
+
+def _reading(spelt: Iterable[Mapping[str, Json]], asker: _Asker, keys: dict[int, str]) -> Reading:
+    """The questions that shared a text, as they were asked; their keys by their id()."""
+    kinds, reading = known_kinds(), Reading("")
+    for one in spelt:
+        question = kinds[one["kind"]](**{name: _tupled(value) for name, value in one["fields"].items()})
+        if asker.at(one["key"]).key(question) != one["key"]:
+            raise AnswerError("it was asked by another version of germane: ask again")
+        keys[id(question)] = one["key"]
+        reading.questions.append(question)
+    return reading
+
+
+def _checked(question: AnyQuestion, part: Json | AnswerError, *, limited: bool) -> Json:
+    """The payload as it is stored; AnswerError where it cannot be used."""
+    if isinstance(part, AnswerError):
+        raise part
+    answer = question.checked(part)
+    if limited:
+        question.check_limits(answer)
+    return answer
+
+
+def _tupled(value: Any) -> Any:
+    """A value as a question has it: tuples for lists, frozen mappings."""
+    if isinstance(value, list):
+        return tuple(map(_tupled, value))
+    return freeze(value) if isinstance(value, dict) else value

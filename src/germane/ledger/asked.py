@@ -1,0 +1,178 @@
+"""What requests ask until they are answered, and the batches that they went out in: two more tables of a ledger.
+
+They are made when the first request goes out, in a ledger of any age: answers stand where they always stood. What
+`germane questions` has written to a file stands here too, under the batch "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import msgspec
+from msgspec import structs
+
+from germane.encoding import decode, encode
+from germane.ledger.store import LedgerTable
+from germane.types import Json
+
+FILE = ""
+"""The batch of requests in a file."""
+
+SENDING, SENT, DONE = "sending", "sent", "done"
+_ASKED = ("request", "batch", "keys", "record")
+_MANY = 200
+"""Rows that go in one statement: SQLite may take no more than 999 values."""
+
+
+class BatchRow(msgspec.Struct, kw_only=True):
+    """One batch of requests at a provider.
+
+    `id` is ours: it is stored before the batch is made, and named to the provider. `name` is the provider's own, "" as long
+    as it is not known. `state` is "sending", "sent" or "done". `run` is the evaluation that sent it, `url` where that is
+    not the provider's own. `tokens` (of the requests) and `cost_usd` are estimates. `why` is what the batch, or most of
+    its lines that failed, failed with; `refused` whether that was the provider's refusal of a request.
+    """
+
+    id: str
+    run: str
+    provider: str
+    model: str
+    url: str
+    requests: int
+    questions: int
+    tokens: int
+    cost_usd: float | None
+    at: str
+    name: str = ""
+    state: str = SENDING
+    why: str = ""
+    refused: int = 0
+
+    @property
+    def endpoint(self) -> tuple[str, str, str]:
+        """Who was asked."""
+        return self.provider, self.model, self.url
+
+
+_COLUMNS = BatchRow.__struct_fields__
+_TYPES = {
+    "requests": "bigint",
+    "questions": "bigint",
+    "tokens": "bigint",
+    "cost_usd": "double precision",
+    "refused": "bigint",
+}
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS batches ("
+    + ", ".join(f"{name} {_TYPES.get(name, 'text')}{' PRIMARY KEY' * (name == 'id')}" for name in _COLUMNS)
+    + ")",
+    "CREATE TABLE IF NOT EXISTS asked (request text PRIMARY KEY, batch text NOT NULL, keys text NOT NULL, record text NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS asked_batch ON asked (batch)",
+)
+
+
+class AskedRequest(msgspec.Struct):
+    """One request: its id, the keys of its questions, and what must be known to read its answer."""
+
+    request: str
+    keys: Sequence[str]
+    record: Mapping[str, Json]
+
+
+class AskedTable:
+    """The requests without an answer, and the batches, of a ledger in a file or in PostgreSQL."""
+
+    def __init__(self, ledger: LedgerTable) -> None:
+        self._ledger = ledger
+        for statement in _SCHEMA:
+            ledger.change(statement)
+
+    # Requests
+
+    def add(self, batch: str, requests: Iterable[AskedRequest]) -> None:
+        """Store what these ask. A request that stood under another batch stands under this one."""
+        left = iter(requests)
+        while some := list(islice(left, _MANY)):
+            values = [
+                text
+                for one in some
+                for text in (one.request, batch, " ".join(one.keys), encode(dict(one.record)).decode())
+            ]
+            marks = ", ".join(["(?, ?, ?, ?)"] * len(some))
+            self._ledger.change(
+                f"INSERT INTO asked ({', '.join(_ASKED)}) VALUES {marks} "  # noqa: S608 - constants and question marks
+                "ON CONFLICT (request) DO UPDATE SET batch = excluded.batch, keys = excluded.keys, record = excluded.record",
+                values,
+            )
+
+    def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
+        """What must be known to read the answers to these, of those that wait for one."""
+        found: dict[str, dict[str, Json]] = {}
+        for some in _chunks(requests):
+            sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
+            found |= {request: decode(record) for request, record in self._ledger.rows(sql, some)}
+        return found
+
+    def answered(self, requests: Sequence[str]) -> None:
+        """These need no answer any more."""
+        for some in _chunks(requests):
+            self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
+
+    def waiting(self, batch: str) -> int:
+        """How many requests of a batch have no answer."""
+        return next(
+            int(row[0]) for row in self._ledger.rows("SELECT count(*) FROM asked WHERE batch = ?", [batch])
+        )
+
+    def in_flight(self) -> set[str]:
+        """The keys of the questions that batches hold which are not done."""
+        sql = "SELECT keys FROM asked WHERE batch IN (SELECT id FROM batches WHERE state <> ?)"
+        return {key for (keys,) in self._ledger.rows(sql, [DONE]) for key in keys.split()}
+
+    def requests_in(self, batch: str) -> set[str]:
+        """The requests of a batch without an answer."""
+        return {
+            request for (request,) in self._ledger.rows("SELECT request FROM asked WHERE batch = ?", [batch])
+        }
+
+    # Batches
+
+    def batches(self, *, opened: bool = False) -> list[BatchRow]:
+        """All batches, or those that are not done, in the order in which they were made."""
+        test, values = ("WHERE state <> ?", [DONE]) if opened else ("", [])
+        sql = f"SELECT {', '.join(_COLUMNS)} FROM batches {test} ORDER BY at, id"  # noqa: S608 - constants
+        return list(
+            self._ledger.rows(sql, values, lambda row: BatchRow(**dict(zip(_COLUMNS, row, strict=True))))
+        )
+
+    def begin(self, batch: BatchRow) -> None:
+        """Store that a batch is about to be made: once its requests are stored."""
+        marks = _marks(_COLUMNS)
+        sql = f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({marks})"  # noqa: S608 - constants and question marks
+        self._ledger.change(sql, structs.astuple(batch))
+
+    def sent(self, batch: BatchRow, name: str) -> None:
+        """The provider has it, under this name."""
+        self._ledger.change("UPDATE batches SET name = ?, state = ? WHERE id = ?", [name, SENT, batch.id])
+        batch.name, batch.state = name, SENT
+
+    def forget(self, batch: BatchRow) -> None:
+        """It was never made."""
+        self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
+        self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
+
+    def done(self, batch: BatchRow, why: str = "", *, refused: bool = False) -> None:
+        """All that it answered is stored; what it did not answer is open again."""
+        self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
+        sql = "UPDATE batches SET state = ?, why = ?, refused = ? WHERE id = ?"
+        self._ledger.change(sql, [DONE, why, int(refused), batch.id])
+        batch.state, batch.why = DONE, why
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (values[start : start + _MANY] for start in range(0, len(values), _MANY))

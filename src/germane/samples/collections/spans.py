@@ -1,0 +1,361 @@
+"""Spans of traces, as tools export them: OTLP/JSON, Phoenix's spans and data frames, Langfuse's observations.
+
+Read are OpenInference's retriever, reranker and embedding spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval and
+embedding spans (semantic conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER and EMBEDDING (blob
+storage export, public API v2). Of other spans only those without a parent say something: what was asked, and what was answered.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from germane.encoding import digest
+from germane.errors import Wrong
+from germane.samples.files import structure
+from germane.types import Json
+
+RETRIEVER, RERANKER, EMBEDDING = "RETRIEVER", "RERANKER", "EMBEDDING"
+
+
+class Span(NamedTuple):
+    """One step of a trace, with what is known of a retrieval.
+
+    `documents` are what it handed on, best first, `inputs` what a reranker was given: contexts as a sample has them; None where
+    that was not recorded. `start` and `end` are seconds since 1970.
+    """
+
+    trace: str
+    id: str
+    parent: str
+    name: str
+    kind: str
+    start: float
+    end: float
+    query: str | None
+    documents: list[dict[str, Json]] | None
+    inputs: list[dict[str, Json]] | None
+    response: str | None
+    session: str | None
+    model: str | None
+    error: str | None
+
+
+_TRACE = ("context.trace_id", "trace_id", "traceId")
+_SPAN = ("context.span_id", "span_id", "spanId")
+_PARENT = ("parent_id", "parentSpanId", "parent_span_id", "parent_observation_id", "parentObservationId")
+_START, _END = (
+    tuple(f"{when}{name}" for name in ("_time", "Time", "TimeUnixNano", "_time_unix_nano"))
+    for when in ("start", "end")
+)
+_OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
+
+
+def is_trace(row: Json) -> bool:
+    """Whether a row of a file is a span, or a document of OTLP/JSON with spans."""
+    if not isinstance(row, dict) or not _OF_SAMPLES.isdisjoint(row):
+        return False
+    if isinstance(row.get("resourceSpans"), list):
+        return True
+    row = _with_context(row)
+    langfuse = "id" in row and "type" in row and any(name in row for name in _START)
+    return _first(row, _TRACE) is not None and (langfuse or _first(row, _SPAN) is not None)
+
+
+def spans_in(row: Json) -> Iterator[Span]:
+    """The spans of one row of an export. Raises Wrong where it is none."""
+    if isinstance(row, dict) and isinstance(row.get("resourceSpans"), list):
+        scopes = (scope for one in row["resourceSpans"] for scope in _listed(one, "scopeSpans"))
+        for span in (span for scope in scopes for span in _listed(scope, "spans")):
+            if not isinstance(span, dict) or not _name(span.get("traceId")):
+                raise Wrong(
+                    "holds a span that names no trace", 'write "traceId" and "spanId"', "resourceSpans"
+                )
+            yield _span({**span, "attributes": _plain(span.get("attributes"))})
+    elif is_trace(row):
+        yield _span(_with_context(row))
+    else:
+        raise Wrong("is no span, and rows before it are", "keep the spans of traces in a file of their own")
+
+
+def _listed(holder: Json, key: str) -> list[Json]:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, list) else []
+
+
+def _with_context(row: dict[str, Json]) -> dict[str, Json]:
+    """The row, with the ids that stand in an object `context` as columns."""
+    context = row.get("context")
+    return {**row, **{f"context.{k}": v for k, v in context.items()}} if isinstance(context, dict) else row
+
+
+def _first(row: Mapping[str, Json], names: tuple[str, ...]) -> Json:
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+
+
+def _span(row: dict[str, Json]) -> Span:
+    known = _attributes(row)
+    kind = _kind(row, known)
+    parent = _name(_first(row, _PARENT))
+    retrieved = kind in {RETRIEVER, RERANKER}
+    told = retrieved or kind == EMBEDDING or not parent  # of a root what was asked, of the rest nothing
+    start = _seconds(_first(row, _START))
+    return Span(
+        trace=_name(_first(row, _TRACE)),
+        id=_name(_first(row, _SPAN)) or _name(row.get("id")),
+        parent=parent,
+        name=_name(row.get("name")) or kind.lower() or "span",
+        kind=kind,
+        start=start,
+        end=max(start, _seconds(_first(row, _END))),
+        query=_query(known) if told else None,
+        documents=_documents(known) if retrieved else None,
+        inputs=documents_in(_at(known, "reranker.input_documents")) if kind == RERANKER else None,
+        response=None if retrieved or parent else text_in(_at(known, "output.value"), _ANSWERS),
+        session=_session(row, known),
+        model=_name(next(filter(None, (_at(known, name) for name in _MODELS)), None)) or None,
+        error=_error(row) if retrieved else None,
+    )
+
+
+_MODELS = ("embedding.model_name", "reranker.model_name", "gen_ai.request.model")
+_QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen_ai.input.messages")
+
+
+def _query(known: Mapping[str, Json]) -> str | None:
+    found = (text_in(_at(known, name), _QUESTIONS) for name in _QUERIES)
+    embedded = _items(_at(known, "embedding.embeddings")) or [None]
+    first = _at(_tree(embedded[0]), "embedding.text") if isinstance(embedded[0], dict) else None
+    return next(filter(None, found), None) or text_in(first, _QUESTIONS)
+
+
+def _session(row: Mapping[str, Json], known: Mapping[str, Json]) -> str | None:
+    given = (
+        _at(known, "session.id"),
+        _at(known, "gen_ai.conversation.id"),
+        _first(row, ("session_id", "sessionId")),
+    )
+    return next(filter(None, map(_name, given)), None)
+
+
+def _error(row: Mapping[str, Json]) -> str | None:
+    """Why a span failed; None where it did not."""
+    status = row.get("status") if isinstance(row.get("status"), dict) else {}
+    code = status.get("code", row.get("status_code", row.get("level")))  # type: ignore[union-attr]
+    if code not in (2, "STATUS_CODE_ERROR", "ERROR"):
+        return None
+    message = status.get("message") or _first(row, ("status_message", "statusMessage"))  # type: ignore[union-attr]
+    return _name(message) or "the retrieval failed"
+
+
+def _kind(row: Mapping[str, Json], known: Mapping[str, Json]) -> str:
+    """What a span did: its own word, else what it has documents of."""
+    operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING}.get(
+        str(_at(known, "gen_ai.operation.name"))
+    )
+    given = (_at(known, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
+    words = {str(word).upper() for word in given} | {operation}
+    if RERANKER in words or _at(known, "reranker.output_documents") is not None:
+        return RERANKER
+    if RETRIEVER in words or _at(known, "retrieval.documents") is not None:
+        return RETRIEVER
+    return EMBEDDING if EMBEDDING in words else ""
+
+
+# what stands in attributes
+
+_PREFIXES = {"retrieval", "reranker", "embedding", "gen_ai", "input", "output", "openinference", "session"}
+
+
+def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
+    """The attributes of a span by their dotted names, however the export holds them."""
+    known: dict[str, Json] = {}
+    if isinstance(row.get("attributes"), Mapping):
+        known |= row["attributes"]
+    known |= {key[11:]: one for key, one in row.items() if key.startswith("attributes.") and one is not None}
+    metadata = _parsed(row.get("metadata"))
+    more = _parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
+    if isinstance(more, Mapping):  # of a span that Langfuse took by OpenTelemetry
+        known |= more
+    for name in ("input", "output"):  # of Langfuse's observations
+        if row.get(name) not in (None, "") and f"{name}.value" not in known:
+            known[f"{name}.value"] = row[name]
+    return _tree({key: one for key, one in known.items() if str(key).partition(".")[0] in _PREFIXES})
+
+
+def _tree(values: Mapping[str, Json]) -> dict[str, Json]:
+    """Values with dotted names as objects within objects."""
+    root: dict[str, Json] = {}
+    for key, value in values.items():
+        *above, last = str(key).split(".")
+        node = root
+        for step in above:
+            inner = node.get(step)
+            if not isinstance(inner, dict):
+                inner = node[step] = {}
+            node = inner
+        node[last] = _tree(value) if isinstance(value, Mapping) else value
+    return root
+
+
+def _at(tree: Json, path: str) -> Json:
+    """What stands at a dotted path; None where nothing does, or where it was hidden."""
+    for step in path.split("."):
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
+    return None if tree == _HIDDEN else tree
+
+
+_HIDDEN = "__REDACTED__"
+
+
+def _plain(attributes: Json) -> dict[str, Json]:
+    """Attributes of OTLP/JSON as plain values."""
+    pairs = attributes if isinstance(attributes, list) else []
+    return {str(one.get("key")): _value(one.get("value")) for one in pairs if isinstance(one, dict)}
+
+
+def _value(value: Json) -> Json:
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    ((kind, inner),) = value.items()
+    if kind == "arrayValue":
+        return [_value(one) for one in _listed(inner, "values")]
+    if kind == "kvlistValue":
+        return _plain(_listed(inner, "values"))
+    return _number(inner) if kind == "doubleValue" else inner
+
+
+def _parsed(value: Json) -> Json:
+    """The list or object that a text writes; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        found = structure(value)
+        return value if found is None else found
+    return value
+
+
+def _items(value: Json) -> list[Json] | None:
+    """A list as it is, as JSON, or as an object whose names are the places; None where it is none."""
+    value = _parsed(value)
+    if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
+        return [value[key] for key in sorted(value, key=int)]
+    return value if isinstance(value, list) else None
+
+
+# documents and texts
+
+_LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents")
+_HOLDERS = ("documents", "results", "nodes", "contexts", "matches", "hits", "docs")
+
+
+def _documents(known: Mapping[str, Json]) -> list[dict[str, Json]] | None:
+    """What a retrieval handed on: by the conventions, else the list that it put out."""
+    for name in _LISTS:
+        if (found := documents_in(_at(known, name))) is not None:
+            return found
+    output = _parsed(_at(known, "output.value"))
+    if isinstance(output, Mapping):
+        output = next((output[name] for name in _HOLDERS if isinstance(output.get(name), list)), None)
+    return documents_in(output)
+
+
+def documents_in(value: Json) -> list[dict[str, Json]] | None:
+    """The contexts in a list of documents; None where it is no list, or one of something else."""
+    items = _items(value)
+    if items is None:
+        return None
+    found = [_document(one) for one in items]
+    return [one for one in found if one is not None] if None not in found else None
+
+
+_TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
+_IDS = ("id", "doc_id", "document_id", "chunk_id", "node_id", "_id")
+
+
+def _document(value: Json) -> dict[str, Json] | None:
+    """One document as a context. Where nothing names it, its text does."""
+    if isinstance(value, str):
+        value = {"text": value}
+    if not isinstance(value, Mapping):
+        return None
+    value = _tree(value)
+    value = next(
+        (value[name] for name in ("document", "node") if isinstance(value.get(name), Mapping)), value
+    ) | {name: value[name] for name in ("score",) if name in value}
+    text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), "")
+    text = "" if text == _HIDDEN else text
+    metadata = _parsed(value.get("metadata"))
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    named = next(filter(None, (_name(holder.get(name)) for holder in (value, metadata) for name in _IDS)), "")
+    if not named and not text:
+        return None
+    made = {"id": named or f"text:{digest(text)[:12]}", "text": text, "metadata": dict(metadata)}
+    score = _number(value.get("score"))
+    return {key: one for key, one in {**made, "score": score}.items() if one not in (None, "", {})}
+
+
+_QUESTIONS = (
+    "query",
+    "question",
+    "input",
+    "user_input",
+    "prompt",
+    "query_str",
+    "text",
+    "content",
+    "messages",
+)
+_ANSWERS = ("answer", "response", "output", "result", "text", "content")
+
+
+def text_in(value: Json, names: tuple[str, ...], levels: int = 4) -> str | None:
+    """What a person wrote in an input or read in an output: the text itself, or that under one of these names.
+
+    Of messages the last one of a user; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such text.
+    """
+    value = _parsed(value)
+    if isinstance(value, str):
+        return value if value.strip() and value != _HIDDEN else None
+    if not levels:
+        return None
+    if isinstance(value, Mapping):
+        given = [
+            *(value.get(name) for name in names),
+            value.get("kwargs"),
+            *(_items(value.get("args")) or [])[:1],
+        ]
+        return next(filter(None, (text_in(one, names, levels - 1) for one in given)), None)
+    messages: list[Json] = value if isinstance(value, list) else []
+    for message in reversed(messages):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            parts = _items(message.get("parts", message.get("content"))) or [message]
+            texts = [text_in(part, ("content", "text"), 1) for part in parts]
+            return "\n".join(filter(None, texts)) or None
+    return None
+
+
+def _name(value: Json) -> str:
+    """A text or a whole number as a name; "" for anything else."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
+    return str(value) if whole or isinstance(value, str) else ""
+
+
+def _number(value: Json) -> float | None:
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _seconds(value: Any) -> float:
+    """A time in seconds since 1970: nanoseconds, a text or a datetime; 0 where it is none."""
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
+    if (number := _number(value)) is not None:
+        return number / 1e9
+    try:
+        return _seconds(datetime.datetime.fromisoformat(str(value)))
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,216 @@
+"""Traces as samples: the question, what came back in the end, and what each step of the retrieval handed on.
+
+A search is an outermost retriever span with the spans inside it, and the reranker that was given its documents; a reranker of
+several searches makes one of them. A trace with one search is a sample with `contexts`, one with several (an agent's) one with
+`calls`. Several lists of a search are `stages`, by the names of their spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+from germane.errors import InputError, Wrong
+from germane.samples.collections.spans import EMBEDDING, RERANKER, RETRIEVER, Span, is_trace, spans_in
+from germane.samples.files import Notice, Warn
+from germane.types import Json
+
+Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
+"""Rows of a file, each with its number and how to find the place of what stands at a path."""
+
+
+def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
+    """The rows of a file; where they are spans, a sample for each trace with a retrieval, in the order of the file.
+
+    The spans of a trace may stand anywhere: the whole file is read first.
+    """
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = chain([first], rows)
+    if not is_trace(first[1]):
+        yield from rows
+        return
+    traces: dict[str, list[Span]] = {}
+    places: dict[str, Callable[..., Any]] = {}
+    for _, row, where in rows:
+        try:
+            for span in spans_in(row):
+                traces.setdefault(span.trace, []).append(span)
+                places.setdefault(span.trace, where)
+        except Wrong as wrong:
+            raise wrong.error(where(wrong.path)) from None
+    counts = {"no retrieval": 0, "no query": 0, "no documents": 0}
+    made = 0
+    for name, spans in traces.items():
+        sample = _sample(name, spans)
+        counts["no retrieval"] += sample is None
+        if sample is None:
+            continue
+        counts["no query"] += sample.get("query") is None
+        if sample.get("query") is not None:
+            counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
+            made += 1
+            yield made, sample, _at_first(places[name])
+    _tell(counts, len(traces), made, first[2](()), warn)
+
+
+def _at_first(where: Callable[..., Any]) -> Callable[..., Any]:
+    """The place of a trace is that of its first span: paths of the sample are none of the file."""
+    return lambda _: where(())
+
+
+_FIXES = {
+    "no retrieval": "",
+    "no query": "OpenTelemetry's gen_ai.retrieval.query.text is opt-in: record it",
+    "no documents": "OpenTelemetry's gen_ai.retrieval.documents is opt-in: record it",
+}
+
+
+def _tell(counts: dict[str, int], traces: int, made: int, place: Any, warn: Warn | None) -> None:
+    if not made:
+        fix = (
+            _FIXES["no query"]
+            if counts["no query"]
+            else "export retriever, reranker or retrieval spans as well"
+        )
+        problem = f"none of its {traces:,} traces has a retrieval span with a query"
+        raise InputError(problem, fix=fix, place=place)
+    for what, count in counts.items():
+        if count and warn is not None:
+            passed = "" if what == "no documents" else ", and are passed over"
+            warn(Notice(f"{count:,} of {traces:,} traces have {what}{passed}", _FIXES[what], place))
+
+
+def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
+    """A trace as a row of samples; None where nothing was retrieved in it."""
+    searches = _searches(spans)
+    if not searches:
+        return None
+    root = next((span for span in spans if not span.parent and span.kind not in {RETRIEVER, RERANKER}), None)
+    embedding = next((span for span in spans if span.kind == EMBEDDING), None)
+    finals = [_final(search) for search in searches]
+    asked = [_asked(search) for search in searches]
+    embedded = embedding.query if embedding and embedding is not root else None
+    question = next((one for one in (root and root.query, *asked, embedded) if one), None)
+    models = {
+        "embedding_model": embedding,
+        "reranker_model": next((s for s in spans if s.kind == RERANKER), None),
+    }
+    row: dict[str, Json] = {
+        "id": name,
+        "query": question,
+        "response": root and root.response,
+        "cluster": next((span.session for span in spans if span.session), None),
+        "metadata": {
+            "spans": [final.id for final in finals],
+            **{key: span.model for key, span in models.items() if span is not None and span.model},
+        },
+        "stages": _stages(searches),
+        "error": next((span.error for search in searches for span in search if span.error), None),
+    }
+    known = [
+        (final, query) for final, query in zip(finals, asked, strict=True) if final.documents is not None
+    ]
+    if len(searches) == 1 and asked[0] in {None, question}:
+        row["contexts"] = finals[0].documents
+    elif known:
+        row["calls"] = [
+            {
+                "query": query or question,
+                "contexts": final.documents,
+                "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
+                "source": final.name,
+            }
+            for final, query in known
+        ]
+        row["metadata"]["spans"] = [final.id for final, _ in known]
+    if row.get("contexts") or row.get("calls"):
+        row["error"] = None
+    return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
+
+
+def _asked(search: Sequence[Span]) -> str | None:
+    """What a search asked: the outermost span knows the user's words, the first one may have others."""
+    return next((span.query for span in reversed(search) if span.query), None)
+
+
+def _final(search: Sequence[Span]) -> Span:
+    """The span whose list is that of the search: the last one that recorded any."""
+    return next((span for span in reversed(search) if span.documents is not None), search[-1])
+
+
+def _searches(spans: Sequence[Span]) -> list[list[Span]]:
+    """The searches of a trace in their order, each with its spans in the order in which they ended."""
+    own = {span.id: span for span in spans if span.id}
+    units: dict[int, list[Span]] = {}
+    outermost: dict[int, Span] = {}
+    for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
+        above = [one for one in _above(span, own) if _retrieves(one)]
+        outer = above[-1] if above else span
+        outermost[id(outer)] = outer
+        units.setdefault(id(outer), []).append(span)
+    searches: list[list[Span]] = []
+    for key, unit in units.items():
+        unit.sort(key=lambda span: (span.end, -len(list(_above(span, own)))))
+        inputs = set(_ids(outermost[key].inputs))
+        given = [one for one in searches if not inputs.isdisjoint(_ids(_final(one).documents))]
+        if outermost[key].kind == RERANKER and searches:
+            given = given or searches[-1:]
+            searches = [one for one in searches if not any(one is other for other in given)]
+            searches.append([*chain.from_iterable(given), *unit])
+        else:
+            searches.append(unit)
+    return searches
+
+
+def _retrieves(span: Span) -> bool:
+    return span.kind in {RETRIEVER, RERANKER}
+
+
+def _above(span: Span, own: dict[str, Span]) -> Iterator[Span]:
+    """The spans around a span, from the inside."""
+    seen = {span.id}
+    while span.parent not in seen and span.parent in own:
+        span = own[span.parent]
+        seen.add(span.id)
+        yield span
+
+
+def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
+    """The ids of a list in their order, each once."""
+    return list(dict.fromkeys(one["id"] for one in documents or ()))
+
+
+def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
+    """What each step handed on, by the name of its span; of several searches each document at its best rank.
+
+    What a reranker was given is a step of its own where no span handed that on. Nothing where there is one list alone.
+    """
+    lists: dict[str, list[list[str]]] = {}
+    for search in searches:
+        steps: list[tuple[str, list[str]]] = []
+        for span in search:
+            given, handed = _ids(span.inputs), _ids(span.documents)
+            if span.inputs is not None and given not in (ids for _, ids in steps):
+                steps.append((f"input of {span.name}", given))
+            if span.documents is not None and not (
+                steps and span.kind == RETRIEVER and steps[-1][1] == handed
+            ):
+                steps.append((span.name, handed))
+        names: dict[str, int] = {}
+        for name, ids in steps:
+            names[name] = names.get(name, 0) + 1
+            lists.setdefault(name if names[name] == 1 else f"{name} {names[name]}", []).append(ids)
+    if len(lists) < 2:
+        return []
+    return [{"name": name, "ids": _by_best_rank(several)} for name, several in lists.items()]
+
+
+def _by_best_rank(lists: Sequence[Sequence[str]]) -> list[str]:
+    best: dict[str, int] = {}
+    for ids in lists:
+        for rank, one in enumerate(ids):
+            best[one] = min(rank, best.get(one, rank))
+    return sorted(best, key=best.__getitem__)

@@ -1,0 +1,323 @@
+"""`germane run --later`: questions in a provider's batches, round by round, and nothing paid twice."""
+
+from __future__ import annotations
+
+import functools
+import json
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.judges.batches.foreign import AnthropicBatches, GeminiBatches
+from germane.judges.batches.openai import OpenAIBatches
+from germane.judging import batches
+from germane.judging.batches import Batches
+from germane.ledger.asked import AskedTable
+from germane.ledger.store import SQLiteLedger
+from tests.cli.test_batchfile import MEASURES, SAMPLES
+from tests.command import Ran, invoke
+from tests.server import Act, Asked
+from tests.server.batches import AnthropicBatchServer, BatchServer, GeminiBatchServer, OpenAIBatchServer
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI", "ANTHROPIC", "GOOGLE"):
+        monkeypatch.setenv(f"{name}_API_KEY", "sk-test-0123")
+    monkeypatch.setattr(batches, "GRACE", 0.0)
+    monkeypatch.setattr(batches, "FIRST_PAUSE", 0.01)
+    Path("samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in SAMPLES))
+
+
+ALL = (OpenAIBatchServer, AnthropicBatchServer, GeminiBatchServer)
+each = pytest.mark.parametrize("kind", ALL)
+FEW = "context_precision context_recall"
+"""Anthropic's and Gemini's protocols name no schema, by which the test's server knows what is asked: one kind at a time."""
+
+
+def start(server: BatchServer, *more: str) -> Ran:
+    few = not isinstance(server, OpenAIBatchServer)
+    measures = (FEW, "--reading", "single") if few else (MEASURES,)
+    words = (
+        "samples.jsonl",
+        "-m",
+        *measures,
+        "--judge",
+        server.judge,
+        "--base-url",
+        server.base,
+        "-o",
+        "report",
+    )
+    return invoke("run", *words, "--json", "--price", "1/2", *more)
+
+
+def resume(server: BatchServer, *more: str) -> Ran:
+    return invoke("run", "--resume", "report", "--base-url", server.base, "--json", *more)
+
+
+def values(done: Ran) -> dict[Any, Any]:
+    assert done.code == 0, done.err
+    return {(one["sample"], one["measure"]): one["value"] for one in done.json["scores"]}
+
+
+def paid_once(server: BatchServer) -> bool:
+    return set(server.paid.values()) == {1}
+
+
+def open_batches() -> list[Any]:
+    with SQLiteLedger(".germane/ledger.sqlite") as ledger:
+        return AskedTable(ledger).batches(opened=True)
+
+
+@functools.cache
+def live(judge: str) -> tuple[dict[Any, Any], int, float]:
+    """What a run without batches comes to: its scores, its requests and its price."""
+    kind = next(one for one in ALL if one.judge == judge)
+    with kind() as server:
+        done = start(server, "--no-cache", "--force", "-o", "live")
+        spent = done.json["judge"]
+        return values(done), spent["requests"], spent["cost_usd"]
+
+
+@each
+def test_rounds_come_to_what_a_run_would_at_half_the_price(kind: type[BatchServer]) -> None:
+    """Sent, fetched, what follows sent, fetched: the same scores for as many requests, half the price, nothing live."""
+    with kind() as server:
+        done = start(server, "--later")
+        assert done.code == 3, done.err
+        assert "germane run --resume report --later" in done.err
+        assert (len(server.batches), server.count) == (1, 0)
+        assert resume(server, "--later").code == 3
+        assert len(server.batches) == 2
+        last = resume(server, "--later")
+        found, judge = values(last), last.json["judge"]
+        assert len(server.batches) == 2
+        assert paid_once(server)
+        assert open_batches() == []
+        first = json.loads(Path("report/judgements.jsonl").read_text().splitlines()[0])
+        assert first["from"] == "batch"
+        expected, requests, cost = live(server.judge)
+        assert (found, judge["requests"]) == (expected, requests)
+        assert judge["cost_usd"] == pytest.approx(cost / 2)
+
+
+def test_waiting_does_all_rounds_in_one_command() -> None:
+    """--wait looks until each batch has ended; what runs meanwhile is not sent again."""
+    with OpenAIBatchServer(looks=2) as server:
+        done = start(server, "--later", "--wait")
+        assert values(done) == live(server.judge)[0]
+        assert len(server.batches) == 2
+
+
+def test_what_is_under_way_is_not_sent_again() -> None:
+    """Neither by the same run, nor by another with the same ledger, nor in a file."""
+    with OpenAIBatchServer(looks=99) as server:
+        start(server, "--later")
+        assert resume(server, "--later").code == 3
+        words = ("samples.jsonl", "-m", MEASURES, "--judge", "openai:Q", "--base-url", server.url)
+        assert invoke("run", *words, "-o", "other", "--later").code == 3
+        done = invoke("questions", *words, "-o", "q.jsonl", "--json")
+        assert done.json["requests"] == 0
+        assert len(server.batches) == 1
+
+
+@each
+def test_a_run_may_be_finished_live_at_any_time(kind: type[BatchServer]) -> None:
+    """Batches that are not done are cancelled, what they have answered is kept, and the rest is asked live."""
+    with kind(looks=99) as server:
+        start(server, "--later")
+        done = resume(server)
+        (batch,) = server.batches
+        assert batch.status == "cancelled"
+        assert sum(status == 200 for _, status, _ in batch.results) >= 2
+        assert paid_once(server)
+        assert values(done) == live(server.judge)[0]
+
+
+def _faulty(asked: Asked) -> Act | None:
+    acts = {0: Act(status=500, error="overloaded"), 1: Act(text="Quite relevant."), 2: Act(cut=True)}
+    return acts.get(asked.number)
+
+
+@each
+def test_what_failed_makes_the_next_round(kind: type[BatchServer]) -> None:
+    """A line that failed, cannot be read or was cut off is sent again, and is all that is paid twice."""
+    with kind(_faulty) as server:
+        found = values(start(server, "--later", "--wait"))
+        assert sum(server.paid.values()) == len(server.paid) + 2  # an answer that nobody can read is paid for
+        assert found == live(server.judge)[0]
+
+
+@each
+def test_a_batch_that_expires_half_way_is_read_and_goes_on(kind: type[BatchServer]) -> None:
+    """Its answers are stored; what it did not run makes the next round."""
+    with kind(answered=(2,)) as server:
+        done = start(server, "--later", "--wait")
+        assert server.batches[0].status == "expired"
+        assert paid_once(server)
+        assert values(done) == live(server.judge)[0]
+
+
+def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_round() -> None:
+    """As live: all lines of the first batch fail, and say why; also where another process sends."""
+    with OpenAIBatchServer(temperature=False) as server:
+        assert start(server, "--later").code == 3
+        found = values(resume(server, "--later", "--wait"))
+        assert len(server.batches) == 3
+        assert found == live(server.judge)[0]
+
+
+def test_a_round_of_nothing_but_failures_is_the_last() -> None:
+    """What no round mends is said, and not sent for ever."""
+    with OpenAIBatchServer(lambda _: Act(status=400, error="no such deployment")) as server:
+        done = start(server, "--later", "--wait")
+        assert done.code == 3
+        assert "no such deployment" in done.err
+        assert len(server.batches) == 1
+
+
+def test_what_the_queue_of_the_provider_holds_is_learned() -> None:
+    """A batch of too many tokens fails as a whole, says how many may wait, and smaller ones follow."""
+
+    def refuse(bodies: list[Any]) -> str:
+        tokens = sum(len(json.dumps(body)) for body in bodies) // 4
+        return (
+            f"Enqueued token limit reached for Q. Limit: 2,000 enqueued tokens. {tokens}"
+            if tokens > 2100
+            else ""
+        )
+
+    with OpenAIBatchServer(refuse=refuse) as server:
+        found = values(start(server, "--later", "--wait"))
+        assert [one.status for one in server.batches].count("failed") == 1
+        assert len(server.batches) > 3
+        assert paid_once(server)
+        assert found == live(server.judge)[0]
+
+
+def test_batches_are_split_by_the_limits_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their lines and their bytes."""
+    with OpenAIBatchServer() as server:
+        monkeypatch.setattr(OpenAIBatches, "most_requests", 2)
+        start(server, "--later")
+        first = [len(one.requests) for one in server.batches]
+        assert set(first[:-1]) == {2}
+        monkeypatch.setattr(OpenAIBatches, "most_bytes", 1)
+        values(resume(server, "--later", "--wait"))
+        assert {len(one.requests) for one in server.batches[len(first) :]} == {1}
+
+
+@pytest.mark.parametrize("limit", [("--max-cost", "0.000001"), ("--max-calls", "1")])
+def test_a_limit_stops_a_round_before_it_is_sent(limit: tuple[str, str]) -> None:
+    """With what it would cost."""
+    with OpenAIBatchServer() as server:
+        done = start(server, "--later", *limit)
+        assert (done.code, len(server.batches)) == (3, 0)
+        assert limit[0] in done.err
+
+
+def _die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+KILLS = (
+    (None, "create", 0),  # after the intent
+    (AskedTable, "sent", 1),  # between the POST and the id
+    (Batches, "wait", 1),  # while it waits
+    (AskedTable, "done", 1),  # after storing and before marking
+)
+CARRIERS = {
+    OpenAIBatchServer: OpenAIBatches,
+    AnthropicBatchServer: AnthropicBatches,
+    GeminiBatchServer: GeminiBatches,
+}
+
+
+@each
+@pytest.mark.parametrize(("where", "method", "made"), KILLS)
+def test_killed_at_any_point_nothing_is_lost_or_paid_twice(
+    kind: type[BatchServer], where: type[Any] | None, method: str, made: int
+) -> None:
+    """SIGKILL, then the run is continued: the same scores and the same price."""
+
+    def run(server: BatchServer) -> None:
+        setattr(where or CARRIERS[kind], method, _die)
+        start(server, "--later", "--wait")
+
+    with kind() as server:
+        child = multiprocessing.get_context("fork").Process(target=run, args=(server,))
+        child.start()
+        child.join(60)
+        assert child.exitcode == -signal.SIGKILL
+        assert len(server.batches) == made
+        last = resume(server, "--later", "--wait")
+        found, judge = values(last), last.json["judge"]
+        assert len(server.batches) == 2
+        assert paid_once(server)
+        assert open_batches() == []
+        expected, requests, cost = live(server.judge)
+        assert (found, judge["requests"]) == (expected, requests)
+        assert judge["cost_usd"] == pytest.approx(cost / 2)
+
+
+@each
+def test_batches_are_listed_and_cancelled(kind: type[BatchServer]) -> None:
+    """By our name; the key goes to no host that only the ledger names. What was answered by then is read."""
+    with kind(looks=99) as server:
+        start(server, "--later")
+        (row,) = invoke("ledger", "batches", "--json").json["batches"]
+        assert (row["state"], row["name"], row["cost_usd"] > 0) == ("sent", server.batches[0].name, True)
+        assert "requests to" in invoke("ledger", "batches").out
+        refused = invoke("ledger", "batches", "--cancel", row["id"])
+        assert (refused.code, server.batches[0].status) == (2, "running")
+        assert f"--base-url {row['url']}" in refused.err
+        done = invoke("ledger", "batches", "--cancel", row["id"], "--base-url", server.base)
+        assert (done.code, server.batches[0].status) == (0, "cancelled"), done.err
+        assert invoke("ledger", "batches", "--cancel", "nobody").code == 2
+        server._looks = 0
+        assert values(resume(server, "--later", "--wait")) == live(server.judge)[0]
+        states = [one["state"] for one in invoke("ledger", "batches", "--json").json["batches"]]
+        assert set(states) == {"done"}
+
+
+def test_a_dry_run_shows_both_prices() -> None:
+    """Half in batches; none where there are none."""
+    words = (
+        "run",
+        "samples.jsonl",
+        "-m",
+        "context_precision",
+        "--dry-run",
+        "--json",
+        "--price",
+        "1/2",
+        "--judge",
+    )
+    found = invoke(*words, "openai:gpt-4o-mini").json
+    assert found["cost_usd_later"] == pytest.approx(found["cost_usd"] / 2)
+    assert invoke(*words, "vllm:Q").json["cost_usd_later"] is None
+    assert "in batches (--later) $" in invoke(*words[:5], "--judge", "openai:gpt-4o-mini").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--wait",), "--later --wait"),
+        (("--later", "--until", "0.02"), "--until and --later"),
+        (("--later", "--engine", "processes:2"), "--engine and --later"),
+        (("--later", "--judge", "vllm:Q"), "no provider that has batches"),
+        (("--later", "--judge", "lexical"), "no provider that has batches"),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_anything_is_sent(words: tuple[str, ...], said: str) -> None:
+    """Exit code 2, and no folder is left."""
+    judge = () if "--judge" in words else ("--judge", "openai:Q@http://127.0.0.1:9/v1")
+    done = invoke("run", "samples.jsonl", "-m", "context_precision", "-o", "report", *judge, *words)
+    assert (done.code, Path("report").exists()) == (2, False)
+    assert said in done.err

@@ -1,0 +1,190 @@
+"""Tables in Parquet: the same rows as in JSON lines, to the byte, and whatever reads a report reads both."""
+
+import json
+import logging
+from pathlib import Path
+
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from germane import evaluate
+from germane.encoding import encode, encode_record
+from germane.errors import InputError
+from germane.reports.report import Report
+from germane.tables import JudgementTable, Part, ReportFolder, folder, parquet
+from germane.tables.judgements import judgement_line
+from germane.tables.stored import lines_of
+from germane.types import ItemRow, Judgement, Usage
+
+TABLES = ("samples", "items", "judgements", "scores")
+ROWS = [
+    {
+        "id": f"q{n}",
+        "query": 'say "a"\n\\ \x00 ü \ud83d' if n == 2 else f"what is {n}",
+        "contexts": [{"id": f"d{k}", "text": f"a {n} {k}"} for k in range(3)],
+        "qrels": {"d1": 1, "d7": 2},
+        "metadata": {"big": 1 << 70, "nested": [None, 1.0, {"x": "é"}]} if n == 1 else {},
+        "tags": ["slow"] * (n % 2),
+    }
+    for n in range(6)
+]
+
+
+def lines(path: Path, name: str) -> list[bytes]:
+    return [line for _, line in lines_of(path / f"{name}.jsonl")]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One report, with its tables as JSON lines and as Parquet."""
+    path = tmp_path_factory.mktemp("forms")
+    report = evaluate(ROWS, "context_precision@3 nDCG@3 context_recall", judge="lexical")
+    report.save(path / "lines", form="jsonl")
+    report.save(path / "parts", form="parquet")
+    return path / "lines", path / "parts"
+
+
+def test_a_report_in_parquet_has_the_same_rows(both: tuple[Path, Path]) -> None:
+    """All tables are parts, a field that a column cannot hold included, and give back the lines of the others."""
+    one, other = both
+    assert sorted(path.name for path in other.iterdir() if path.is_dir()) == sorted(folder.FOLDERS)
+    assert not set(folder.OWN[:4]) & {path.name for path in other.iterdir()}
+    for name in TABLES:
+        assert lines(one, name) == lines(other, name), name
+    documents = [json.loads(json.dumps(Report.open(path).to_json())) for path in both]
+    assert documents[0]["measures"] == documents[1]["measures"]
+
+
+def test_others_read_its_columns(both: tuple[Path, Path]) -> None:
+    """Scores, items and samples meet by their names, without germane."""
+    frames = {name: polars.read_parquet(both[1] / f"{name}.parquet" / "*.parquet") for name in TABLES}
+    keys = ["sample", "system", "trial"]
+    met = frames["scores"].join(frames["samples"], left_on=keys, right_on=["id", "system", "trial"])
+    assert len(met) == len(frames["scores"]) == 18
+    assert met.filter(measure="nDCG@3")["value"].to_list() == [
+        score.value for score in Report.open(both[0]).scores() if score.measure == "nDCG@3"
+    ]
+    assert len(frames["items"].join(frames["judgements"], on="item")) == len(frames["items"])
+    assert frames["judgements"]["answer"].str.json_path_match("$.grade").is_not_null().any()
+    assert not any(frame["line"].count() for frame in frames.values())  # the columns hold everything
+
+
+TEXT = st.text(st.characters(codec=None), max_size=8)
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+                    lambda one: st.lists(one, max_size=2) | st.dictionaries(TEXT, one, max_size=2), max_leaves=4)  # fmt: skip
+
+
+@given(TEXT, JSON, st.floats(allow_nan=False, allow_infinity=False), st.integers())
+def test_any_row_comes_back_to_the_byte(text: str, value: object, number: float, whole: int) -> None:
+    """Any texts, numbers and nested values, and keys that no record has."""
+    made = Judgement(key=text, kind=text, judge=text, answer=value, error=text or None, ms=number,
+                     usage=Usage(cost_usd=number), provenance={f"x{text}": value, "n": whole})  # fmt: skip
+    rows: dict[str, list[object]] = {
+        "judgements": [made, Judgement(key="k", kind="k", judge="j")],
+        "items": [ItemRow(item=text, kind=text, sample=text, trial=whole, of=text)],
+        "scores": [{"sample": text, "value": number, "bounds": [number, None], "why": text, "more": value}],
+        "samples": [{"id": text, "query": text, "trial": whole, "metadata": {"a": value}, "graders": 3}],
+    }
+    for name, some in rows.items():
+        written = [judgement_line(one) if isinstance(one, Judgement) else written_line(one) for one in some]
+        frame = parquet._frame(polars, name, written)
+        assert parquet._lines(polars, name, frame) == written
+
+
+def written_line(row: object) -> bytes:
+    return (encode_record(row) if isinstance(row, ItemRow) else encode(row)) + b"\n"
+
+
+def test_a_large_report_is_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above so many samples, in several parts; with jsonl not, and below not."""
+    report = evaluate(ROWS, "context_precision@3", judge="lexical")
+    monkeypatch.setattr(folder, "LARGE", len(ROWS))
+    report.save(tmp_path / "small")
+    assert (tmp_path / "small" / "samples.jsonl").exists()
+    monkeypatch.setattr(folder, "LARGE", len(ROWS) - 1)
+    monkeypatch.setattr(folder, "PART_BYTES", 1000)
+    report.save(tmp_path / "large")
+    report.save(tmp_path / "lines", form="jsonl")
+    assert len(list((tmp_path / "large" / "judgements.parquet").iterdir())) > 2
+    for name in TABLES:
+        assert lines(tmp_path / "large", name) == lines(tmp_path / "lines", name), name
+    again = Report.open(tmp_path / "large")
+    again.save(tmp_path / "large", form="jsonl")
+    assert not list(tmp_path.glob("large/*.parquet"))
+    Report.open(tmp_path / "large").save(tmp_path / "large", form="parquet")
+    assert not list(tmp_path.glob("large/s*.jsonl"))
+    assert lines(tmp_path / "large", "scores") == lines(tmp_path / "lines", "scores")
+
+
+def test_without_polars_it_stays_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That is said once; where Parquet is asked for, the extra is named."""
+    report = evaluate(ROWS, "context_precision@3", judge="lexical")
+
+    def absent(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(folder, "LARGE", 2)
+    monkeypatch.setattr(parquet, "import_module", absent)
+    with caplog.at_level(logging.WARNING, "germane"):
+        report.save(tmp_path / "r")
+    assert [
+        one.message for one in caplog.records if "stays JSON lines" in one.message and "tables" in one.message
+    ]
+    assert len(caplog.records) == 1
+    assert len(lines(tmp_path / "r", "samples")) == len(ROWS)
+    with pytest.raises(InputError, match=r"--format parquet needs polars.*tables"):
+        report.save(tmp_path / "p", form="parquet")
+
+
+@pytest.mark.parametrize("how", ["changed", "missing", "added", "lines"])
+def test_a_changed_part_is_an_error_that_names_it(tmp_path: Path, how: str) -> None:
+    """As with JSON lines; so is a file of rows that the report did not write."""
+    evaluate(ROWS, "nDCG@3").save(tmp_path, form="parquet")
+    part = tmp_path / "scores.parquet" / "00001.parquet"
+    if how == "changed":
+        part.write_bytes(part.read_bytes() + b" ")
+    elif how == "missing":
+        part.unlink()
+    elif how == "added":
+        part.with_name("00002.parquet").write_bytes(part.read_bytes())
+    else:
+        (tmp_path / "scores.jsonl").write_bytes(lines(tmp_path, "scores")[0])
+    problem = {"changed": "00001.parquet was changed", "missing": "00001.parquet is missing",
+               "added": "00002.parquet is no file of this report", "lines": "scores.jsonl is no file of"}[how]  # fmt: skip
+    with pytest.raises(InputError, match=problem):
+        Report.open(tmp_path)
+
+
+def test_what_a_killed_session_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole parts, and the lines after them but for half a one; a part that is not whole is not there."""
+    monkeypatch.setattr(folder, "PART_BYTES", 500)
+    monkeypatch.setattr(folder, "_AT_ONCE", 10)
+    made = [
+        Judgement(key=f"{n:032x}", item=f"{n:032x}", kind="relevance", judge="j", answer={"grade": n})
+        for n in range(35)
+    ]
+    killed = ReportFolder(tmp_path, "parquet").start()
+    killed.add(Part(judgements=JudgementTable(made)))
+    killed.close()
+    left = tmp_path / "judgements.parquet.part"
+    assert list(left.iterdir())
+    (left / ".00009.parquet").write_bytes(b"half a part")
+    with (tmp_path / "judgements.jsonl.part").open("ab") as file:
+        file.write(b'{"key": "00')
+    looking = ReportFolder(tmp_path).earlier()
+    keys = [one.key for one in made]
+    assert list(looking) == made
+    assert looking.find(keys) == dict(zip(keys, made, strict=True))
+    following = ReportFolder(tmp_path, "parquet").start()
+    assert list(following.earlier()) == made
+    assert not left.exists()
+    following.add(Part(judgements=JudgementTable(made)))
+    following.finish({})
+    following.close()
+    finished = ReportFolder(tmp_path).earlier()
+    assert list(finished) == made
+    assert list(finished.find(keys[::-1])) == keys[::-1]
