@@ -35,7 +35,8 @@ def test_every_format_survives_hostile_ids() -> None:
             "id": HOSTILE,
             "query": HOSTILE,
             "qrels": {"a": 1, "b": 0},
-            "contexts": [{"id": "b", "text": HOSTILE}, {"id": "a", "text": HOSTILE}],
+            "metadata": {"spans": [HOSTILE]},
+            "contexts": [{"id": "b", "text": HOSTILE, "grade": 1}, {"id": "a", "text": HOSTILE}],
         }
     ]
     report = evaluate(samples, "RR P@2")

@@ -286,7 +286,6 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
     assert "4 exist no longer: c30-0, c30-1, c30-2, c30-3" in checked.out
     moved = invoke("labels", "move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "moved.jsonl", "--json")
     document = json.loads(moved.out)
-    assert set(document.pop("labels").values()) == {0}
     assert document == {"schema_version": 1, "kept": 0, "carried": 0, "unsure": 12, "lost": []}
     rows = [json.loads(line) for line in (folder / "moved.jsonl").read_text().splitlines()]
     for row in rows:

@@ -197,6 +197,10 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
             lambda text: json.dumps({**json.loads(text), "settings": {"a": 1}}),
             r"unknown field `a` - at `\$.settings`",
         ),
+        (
+            lambda text: text.replace('"weight"', '""', 1),
+            r"unknown field `` - at `\$.graders\[0\]\[0\]`",
+        ),
         (lambda text: json.dumps({**json.loads(text), "judge": []}), r"got `array` - at `\$.judge`"),
         (
             lambda text: json.dumps({**json.loads(text), "asked": {"relevance": {"n": "many"}}}),

@@ -15,7 +15,7 @@ from germane.types import Json
 _Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
 
 
-class _Grader(msgspec.Struct, kw_only=True):
+class _Grader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     measure: str
     name: str
     weight: _Number | UnsetType = UNSET
