@@ -73,6 +73,7 @@ def test_values_follow_yaml_1_2(text, value):
         ),
         ("a: !mine 1\n", 1, 4, "tag !mine"),
         ("a: \x07\n", 1, 4, "U+0007"),
+        (r'a: "b\0"', 1, 4, "U+0000"),
         ("<<: 3\n", 1, 5, "<< merges"),
     ],
 )

@@ -27,7 +27,7 @@ def grade(
     option: Sequence[str],
     no_cache: bool,
 ) -> int:
-    """Grade one case: a code-judge document or a sample line on stdin, {score, hits, misses, reasoning, ...} on stdout.
+    """Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.
 
     Options of a grader stand in the document's `config`, or are given here; which program a code_judge runs only here.
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).

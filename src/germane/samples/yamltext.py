@@ -293,6 +293,8 @@ class _Builder:
             shown = event.tag.replace(_CORE, "!!")
             raise InputError(f"the tag {shown} is not read", fix="write the value without a tag", place=place)
         if isinstance(event, yaml.ScalarEvent):
+            if "\0" in event.value:  # escaped; no path, command or query can hold it
+                raise InputError("the character U+0000 is not allowed", fix="remove it", place=place)
             plain = event.style in {None, ""} and event.tag not in {"!", f"{_CORE}str"}
             node = Node(place, text=event.value, plain=plain)
         elif isinstance(event, yaml.SequenceStartEvent):

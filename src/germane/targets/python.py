@@ -75,6 +75,8 @@ class PythonTarget(Target):
         function = None if isinstance(found, str) else _asked_by(found)
         if function is None:
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"
+            if isinstance(found, Mapping | list | tuple):
+                fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
             raise InputError(f"{found!r} is not a system that can be asked", fix=fix)
         target = cls(name=getattr(found, "__name__", None) or type(found).__name__, function="python:object")
         target._called = function
