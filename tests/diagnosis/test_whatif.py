@@ -174,6 +174,19 @@ def test_the_queries_that_gain_most_come_first() -> None:
     assert one.queries[0].best[0] == "perfect reranking of what came back"
 
 
+def test_where_only_retrieval_helps_its_gains_are_listed() -> None:
+    """Of lists in perfect order, the query that lacks the most comes first, and a query that lacks nothing is not there."""
+    samples = [
+        {"id": "half", "query": "a", "qrels": {"x": 1, "y": 1}, "contexts": [{"id": "x"}]},
+        {"id": "none", "query": "b", "qrels": {"x": 1}, "contexts": [{"id": "n"}]},
+        {"id": "all", "query": "c", "qrels": {"x": 1}, "contexts": [{"id": "x"}]},
+    ]
+    (diagnosis,) = diagnose(evaluate(samples, "R@2"))
+    gains = [(query.sample, *query.best) for query in diagnosis.queries]
+    ideal = "everything relevant retrieved and on top"
+    assert gains == [("none", ideal, 1.0), ("half", ideal, 0.5)]
+
+
 def test_from_the_shell(tmp_path: Path) -> None:
     """One table, the queries below it, and a document of the published shape; a system each where there are several."""
     rows = planted(20, 1, "order")

@@ -357,5 +357,11 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
         say(f"wrote {output}")
     if json:
         print_document(found)
+    elif output is None and sys.stdout.isatty():
+        from rich.markdown import Markdown
+
+        from germane.cli.printing import print_console
+
+        print_console(Markdown(text))
     elif output is None:
         print(text, end="")

@@ -296,9 +296,16 @@ class _Lists:
         return ChangeLine(change=change, kind=kind, limit=limit, difference=difference, values=then, **more)
 
     def gains(self, now: Floats, changes: Sequence[ChangeLine]) -> Iterator[QueryGain]:
-        """The queries that gain by any change, most first; a larger k makes another measure, so it is left out."""
-        kept = [one for one in changes if one.kind not in {"k", "ideal"}]
-        gained = np.stack([one.values - now for one in kept])
+        """The queries that gain by any change, most first; a larger k makes another measure, so it is left out.
+
+        Where nothing that came back could gain, those that better retrieval could raise.
+        """
+        kept = [change for change in changes if change.kind not in {"k", "ideal"}]
+        if not any((change.values - now > SAME).any() for change in kept):
+            kept = [change for change in changes if change.kind == "ideal"]
+        if not kept:
+            return
+        gained = np.stack([change.values - now for change in kept])
         most = gained.max(axis=0)
         for row in np.argsort(-most, kind="stable").tolist():
             if most[row] <= SAME:

@@ -215,7 +215,7 @@ def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
         yield f"| {one['doubt']:.2f} | {moves} | {' | '.join(names)} | {gold} | {grades} |"
     if means:
         yield ""
-        yield from mean_lines(found)
+        yield from (f"- {line}" for line in mean_lines(found))
     yield ""
     yield "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
 
