@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from germane import evaluate
@@ -76,6 +76,8 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_
                     lambda one: st.lists(one, max_size=2) | st.dictionaries(TEXT, one, max_size=2), max_leaves=4)  # fmt: skip
 
 
+@example("\ud800", None, 0.0, 0)
+@example("\udc00", "\ud800x", 0.0, 1 << 70)
 @given(TEXT, JSON, st.floats(allow_nan=False, allow_infinity=False), st.integers())
 def test_any_row_comes_back_to_the_byte(text: str, value: object, number: float, whole: int) -> None:
     """Any texts, numbers and nested values, and keys that no record has."""

@@ -122,12 +122,20 @@ def _name_of(part: Path) -> str:
     return part.parent.name.partition(".")[0]
 
 
-_rows_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NULL = msgspec.Raw(b"null")
 
 
+def _fields(line: bytes) -> dict[str, msgspec.Raw]:
+    """The fields of a line, each as JSON."""
+    try:
+        return _fields_of(line)
+    except msgspec.DecodeError:  # half a surrogate pair, which msgspec refuses
+        return {name: msgspec.Raw(encode(value)) for name, value in decode(line).items()}
+
+
 def _frame(pl: Any, name: str, lines: Sequence[bytes]) -> Any:
-    rows, absent = [_rows_of(line) for line in lines], _left_out(name)
+    rows, absent = [_fields(line) for line in lines], _left_out(name)
     columns = []
     for one, kind in _columns(name).items():
         default = msgspec.Raw(absent.get(one, b"null"))
