@@ -132,7 +132,7 @@ class TestParts:
         overall = page.get_by_role("table", name="Each search of a query")
         assert overall.get_by_role("row").nth(1).inner_text().split()[:4] == ["1", "1", "1", "0.5000"]
         assert overall.get_by_role("row").nth(4).inner_text().split()[-2:] == ["1", "0"]
-        page.goto((tmp_path / "page.html").as_uri() + "#query?id=agent")
+        go(page, "query?id=agent")
         shown = page.get_by_role("table", name="The searches of this query").get_by_role("row")
         assert [row.split("\t") for row in shown.all_inner_texts()[1:]] == [
             ["1", "tide", "1", "+ d1", "0.5000", ""],
