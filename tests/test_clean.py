@@ -3,8 +3,11 @@
 import csv
 import io
 
+import pytest
+
 from germane import evaluate
 from germane.clean import cell, clean, shorten
+from germane.cli.printing import print_markdown
 from germane.reports.formats import FORMATS
 
 HOSTILE = "\x1b[31mred\x1b[0m\u202e evil\x07 =HYPERLINK() | `x` <script>"
@@ -53,3 +56,15 @@ def test_no_text_is_a_workflow_command() -> None:
     assert clean("a ::error file=a.py::x ##[group]y") == "a : :error file=a.py::x # #[group]y"
     assert clean("##vso[task.complete]z ##teamcity[x]") == "# #vso[task.complete]z # #teamcity[x]"
     assert clean("std::vector, 10:20") == "std::vector, 10:20"
+
+
+def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Markdown of ours is laid out; stars, underscores, tags and links within its lines are characters."""
+    print_markdown(
+        "# Audit\n\n| id | query |\n| --- | --- |\n| __init__ | *a* <b> \\| [x](y) |\n\n- `c`_d_\n"
+    )
+    shown = capsys.readouterr().out
+    assert "| ---" not in shown
+    assert "# Audit" not in shown
+    for text in ("__init__", "*a* <b> | [x](y)", "`c`_d_"):
+        assert text in shown

@@ -358,10 +358,8 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     if json:
         print_document(found)
     elif output is None and sys.stdout.isatty():
-        from rich.markdown import Markdown
+        from germane.cli.printing import print_markdown
 
-        from germane.cli.printing import print_console
-
-        print_console(Markdown(text))
+        print_markdown(text)
     elif output is None:
         print(text, end="")

@@ -205,6 +205,16 @@ def print_console(shown: RenderableType) -> None:
     console.print(shown)
 
 
+def print_markdown(text: str) -> None:
+    """Headings, lists and tables of Markdown to a terminal; within a line nothing is markup, since ids and queries stand there."""
+    from markdown_it import MarkdownIt  # which rich is built on
+    from rich.markdown import Markdown
+
+    shown = Markdown("")
+    shown.parsed = MarkdownIt("zero").enable(["heading", "list", "table"]).parse(text)
+    print_console(shown)
+
+
 def opened(folder: Path | None) -> Report:
     """The report in a folder, of an interrupted run the part that is done; of a folder of reports the latest that holds a score.
 
