@@ -201,6 +201,10 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
             lambda text: text.replace('"weight"', '""', 1),
             r"unknown field `` - at `\$.graders\[0\]\[0\]`",
         ),
+        (
+            lambda text: json.dumps({**json.loads(text), "created": "yesterday"}),
+            r"Invalid RFC3339 encoded datetime - at `\$.created`",
+        ),
         (lambda text: json.dumps({**json.loads(text), "judge": []}), r"got `array` - at `\$.judge`"),
         (
             lambda text: json.dumps({**json.loads(text), "asked": {"relevance": {"n": "many"}}}),

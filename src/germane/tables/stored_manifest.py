@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -104,7 +105,7 @@ class _Manifest(msgspec.Struct, kw_only=True):
 
     status: str | UnsetType = UNSET
     germane: str | UnsetType = UNSET
-    created: str | UnsetType = UNSET
+    created: datetime | UnsetType = UNSET
     labels_size: int | UnsetType = UNSET
     graders: list[list[_Grader]] | UnsetType = UNSET
     notes: dict[str, int] | list[str] | UnsetType = UNSET
