@@ -250,6 +250,8 @@ def sleeps(query): time.sleep(1000)
 async def blocks(query): time.sleep(1000)
 def goes_on(query):
     while True: print("still here", flush=True)
+def complains(query):
+    while True: print("still here", file=sys.stderr)
 async def stays(query):
     while True:
         try: await asyncio.sleep(1000)
@@ -290,6 +292,7 @@ def test_what_a_function_prints_goes_to_stderr(tmp_path, function):
         ("sleeps", "more than 0.5 s"),
         ("blocks", "more than 0.5 s"),
         ("goes_on", "more than 0.5 s"),
+        ("complains", "more than 0.5 s"),
         ("stays", "more than 0.5 s"),
         ("leaves", "SystemExit: 3"),
         ("leaves_later", "SystemExit: 3"),

@@ -18,6 +18,15 @@ __all__ = ["start"]
 
 def start() -> None:
     """Run the command that sys.argv holds. An error that a user can mend is one message and exit code 2, never a traceback."""
+    code = 2
+
+    def leave() -> None:
+        """Leave the interpreter's own end out where a target's function still prints: it would abort on the stream's lock."""
+        targets = sys.modules.get("germane.targets.python")
+        if targets is not None and targets.functions_run():
+            os._exit(code)
+
+    atexit.register(leave)  # registered first, it is called last
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -26,7 +35,8 @@ def start() -> None:
     )  # numpy starts in half the time without threads nobody uses
     gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
     atexit.register(gc.freeze)  # and not once more when all is done
-    sys.exit(_flushed(_code()))
+    code = _flushed(_code())
+    sys.exit(code)
 
 
 def _code() -> int:

@@ -199,8 +199,13 @@ def prints_to_stderr() -> Iterator[None]:
         if kept is not None:
             os.dup2(kept, 1)
             os.close(kept)
-        if any(isinstance(thread, _Call) for thread in threading.enumerate()):
+        if functions_run():
             sys.stdout = _LatePrints(stream)
+
+
+def functions_run() -> bool:
+    """Return whether a function still runs in a thread, its time-out over."""
+    return any(isinstance(thread, _Call) for thread in threading.enumerate())
 
 
 _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
