@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from germane.clean import clean, shorten, some_of
 from germane.cli.values import print_document, say
 from germane.errors import InputError
@@ -27,7 +29,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     found = check_labels(samples, searched := Corpus(corpus))
     people = carry_labels(given, samples, searched)
     if json:
-        print_document(found.as_json(people.counts if given else None))
+        print_document(found.as_json(people.counts if given else UNSET))
         return
     lines = [
         f"{found.ids} gold ids, {found.corpus['documents']:,} documents in the corpus {found.corpus['digest']}"
@@ -80,7 +82,7 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     if given:
         beside.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
     if json:
-        print_document(moved.as_json(people.counts if given else None))
+        print_document(moved.as_json(people.counts if given else UNSET))
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
         for sample, what in moved.lost[:10]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import StringIO
 from itertools import chain, count
 from math import fsum, inf
 from typing import NamedTuple, TypeAlias
@@ -30,6 +31,7 @@ from germane.measures.labels import Settings
 from germane.measures.scoring import Job
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
+from germane.reports.ranking import TextTable
 from germane.tables.part import Part
 from germane.tables.scores import SampleKey
 from germane.tables.stored import EarlierJudgements
@@ -148,26 +150,18 @@ class Forecast:
         """A table that a person reads."""
         lines = list(self.lines.values())
         known = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
-        rows = [["measure", "new calls", *known, "~tokens in", "~tokens out", "~price"]]
+        table, shown = (
+            TextTable(["measure", "new calls", *known, "~tokens in", "~tokens out", "~price"], names=1),
+            StringIO(),
+        )
         for line in lines:
             counts = (getattr(line, name) for name in known)
             tokens = line.usage.input_tokens, line.usage.output_tokens
             calls = f"{'~' if line.estimated else ''}{line.new:,}"
-            rows.append(
-                [line.measure, calls, *(f"{one:,}" for one in (*counts, *tokens)), _price(line.usage)]
-            )
-        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
-        table = (
-            "  ".join(
-                [
-                    row[0].ljust(first),
-                    *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True)),
-                ]
-            )
-            for row in rows
-        )
+            table.add([line.measure, calls, *(f"{one:,}" for one in (*counts, *tokens)), _price(line.usage)])
+        table.print(shown)
         head = f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked"
-        return "\n".join([head, "", *table, "", *self._remarks()])
+        return "\n".join([head, "", shown.getvalue(), *self._remarks()])
 
     def _in_batches(self) -> str:
         return f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""

@@ -114,7 +114,7 @@ class LabelsCheck:
     unknown: int
     quotes: tuple[CheckedQuote, ...]
 
-    def as_json(self, labels: Mapping[str, int] | None = None) -> dict[str, Json]:
+    def as_json(self, labels: Mapping[str, int] | UnsetType = UNSET) -> dict[str, Json]:
         """The document of `germane labels check --json`."""
         quotes = [
             line_of(QuoteRow, one, places=[line_of(PlaceRow, at) for at in one.places]) for one in self.quotes
@@ -124,7 +124,7 @@ class LabelsCheck:
             self,
             schema_version=1,
             quotes=quotes,
-            labels=UNSET if labels is None else dict(labels),
+            labels=labels,
         )
 
 
@@ -177,7 +177,7 @@ class Moved:
     unsure: int = 0
     lost: list[tuple[str, str]] = field(default_factory=list)
 
-    def as_json(self, labels: Mapping[str, int] | None = None) -> dict[str, Json]:
+    def as_json(self, labels: Mapping[str, int] | UnsetType = UNSET) -> dict[str, Json]:
         """The document of `germane labels move --json`."""
         lost = [{"sample": sample, "what": what} for sample, what in self.lost]
         return line_of(
@@ -185,7 +185,7 @@ class Moved:
             self,
             schema_version=1,
             lost=lost,
-            labels=UNSET if labels is None else dict(labels),
+            labels=labels,
         )
 
 
