@@ -203,7 +203,7 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
         ),
         (
             lambda text: json.dumps({**json.loads(text), "created": "yesterday"}),
-            r"Invalid RFC3339 encoded datetime - at `\$.created`",
+            r"Invalid isoformat string: 'yesterday'",
         ),
         (lambda text: json.dumps({**json.loads(text), "judge": []}), r"got `array` - at `\$.judge`"),
         (

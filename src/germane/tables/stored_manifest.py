@@ -105,7 +105,7 @@ class _Manifest(msgspec.Struct, kw_only=True):
 
     status: str | UnsetType = UNSET
     germane: str | UnsetType = UNSET
-    created: datetime | UnsetType = UNSET
+    created: str | UnsetType = UNSET
     labels_size: int | UnsetType = UNSET
     graders: list[list[_Grader]] | UnsetType = UNSET
     notes: dict[str, int] | list[str] | UnsetType = UNSET
@@ -131,6 +131,11 @@ class _Manifest(msgspec.Struct, kw_only=True):
     changes: list[_Change] | UnsetType = UNSET
     verdict: dict[str, Any] | UnsetType | None = UNSET
     files: dict[str, str] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the time is none: what is written of traces has it as a number."""
+        if self.created is not UNSET:
+            datetime.fromisoformat(self.created)
 
 
 def manifest_in(file: Path) -> dict[str, Json]:
