@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from germane.judges.client.limits import RateLimiter
     from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
+    from germane.judges.decisions import DecisionJudge
     from germane.judges.fake import FakeJudge
     from germane.judges.judge import Judge, Judges, LocalJudge, Reply, as_judge
     from germane.judges.labels import GoldJudge, LabelsJudge
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from germane.types import Json
 
 _HOME = {
+    "DecisionJudge": "decisions",
     "FakeJudge": "fake",
     "GoldJudge": "labels",
     "Judge": "judge",
@@ -38,6 +40,7 @@ _HOME = {
 }
 
 __all__ = [
+    "DecisionJudge",
     "FakeJudge",
     "GoldJudge",
     "Judge",
@@ -83,9 +86,11 @@ def judge_named(name: str, **options: Json) -> Judge:
     provider = word.partition(":")[0]
     if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
         raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
-    from germane.judges.llm import LLMJudge
+    from germane.judges.client.providers import PROVIDERS
 
-    return LLMJudge(word, **options)
+    known = PROVIDERS.get(provider.strip().casefold())
+    asked: type[LLMJudge] = __getattr__("DecisionJudge" if known and known.decides else "LLMJudge")
+    return asked(word, **options)
 
 
 def judge_from(judge: Judges) -> Judge:

@@ -16,7 +16,15 @@ from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
+from germane.judges.client.providers import (
+    PROVIDERS,
+    Price,
+    Service,
+    check_form,
+    check_headers,
+    find,
+    price_of,
+)
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
@@ -102,6 +110,9 @@ class LLMJudge(Judge):
     """
 
     stored = True
+    decides = False
+    """Whether it asks decisions models."""
+    _call = GroupCall
 
     def __init__(
         self,
@@ -136,6 +147,7 @@ class LLMJudge(Judge):
         self._own = None if isinstance(spec, str) else spec
         if self._own is None:
             self.service = service = find(str(spec), base_url, trusted=trusted)
+            check_form(service, decides=self.decides)
         else:
             _check_own({"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own})
             self.service = service = service_of(self._own, name)
@@ -265,9 +277,13 @@ class LLMJudge(Judge):
             return Usage(cost_usd=0.0)
         ask = word(readings(questions, self.prompts, fuse=self.fuse), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
-        back = sum(len(str(question.typical())) for question in questions) // 4
+        back = self._tokens_back(questions)
         cost = None if self.price is None else self.price.cost(sent, back)
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
+
+    def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
+        """Tokens of typical answers."""
+        return sum(len(str(question.typical())) for question in questions) // 4
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply per question; what a list leaves open is asked singly.
@@ -277,7 +293,7 @@ class LLMJudge(Judge):
         if (reply := without_asking(questions[0])) is not None:
             return [reply]
         items = readings(questions, self.prompts, fuse=self.fuse)
-        call = GroupCall(self.ready(), self.prompts, items)
+        call = self._call(self.ready(), self.prompts, items)
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()

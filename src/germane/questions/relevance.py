@@ -16,6 +16,7 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.questions.grades import GradePayload, RelevantPayload
+    from germane.questions.payload import PayloadModel
 
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
@@ -29,11 +30,27 @@ HELPS = 2
 
 
 class Grade(NamedTuple):
-    """How relevant a passage is, from 0 to 3 as the rubric words it; on the binary scale 0 or 1."""
+    """How relevant a passage is, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
+
+    `probabilities` are those of the grades from 0 up, where the judge gives them (a decisions model): `grade` is their mode.
+    """
 
     grade: int
     reasoning: str = ""
     scale: Scale = "graded"
+    probabilities: tuple[float, ...] = ()
+
+
+def most_probable(probabilities: Sequence[float]) -> int:
+    """The mode of a distribution over grades from 0; the lowest of several, so that a tie of yes and no is a no."""
+    return max(range(len(probabilities)), key=lambda grade: (probabilities[grade], -grade))
+
+
+def distribution_in_words(probabilities: Sequence[float]) -> str:
+    """`0: 5%, 1: 15%, 2: 60%, 3: 20%`; of a yes or no `yes: 60%`."""
+    if len(probabilities) == 2:
+        return f"yes: {probabilities[1]:.0%}"
+    return ", ".join(f"{grade}: {one:.0%}" for grade, one in enumerate(probabilities))
 
 
 @cache
@@ -42,6 +59,14 @@ def _payloads() -> tuple[type[GradePayload], type[RelevantPayload]]:
     from germane.questions.grades import GradePayload, RelevantPayload
 
     return GradePayload, RelevantPayload
+
+
+@cache
+def _distributions() -> tuple[type[PayloadModel], type[PayloadModel]]:
+    """A grade, and a yes or no, with the probability of each."""
+    from germane.questions.grades import GradeDistribution, RelevantDistribution
+
+    return GradeDistribution, RelevantDistribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +106,11 @@ class Relevance(AboutPassage[Grade]):
         """A grade."""
         return _payloads()[0]
 
-    def payload_type(self, payload: Json = None) -> type[GradePayload | RelevantPayload]:
-        """A grade, or a yes or no: a person's stays one, whatever scale was asked for."""
-        graded, binary = _payloads()
+    def payload_type(self, payload: Json = None) -> type[PayloadModel]:
+        """A grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
+        graded, binary = (
+            _distributions() if isinstance(payload, dict) and "probabilities" in payload else _payloads()
+        )
         if self.scale == "binary" or (
             isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
         ):
@@ -105,9 +132,16 @@ class Relevance(AboutPassage[Grade]):
     def answer(self, payload: Any) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
         _, binary = _payloads()
+        probabilities = tuple(getattr(payload, "probabilities", ()))
         if isinstance(payload, binary):
-            return Grade(int(payload.relevant), payload.reasoning, "binary")
-        return Grade(payload.grade, payload.reasoning)
+            return Grade(int(payload.relevant), payload.reasoning, "binary", probabilities)
+        return Grade(payload.grade, payload.reasoning, "graded", probabilities)
+
+    def short(self, payload: Json) -> str:
+        """The grade; with the probability of each where there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
+        probabilities = payload.get("probabilities", ())
+        short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
+        return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
 
     def vote(self, payloads: Sequence[Json], how: str) -> Vote | None:
         """Grades become a yes or no where another vote says no more than that."""

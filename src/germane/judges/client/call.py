@@ -73,7 +73,7 @@ class GroupCall:
         state, replies = self.state, list[Reply]()
         usage, ms = state.usage(price), (monotonic() - state.started) * 1000
         common: dict[str, Json] = {
-            "mode": "text" if self.items[0].questions[0].free_text else MODES[state.mode],
+            "mode": self._mode,
             "model": state.model,
             "fingerprint": state.fingerprint,
             "left_out": self.client.capabilities.left_out,
@@ -99,6 +99,15 @@ class GroupCall:
             )
             replies.append(replace(reply, children=tuple(windows)) if found.windows else reply)
         return replies
+
+    @property
+    def _mode(self) -> str:
+        """How the answer was asked for."""
+        return "text" if self.items[0].questions[0].free_text else MODES[self.state.mode]
+
+    def _checked(self, question: AnyQuestion, payload: Json) -> Json:
+        """The payload as it is stored; AnswerError says what is wrong with an unusable one."""
+        return question.checked(payload)
 
     def _fail(self, why: str, items: Sequence[Reading]) -> None:
         for item in items:
@@ -267,7 +276,7 @@ class GroupCall:
                 problem = part
                 continue
             try:
-                payload = question.checked(part)
+                payload = self._checked(question, part)
                 if self.state.limited:
                     question.check_limits(payload)
             except AnswerError as error:

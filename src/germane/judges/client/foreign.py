@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from germane.errors import JudgeError, MissingPart, install_extra
+from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
-from germane.judges.client.providers import Service
+from germane.judges.client.providers import PROVIDERS, Service
 from germane.judges.client.transport import Response, secrets_in
 from germane.types import Json
 
@@ -28,12 +28,17 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.batch import BatchRequest
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.usage import RequestUsage
 
 _MODELS = {
-    "anthropic": ("AnthropicModel", "AnthropicProvider"),
-    "google": ("GoogleModel", "GoogleProvider"),
-    "bedrock": ("BedrockConverseModel", "BedrockProvider"),
-    "cohere": ("CohereModel", "CohereProvider"),
+    "anthropic": ("anthropic.AnthropicModel", "anthropic.AnthropicProvider"),
+    "google": ("google.GoogleModel", "google.GoogleProvider"),
+    "bedrock": ("bedrock.BedrockConverseModel", "bedrock.BedrockProvider"),
+    "cohere": ("cohere.CohereModel", "cohere.CohereProvider"),
+    "typesafe": ("typesafe.TypeSafeModel", "typesafe.TypeSafeProvider"),
+    "openai-decisions": ("openai_decisions.OpenAIDecisionsModel", "openai.OpenAIProvider"),
+    "google-decisions": ("google_decisions.GoogleDecisionsModel", "google.GoogleProvider"),
+    "system-one": ("system_one.SystemOneModel", "system_one.SystemOneProvider"),
 }
 _OURS = {
     "model",
@@ -82,18 +87,13 @@ class ForeignTransport:
 
     async def send(self, body: bytes) -> Response:
         """One request, put to the provider by pydantic-ai."""
-        from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 
-        request = json.loads(body)
         await self.enter()
         try:
-            response = await model_request(
-                self.model,
-                _messages(request["messages"]),
-                model_settings=self._settings(request),
-                model_request_parameters=_parameters(request),
-            )
+            completion = await self._complete(json.loads(body))
+        except AnswerError:
+            raise
         except ModelHTTPError as error:
             return error.status_code, error.headers or {}, _error_body(error.body, str(error))
         except UserError as error:  # what this model does not take: as a server would say with a 400
@@ -104,7 +104,19 @@ class ForeignTransport:
             if "credential" in type(error).__name__.lower():
                 return 401, {}, _error_body(None, str(error))
             raise TransportError(f"{type(error).__name__}: {error}") from None
-        return 200, {}, json.dumps(completion_of(response), ensure_ascii=False).encode("utf-8", "replace")
+        return 200, {}, json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
+
+    async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
+        """What the model answers, as a chat completion."""
+        from pydantic_ai.direct import model_request
+
+        response = await model_request(
+            self.model,
+            _messages(request["messages"]),
+            model_settings=self._settings(request),
+            model_request_parameters=_parameters(request),
+        )
+        return completion_of(response)
 
     def batch_request(self, name: str, body: bytes) -> BatchRequest:
         """A request of a batch, which takes no number of retries."""
@@ -166,8 +178,8 @@ def _model(service: Service, key: str) -> Model:
         from cohere import AsyncClientV2
 
         given = {"cohere_client": AsyncClientV2(api_key=given.get("api_key"), base_url=service.custom)}
-    elif service.custom:
-        given["base_url"] = service.custom
+    elif service.custom or service.provider == "openai-decisions":
+        given["base_url"] = service.at("v1") if service.provider == "openai-decisions" else service.custom
     try:
         model: Model = model_class(service.model, provider=provider_class(**given))
     except (UserError, ValueError) as error:
@@ -176,26 +188,29 @@ def _model(service: Service, key: str) -> Model:
 
 
 def _withheld(service: Service) -> dict[str, Any]:
-    """The headers that Anthropic's library takes from the environment, left out: they are not for a file's URL."""
-    if service.provider != "anthropic" or service.trusted:
+    """The headers that a provider's library takes from the environment, left out: they are not for a file's URL."""
+    library = {"anthropic": "anthropic", "openai-decisions": "openai"}.get(service.provider)
+    if library is None or service.trusted:
         return {}
-    from anthropic import Omit
-
-    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
-    return {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
+    omit = import_module(library).Omit
+    lines = os.environ.get(f"{library.upper()}_CUSTOM_HEADERS", "").split("\n")
+    names = [line.partition(":")[0].strip() for line in lines if ":" in line]
+    names += ["OpenAI-Organization", "OpenAI-Project"] if library == "openai" else []
+    return {name: omit() for name in names}
 
 
 def _load(provider: str) -> tuple[Any, Any]:
     """The classes of a provider; MissingPart where its extra is not installed."""
-    model, access = _MODELS[provider]
+    (model_module, model), (provider_module, access) = (one.split(".") for one in _MODELS[provider])
     try:
         return (
-            getattr(import_module(f"pydantic_ai.models.{provider}"), model),
-            getattr(import_module(f"pydantic_ai.providers.{provider}"), access),
+            getattr(import_module(f"pydantic_ai.models.{model_module}"), model),
+            getattr(import_module(f"pydantic_ai.providers.{provider_module}"), access),
         )
     except ImportError as error:
         problem = f"the judge {provider} is an extra that is not installed"
-        raise MissingPart(problem, fix=install_extra(provider)) from error
+        extra = "decisions" if PROVIDERS[provider].decides else provider
+        raise MissingPart(problem, fix=install_extra(extra)) from error
 
 
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
@@ -243,10 +258,16 @@ def completion_of(response: ModelResponse) -> dict[str, Json]:
             {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
         ]
     finish = _FINISH.get(response.finish_reason or "", response.finish_reason)
-    used = response.usage
+    return as_completion(message, finish, response.model_name, response.usage)
+
+
+def as_completion(
+    message: Mapping[str, Json], finish: str | None, model: str | None, used: RequestUsage
+) -> dict[str, Json]:
+    """A chat completion with that message."""
     found: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
-        "model": response.model_name,
+        "model": model,
     }
     if used.input_tokens or used.output_tokens:
         found["usage"] = {

@@ -27,7 +27,9 @@ class Provider:
         path: What a base URL without a path is continued with.
         header: The header that carries the key.
         local: Whether it works without a key.
-        extra: Whether it has a protocol of its own, brought by the extra of the same name.
+        extra: Whether it has a protocol of its own, brought by the extra of the same name, or by `decisions`.
+        decides: Whether its models answer typed questions with probabilities, and write no text.
+        only: What the names of models begin with that are served in this way alone.
     """
 
     url: str
@@ -38,6 +40,8 @@ class Provider:
     header: str = "authorization"
     local: bool = False
     extra: bool = False
+    decides: bool = False
+    only: str = ""
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
@@ -71,6 +75,23 @@ PROVIDERS: Mapping[str, Provider] = {
         extra=True,
     ),
     "cohere": Provider("https://api.cohere.com", "CO_API_KEY", "CO_BASE_URL", extra=True),
+    "typesafe": Provider(
+        "https://api.typesafe.ai",
+        "TYPESAFE_API_KEY",
+        "TYPESAFE_BASE_URL",
+        extra=True,
+        decides=True,
+        only="jev-",
+    ),
+    "openai-decisions": Provider(
+        "https://api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL", extra=True, decides=True
+    ),
+    "google-decisions": Provider(
+        _GOOGLE, "GOOGLE_API_KEY", "GOOGLE_BASE_URL", extra=True, decides=True, only="gemini-decision"
+    ),
+    "system-one": Provider(  # a server of the user's own
+        "", "SYSTEM_ONE_API_KEY", "SYSTEM_ONE_BASE_URL", local=True, extra=True, decides=True
+    ),
 }
 
 
@@ -93,6 +114,11 @@ class Service:
     def extra(self) -> bool:
         """Whether it has a protocol of its own."""
         return self.provider in PROVIDERS and PROVIDERS[self.provider].extra
+
+    @property
+    def decides(self) -> bool:
+        """Whether it answers with probabilities."""
+        return self.provider in PROVIDERS and PROVIDERS[self.provider].decides
 
     def at(self, path: str) -> str:
         """The URL of what stands below the base URL, whose query stays behind the path."""
@@ -119,6 +145,23 @@ class Service:
         if not key.isascii() or any(c.isspace() for c in key):
             raise JudgeError(f"the key in {provider.key} holds characters that no key has")
         return key
+
+
+def check_form(service: Service, *, decides: bool) -> None:
+    """InputError where a judge that reads text would ask a decisions model, or the reverse."""
+    name = service.model.rpartition("/")[2]
+    owner = next((one for one, known in PROVIDERS.items() if known.only and name.startswith(known.only)), "")
+    if service.decides and not decides:
+        problem = f"{service.name} answers with probabilities and writes no text"
+        raise InputError(problem, fix="use germane.judges.DecisionJudge, or name it where a judge is named")
+    if decides and not service.decides:
+        deciders = ", ".join(one for one, known in PROVIDERS.items() if known.decides)
+        raise InputError(
+            f"{service.name} is not a decisions model", fix=f"use PROVIDER:MODEL with one of {deciders}"
+        )
+    if owner and not decides:
+        problem = f"{service.name}: {name} is a decisions model, which writes no text"
+        raise InputError(problem, fix=f"write {owner}:{name}")
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
