@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from germane.judges.client.limits import RateLimiter
     from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
-    from germane.judges.decisions import DecisionJudge
     from germane.judges.fake import FakeJudge
     from germane.judges.judge import Judge, Judges, LocalJudge, Reply, as_judge
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
-    from germane.judges.llm import LLMJudge
+    from germane.judges.llm import DecisionJudge, LLMJudge
     from germane.judges.panel import PanelJudge, repeated
     from germane.types import Json
 
 _HOME = {
-    "DecisionJudge": "decisions",
+    "DecisionJudge": "llm",
     "FakeJudge": "fake",
     "GoldJudge": "labels",
     "Judge": "judge",

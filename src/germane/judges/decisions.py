@@ -1,4 +1,4 @@
-"""The judge that asks a decisions model: typed questions about a text, answered by a probability for each level.
+"""How a decisions model is asked: a typed question about a text, which it answers by a probability for each level.
 
 How relevant a passage is, is put as a score whose levels are the grades of the prompt. What comes back is a distribution:
 it is kept in the judgement, and the grade is its mode.
@@ -13,12 +13,8 @@ from math import nan
 from typing import Any
 
 from germane.errors import AnswerError, InputError
-from germane.judges.client.call import GroupCall
 from germane.judges.client.foreign import ForeignTransport, as_completion
-from germane.judges.client.output import PROMPT, Correction, ModelCapabilities
-from germane.judges.llm import LLMJudge
-from germane.questions.prompts import fingerprint
-from germane.questions.question import AnyQuestion
+from germane.judges.client.output import Correction, ModelCapabilities
 from germane.questions.reading import Ask
 from germane.questions.relevance import most_probable
 from germane.types import Json
@@ -31,64 +27,9 @@ _LEVELS = {"grade": ("0", "1", "2", "3"), "relevant": ("false", "true")}
 _OURS = {"state", "instructions", "field", "levels"}
 _ROUNDING = 0.0051
 """How far a probability may be from what was meant: some providers round theirs to two digits."""
-_TOKENS_BACK = 4
-"""Tokens of an answer, where nobody has told: a few numbers, which some providers count as none."""
 
 
-class DecisionCall(GroupCall):
-    """One call of a decisions model: its answers keep their probabilities."""
-
-    @property
-    def _mode(self) -> str:
-        return "score"
-
-    def _checked(self, question: AnyQuestion, payload: Json) -> Json:
-        return question.normal(payload)
-
-
-class DecisionJudge(LLMJudge):
-    """A decisions model as the judge of relevance: its answer is a probability for each grade.
-
-    Args:
-        spec: `typesafe:MODEL`, `openai-decisions:MODEL`, `google-decisions:MODEL`, or `system-one:MODEL@URL` for a
-            server of your own.
-        batch, temperature, reasoning, max_output_tokens: Not possible: there is no text to draw, and one question a request.
-        options: What LLMJudge takes beside these.
-
-    Raises:
-        InputError: There is no such provider, a setting is none, or a prompt of your own does not name the levels.
-    """
-
-    decides = True
-    _call = DecisionCall
-
-    def __init__(self, spec: str, **options: Any) -> None:
-        given = {**options, **(options.get("parameters") or {})}
-        for name in ("temperature", "reasoning", "max_output_tokens", "max_tokens", "batch"):
-            options.pop(name, None)
-            if given.get(name) not in {None, 1} or (name == "temperature" and given.get(name) is not None):
-                problem = f"a decisions model is asked without {name}: it writes no text"
-                raise InputError(problem, fix="leave it out")
-        super().__init__(spec, **{**options, "temperature": None, "reading": "single"})
-        self.capabilities = _DecisionCapabilities(
-            model=self.service.model, parameters=self.capabilities.parameters, mode=PROMPT, limit_names=()
-        )
-        for name in options.get("prompts") or ():
-            if name.startswith(DECIDED):
-                _check_levels(name, self.prompts[name].text, template=bool(self.prompts[name].pieces))
-
-    def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the question's wording as a score."""
-        return fingerprint(self.prompts.of(question).hash, "score")
-
-    def _foreign(self) -> DecisionTransport:
-        return DecisionTransport(self.service, self.service.secret(self._key), self._headers)
-
-    def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
-        return _TOKENS_BACK * len(questions)
-
-
-class _DecisionCapabilities(ModelCapabilities):
+class DecisionCapabilities(ModelCapabilities):
     """What a decisions model is asked: a text, what to decide about it, and the levels of the answer."""
 
     __slots__ = ()
@@ -114,7 +55,7 @@ class _DecisionCapabilities(ModelCapabilities):
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def _check_levels(name: str, text: str, *, template: bool) -> None:
+def check_levels(name: str, text: str, *, template: bool) -> None:
     """InputError where a prompt does not say what each level means."""
     wanted = _LEVELS["relevant" if name.endswith("_binary") else "grade"]
     levels = [found[1] for line in text.split("\n") if (found := _LEVEL.fullmatch(line))]

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError
@@ -27,11 +27,15 @@ from germane.judges.client.providers import (
 )
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
+from germane.judges.decisions import DECIDED, DecisionCapabilities, DecisionTransport, check_levels
 from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
 from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
+
+_TOKENS_BACK = 4
+"""Tokens of an answer, where nobody has told: a few numbers, which some providers count as none."""
 
 if TYPE_CHECKING:
     from germane.judges.batches.api import BatchAPI
@@ -112,7 +116,6 @@ class LLMJudge(Judge):
     stored = True
     decides = False
     """Whether it asks decisions models."""
-    _call = GroupCall
 
     def __init__(
         self,
@@ -293,7 +296,7 @@ class LLMJudge(Judge):
         if (reply := without_asking(questions[0])) is not None:
             return [reply]
         items = readings(questions, self.prompts, fuse=self.fuse)
-        call = self._call(self.ready(), self.prompts, items)
+        call = GroupCall(self.ready(), self.prompts, items)
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
@@ -319,6 +322,51 @@ class LLMJudge(Judge):
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             await self._client.close()
+
+
+class DecisionJudge(LLMJudge):
+    """A decisions model as the judge of relevance: its answer is a probability for each grade.
+
+    Args:
+        spec: `typesafe:MODEL`, `openai-decisions:MODEL`, `google-decisions:MODEL`, or `system-one:MODEL@URL` for a
+            server of your own.
+        batch, temperature, reasoning, max_output_tokens: Not possible: there is no text to draw, and one question a request.
+        options: What LLMJudge takes beside these.
+
+    Raises:
+        InputError: There is no such provider, a setting is none, or a prompt of your own does not name the levels.
+    """
+
+    decides = True
+
+    def __init__(self, spec: str, **options: Any) -> None:
+        given = {**options, **(options.get("parameters") or {})}
+        for name in ("temperature", "reasoning", "max_output_tokens", "max_tokens", "batch"):
+            options.pop(name, None)
+            if given.get(name) not in {None, 1} or (name == "temperature" and given.get(name) is not None):
+                problem = f"a decisions model is asked without {name}: it writes no text"
+                raise InputError(problem, fix="leave it out")
+        super().__init__(spec, **{**options, "temperature": None, "reading": "single"})
+        self.capabilities = DecisionCapabilities(
+            model=self.service.model,
+            parameters=self.capabilities.parameters,
+            mode=PROMPT,
+            limit_names=(),
+            decides=True,
+        )
+        for name in options.get("prompts") or ():
+            if name.startswith(DECIDED):
+                check_levels(name, self.prompts[name].text, template=bool(self.prompts[name].pieces))
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The hash of the question's wording as a score."""
+        return fingerprint(self.prompts.of(question).hash, "score")
+
+    def _foreign(self) -> DecisionTransport:
+        return DecisionTransport(self.service, self.service.secret(self._key), self._headers)
+
+    def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
+        return _TOKENS_BACK * len(questions)
 
 
 def _check(

@@ -72,8 +72,9 @@ class GroupCall:
         """One reply per question; usage and time stand on the first."""
         state, replies = self.state, list[Reply]()
         usage, ms = state.usage(price), (monotonic() - state.started) * 1000
+        asked_for = "text" if self.items[0].questions[0].free_text else MODES[state.mode]
         common: dict[str, Json] = {
-            "mode": self._mode,
+            "mode": "score" if self.client.capabilities.decides else asked_for,
             "model": state.model,
             "fingerprint": state.fingerprint,
             "left_out": self.client.capabilities.left_out,
@@ -99,15 +100,6 @@ class GroupCall:
             )
             replies.append(replace(reply, children=tuple(windows)) if found.windows else reply)
         return replies
-
-    @property
-    def _mode(self) -> str:
-        """How the answer was asked for."""
-        return "text" if self.items[0].questions[0].free_text else MODES[self.state.mode]
-
-    def _checked(self, question: AnyQuestion, payload: Json) -> Json:
-        """The payload as it is stored; AnswerError says what is wrong with an unusable one."""
-        return question.checked(payload)
 
     def _fail(self, why: str, items: Sequence[Reading]) -> None:
         for item in items:
@@ -276,7 +268,10 @@ class GroupCall:
                 problem = part
                 continue
             try:
-                payload = self._checked(question, part)
+                # no chat model's own claim about probabilities is one
+                payload = (
+                    question.normal(part) if self.client.capabilities.decides else question.checked(part)
+                )
                 if self.state.limited:
                     question.check_limits(payload)
             except AnswerError as error:

@@ -77,6 +77,7 @@ class ModelCapabilities:
         mode: The index in MODES.
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
+        decides: Whether it answers by probabilities of levels.
         left_out: What was refused and is sent no more.
         version: Counts the changes of all of these.
     """
@@ -93,6 +94,7 @@ class ModelCapabilities:
     mode: int = 0
     proven: bool = False
     system: bool = True
+    decides: bool = False
     left_out: tuple[str, ...] = ()
     version: int = 0
     _shapeless: int = 0
