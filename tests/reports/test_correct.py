@@ -9,14 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from germane.evaluation.rescore import rescore
-from germane.labelling.audit import audit_judge
+from germane.judges import Reply
+from germane.labelling.audit import audit_judge, audit_lines
 from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
+from germane.questions.question import AnyQuestion
 from germane.reports.correct import corrected_in_words
 from germane.reports.report import Report
 from germane.statistics.correction import POPULATIONS, corrected_query_mean
-from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
+from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
 from tests.labelling.stratified import queue_of
 
 REL = "context_relevancy(unit=context)"
@@ -257,3 +259,52 @@ def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) ->
     assert report[REL].corrected_why == "people labelled sufficiency, this measure rests on relevance"
     (line,) = (one for one in audit_judge(report)["kinds"] if one["kind"] == "sufficiency")
     assert (line["n"], line["scale"]) == (11, "binary")
+
+
+class DistributionJudge(GradeJudge):
+    """Sure by half of its grade, the rest spread over all four."""
+
+    def one(self, question: AnyQuestion) -> Reply:
+        payload = super().one(question).payload
+        spread = [0.125 + 0.5 * (grade == payload["grade"]) for grade in range(4)]
+        return Reply(payload={**payload, "probabilities": spread})
+
+
+def test_a_distribution_is_corrected_by_its_probability(tmp_path: Path) -> None:
+    """The judge's value of a passage is the probability of grade 2 or more, which is the estimator's proxy too."""
+    report = label(report_at(tmp_path / "r", judge=DistributionJudge()), 48)
+    tasks = label_tasks(report)
+    assert {task.verdict for task in tasks} <= {0.0, 1.0, 2.0, 3.0}  # the mode
+    chance = np.array([0.75 if task.verdict >= 2 else 0.25 for task in tasks])
+    given = {one.item: one.answer for one in report.labels()}
+    known = np.array([given[t.item] >= 2 if t.item in given else np.nan for t in tasks], float)
+    expected = corrected_query_mean(
+        chance, known, [task.case for task in tasks], proxy=chance, value_range=(0, 1)
+    )
+    assert report[REL].mean == pytest.approx(chance.mean())
+    found = report[REL].corrected
+    assert found is not None
+    assert found.mean == pytest.approx(expected.mean)
+    lines = {line["value"]: line for line in audit_judge(report)["passages"]}
+    assert lines["share of grades 2 and more"]["judged"] == pytest.approx(chance.mean())
+    assert lines["mean grade"]["judged"] == pytest.approx(
+        np.mean([(6 * 0.125 + 0.5 * t.verdict) for t in tasks])
+    )
+
+
+def test_the_audit_has_a_reliability_curve(tmp_path: Path) -> None:
+    """Of each bin of predicted probabilities: how many, their mean, and the share that people call relevant."""
+    report = label(report_at(tmp_path / "r", judge=DistributionJudge()), QUERIES * PASSAGES)
+    (line,) = audit_judge(report)["kinds"]
+    tasks = label_tasks(report)
+    bins: list[dict[str, Any]] = []
+    for chance, low, high in ((0.25, 0.2, 0.3), (0.75, 0.7, 0.8)):
+        mine = [truth_of(t.passages[0]) >= 2 for t in tasks if (t.verdict >= 2) == (chance > 0.5)]
+        bins.append({"low": low, "high": high, "n": len(mine), "predicted": chance, "people": np.mean(mine)})
+    error = sum(one["n"] * abs(one["predicted"] - one["people"]) for one in bins) / len(tasks)
+    assert line["reliability"]["bins"] == [pytest.approx(one) for one in bins]
+    assert line["reliability"]["error"] == pytest.approx(error)
+    text = "\n".join(audit_lines(audit_judge(report)))
+    assert f"| 0.7 to 0.8 | {bins[1]['n']} | 0.750 | {bins[1]['people']:.3f} |" in text
+    plain = label(report_at(tmp_path / "plain"), 12)
+    assert audit_judge(plain)["kinds"][0]["reliability"] is None

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, zip_longest
-from math import isnan, nan
+from math import fsum, isnan, nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from germane.statistics.agreement import (
 )
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
-from germane.types import Json, Judgement
+from germane.types import NOTHING, Json, Judgement
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -37,6 +37,8 @@ FEW = 30
 """Labels below which an agreement says little."""
 SLIGHT = 0.2
 """Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
+_BINS = 10
+"""Bins of a reliability curve, of equal width from 0 to 1."""
 _OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
 """How the error of a judgement ends whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
@@ -50,6 +52,8 @@ class AuditedJudge:
     places: Mapping[str, tuple[tuple[str, str], ...]]
     labels: tuple[Label, ...]
     chosen: int
+    probabilities: Mapping[str, Sequence[float]] = NOTHING
+    """Of items whose grade is the mode of a distribution: of each grade from 0 up."""
 
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
@@ -61,9 +65,12 @@ class AuditedJudge:
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
+        probabilities: dict[str, Sequence[float]] = {}
         for judgement in report.judgements():
             if judgement.parent is None:
                 graded = kinds[judgement.kind]
+                if judgement.kind == "relevance" and (given := (judgement.answer or {}).get("probabilities")):
+                    probabilities.setdefault(judgement.item, given)
                 for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
@@ -78,7 +85,7 @@ class AuditedJudge:
         ]
         where = {item: tuple(found) for item, found in places.items()}
         people = sum(by_people(label) for label in labels)
-        return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)))
+        return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)), probabilities)
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -181,7 +188,39 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
             between_queries=between and asdict(between),
             illegal={f"{grade:g}": count for grade, count in found.illegal.items()},
             between_systems=_systems(items, judge - people, read),
+            reliability=_reliability(rows, scale, heavy, read.probabilities),
         )
+
+
+def _reliability(
+    rows: Sequence[tuple[str, float, float]],
+    scale: str,
+    weights: Sequence[float],
+    probabilities: Mapping[str, Sequence[float]],
+) -> Json:
+    """How often people call relevant what the judge does with about that probability; None where it gives none."""
+    counted = [
+        (fsum(given[HELPS if len(given) > 2 else 1 :]), yes(label, scale), 1.0 if isnan(weight) else weight)
+        for (item, _, label), weight in zip(rows, weights, strict=True)
+        if (given := probabilities.get(item)) is not None
+    ]
+    if not counted:
+        return None
+    predicted, people, weight = (np.array(column) for column in zip(*counted, strict=True))
+    place = np.minimum((predicted * _BINS).astype(int), _BINS - 1)
+    bins = []
+    for number in np.unique(place).tolist():
+        inside = place == number
+        means = [float(np.average(column[inside], weights=weight[inside])) for column in (predicted, people)]
+        low, high = number / _BINS, (number + 1) / _BINS
+        bins.append(
+            {"low": low, "high": high, "n": int(inside.sum()), "predicted": means[0], "people": means[1]}
+        )
+    shares = np.bincount(place, weight)[np.unique(place)] / weight.sum()
+    error = fsum(
+        share * abs(one["predicted"] - one["people"]) for share, one in zip(shares, bins, strict=True)
+    )
+    return {"bins": bins, "error": error}
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -334,7 +373,9 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
 
 def _set_means(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
     cases = {item: read.places[item][0][0] for item in graded if item in read.places}
-    return set_means(kind, graded, cases, [label for label in read.labels if label.kind == kind])
+    return set_means(
+        kind, graded, cases, [label for label in read.labels if label.kind == kind], read.probabilities
+    )
 
 
 def _corrected(report: ReportData) -> list[Json]:
@@ -473,6 +514,21 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     if systems := line["between_systems"]:
         means = ", ".join(f"{_text(name or '-')} {mean:+.3f}" for name, mean in systems["bias"].items())
         yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
+    if curve := line["reliability"]:
+        yield f"- expected calibration error {_text(curve['error'])} (predicted probability against people's share)"
+        rows = (
+            (
+                f"{one['low']:.1f} to {one['high']:.1f}",
+                str(one["n"]),
+                _text(one["predicted"]),
+                _text(one["people"]),
+            )
+            for one in curve["bins"]
+        )
+        yield (
+            "\n"
+            + "".join(markdown_table(["probability of relevant", "labels", "predicted", "people"], rows))[:-1]
+        )
     grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
     yield f"\n| people \\ judge | {' | '.join(grades)} |\n|{' --- |' * (1 + len(grades))}"
     for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True):

@@ -45,11 +45,28 @@ class AgreedLine(Line):
     alpha_ordinal: float | None
 
 
+class ReliabilityBinLine(Line):
+    """What the judge calls relevant with a probability from `low` to `high`: the mean of that, and the share that people do."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    people: float
+
+
+class ReliabilityLine(Line):
+    """A reliability curve; `error` is the expected calibration error, the mean distance of the two over its bins by size."""
+
+    bins: list[ReliabilityBinLine]
+    error: float
+
+
 class KindLine(Line):
     """The judge against people, on one kind of verdict and one scale.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale.
+    outside the scale. `reliability` is null where the judge gives no probabilities.
     """
 
     kind: str
@@ -66,6 +83,7 @@ class KindLine(Line):
     between_queries: SpreadLine | None
     illegal: dict[str, int]
     between_systems: SystemsLine | None
+    reliability: ReliabilityLine | None
 
 
 class PeopleLine(AgreedLine):

@@ -15,7 +15,7 @@ from germane.reports.correction.draws import design_of
 from germane.statistics.correction import CorrectedMean, between, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook
-from germane.types import Json
+from germane.types import NOTHING, Json
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,11 @@ SHARE, MEAN, YES = f"share of grades {HELPS} and more", "mean grade", "share of 
 
 
 def set_means(
-    kind: str, graded: Mapping[str, tuple[float, str]], cases: Mapping[str, str], labels: Sequence[Label]
+    kind: str,
+    graded: Mapping[str, tuple[float, str]],
+    cases: Mapping[str, str],
+    labels: Sequence[Label],
+    probabilities: Mapping[str, Sequence[float]] = NOTHING,
 ) -> Iterator[dict[str, Json]]:
     """What the judge says of everything of a kind that it judged, and the same corrected: one line per value.
 
@@ -34,6 +38,7 @@ def set_means(
         graded: The judge's grade of each item, and its scale.
         cases: The query of each item.
         labels: People's labels of this kind that count.
+        probabilities: Of items whose grade is the mode of a distribution: of each grade from 0 up.
     """
     items = list(graded)
     grades = np.array([grade for grade, _ in graded.values()])
@@ -47,6 +52,14 @@ def set_means(
     illegal = int(((grades < 0) | (grades > (1 if yes_no else 3))).sum())
     for value in (YES,) if yes_no else (SHARE, MEAN):
         judged = (grades >= HELPS).astype(float) if value == SHARE else grades
+        proxy = grades
+        if probabilities:
+            proxy = judged = np.array(
+                [
+                    _expected(probabilities[item], value) if item in probabilities else one
+                    for item, one in zip(items, judged.tolist(), strict=True)
+                ]
+            )
         least, most = (_people(items, drawn, value, unsure) for unsure in (0.0, 1.0))
         unsure = int((most > least).sum())
         limits = (0.0, 3.0) if value == MEAN else (0.0, 1.0)
@@ -60,11 +73,18 @@ def set_means(
             found = "the judge's verdicts changed after labels were drawn from their strata"
         else:
             sides = [
-                _corrected(judged, people, grades, of_case, (queue, design), limits)
+                _corrected(judged, people, grades, proxy, of_case, (queue, design), limits)
                 for people in ((least, most) if unsure else (least,))
             ]
             found = between(*sides, unsure=unsure) if unsure else sides[0]
         yield _line(kind, value, float(judged.mean()), len(items), found)
+
+
+def _expected(probabilities: Sequence[float], value: str) -> float:
+    """The mean grade of a distribution, or how probable it is that a grade counts as relevant."""
+    if value == SHARE:
+        return fsum(probabilities[HELPS:])
+    return fsum(grade * one for grade, one in enumerate(probabilities))
 
 
 def _value(label: Label, value: str) -> float:
@@ -93,12 +113,12 @@ def _corrected(
     judged: Floats,
     people: Floats,
     grades: Floats,
+    proxy: Floats,
     cases: NDArray[np.intp],
     draw: tuple[str, str],
     limits: tuple[float, float],
 ) -> CorrectedMean:
     """The corrected mean, by how the labels were drawn."""
-    proxy = grades
     if draw[0] == "stratified":
         return corrected_mean(judged, people, proxy=proxy, strata=grades.astype(int), value_range=limits)
     if draw[1] == "queries":

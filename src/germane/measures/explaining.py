@@ -159,6 +159,9 @@ def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: 
         check["id"] = place.context.id
     if isinstance(label, PlaceLabel):
         grade = label.gain if label.scale == "binary" else max(label.level, 0.0)
+        if label.probabilities:
+            grade = float(min(label.level, len(label.probabilities) - 1))
+            check["probabilities"] = list(label.probabilities)
         check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
     if 0 <= place.verdict < len(votes):
         check |= votes[place.verdict]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import fsum, log2
-from typing import TypeAlias
+from math import ceil, fsum, inf, log2, nan
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+
+LEVELS = 4
+"""The columns of a table of chances: grades 1 to 3, and what only a yes reaches."""
+CERTAIN = (nan,) * LEVELS
+"""The chances of a place whose label is certain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,8 @@ class RankedLabels:
     complete scalar  whether the ideal holds all relevant documents (gold) or only what was retrieved
     ranks    places  the rank of each place, from 1; None: no place is left out, so they count 1, 2, 3, ...
     lengths  rows    how many places each ranking has, those that are left out included; None: none is
+    chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns; the last is 0 of
+                     grades, as a yes reaches every level); nan where the label is certain; None: all are
     ======== ======= =============================================================================
 
     Unjudged places may be left out: `ranks` and `lengths` then say where the others stand.
@@ -53,6 +60,7 @@ class RankedLabels:
     complete: bool = True
     ranks: Ints | None = None
     lengths: Ints | None = None
+    chances: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -93,7 +101,16 @@ class RankedLabels:
             judged=np.ones(len(self.ideal), dtype=np.bool_),
             ranks=None,
             lengths=None,
+            chances=None,
         )
+
+    def reached(self, rel: float) -> Bools | Floats:
+        """Whether each place reaches a level; how probable that is, where any label is a distribution."""
+        certain = self.level >= rel
+        if self.chances is None:
+            return certain
+        chance = self.chances[:, min(ceil(rel), LEVELS) - 1] if rel < inf else self.chances[:, -1]
+        return np.where(np.isnan(chance), certain, chance)
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
@@ -128,14 +145,17 @@ class RankedLabels:
     def kept(self, places: Bools) -> RankedLabels:
         """The same rankings with only the marked places, which close up."""
         left = np.bincount(self.row[places], minlength=self.rows)
-        arrays = {name: getattr(self, name)[places] for name in ("gain", "level", "judged")}
-        return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **arrays)
+        return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._places(places))
 
     def reranked(self) -> RankedLabels:
         """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
         order = np.lexsort((-self.level, -self.gain, self.row))
-        arrays = {name: getattr(self, name)[order] for name in ("gain", "level", "judged")}
-        return replace(self, **arrays)
+        return replace(self, **self._places(order))
+
+    def _places(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
+        """The columns of some places."""
+        names = ("gain", "level", "judged", *(("chances",) if self.chances is not None else ()))
+        return {name: getattr(self, name)[chosen] for name in names}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Some of the rankings: those from `start` up to but not with `end`."""
@@ -143,14 +163,12 @@ class RankedLabels:
         return replace(
             self,
             pointers=self.pointers[start : end + 1] - self.pointers[start],
-            gain=self.gain[places],
-            level=self.level[places],
-            judged=self.judged[places],
             ideal_pointers=self.ideal_pointers[start : end + 1] - self.ideal_pointers[start],
             ideal=self.ideal[ideal],
             ideal_level=self.ideal_level[ideal],
             ranks=None if self.ranks is None else self.ranks[places],
             lengths=None if self.lengths is None else self.lengths[start:end],
+            **self._places(places),
         )
 
     @classmethod
@@ -182,6 +200,7 @@ class RankedLabels:
         *,
         gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
+        chances: Floats | None = None,
     ) -> RankedLabels:
         """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
 
@@ -191,7 +210,9 @@ class RankedLabels:
         level = _flat(labels)
         gain = level if gains is None else _flat(gains)
         all_known = None if known is None else (np.array([*map(len, known)], dtype=np.int64), _flat(known))
-        return cls.of_columns(pointers_of(map(len, labels)), level, gain, known=all_known, rel=rel)
+        return cls.of_columns(
+            pointers_of(map(len, labels)), level, gain, known=all_known, rel=rel, chances=chances
+        )
 
     @classmethod
     def of_columns(
@@ -202,6 +223,7 @@ class RankedLabels:
         *,
         known: tuple[Ints, Floats] | None = None,
         rel: int = 1,
+        chances: Floats | None = None,
     ) -> RankedLabels:
         """A table from columns of places, nan = unjudged; `known` are how many grades are known for each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
@@ -221,6 +243,7 @@ class RankedLabels:
             ideal_level=best_first(ideal_level, row),
             rel=rel,
             complete=known is not None,
+            chances=chances,
         )
 
 

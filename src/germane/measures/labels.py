@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
+from math import fsum
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from msgspec import structs
 
 from germane.encoding import relevance_items
 from germane.errors import InputError
-from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
+from germane.measures.kernel import CERTAIN, LEVELS, Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import LabelChoice, TokenBudget
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
@@ -222,6 +223,8 @@ class PlaceLabel(NamedTuple):
     reasoning: str = ""
     source: str = "gold"
     scale: str = "graded"
+    probabilities: tuple[float, ...] = ()
+    """Of the grades from 0 up, where the judge gave these: `level` is then their mode, `gain` their mean."""
 
 
 class LabelledPlace(NamedTuple):
@@ -276,6 +279,7 @@ class PlaceLabels:
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
+        self._probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
 
     # Making the columns
@@ -488,6 +492,9 @@ class PlaceLabels:
                 self.failed[place] = answer.why
             else:
                 self._put(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, place)
+                if answer.probabilities:
+                    self._probabilities[place] = answer.probabilities
+                    self._worth[place] = fsum(grade * one for grade, one in enumerate(answer.probabilities))
 
     # The columns
 
@@ -544,19 +551,31 @@ class PlaceLabels:
     def gain(self) -> Floats:
         """What each place is worth to nDCG; nan where there is no label."""
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
-        if self._worth:  # of several people
+        if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
         if self.mixed.any():
-            worth = (self.level >= HELPS).astype(np.float64)
+            chances, certain = self.chances, self.level >= HELPS
+            worth = certain.astype(np.float64)
+            if chances is not None:
+                worth = np.where(np.isnan(chances[:, HELPS - 1]), certain, chances[:, HELPS - 1])
             gain = np.where(self.mixed[self.sample] & self.labelled, worth, gain)
         return gain
+
+    @cached_property
+    def chances(self) -> Floats | None:
+        """How probable it is that each place reaches each level; None where every label is certain."""
+        if not self._probabilities:
+            return None
+        found = np.full((len(self._level), LEVELS), math.nan)
+        found[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
+        return found
 
     @cached_property
     def table(self) -> RankedLabels:
         """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
         pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
-            return RankedLabels.of_columns(pointers, self.level, self.gain, rel=HELPS)
+            return RankedLabels.of_columns(pointers, self.level, self.gain, rel=HELPS, chances=self.chances)
         counts = np.repeat(
             np.array([len(sample.qrels or ()) for sample in self.samples], dtype=np.int64), self._counts
         )
@@ -570,6 +589,22 @@ class PlaceLabels:
     def places_of(self, sample: int) -> slice:
         """The places of a sample."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
+
+    def grades_of(self, sample: int) -> Floats:
+        """The judge's grade of each place of a sample, 1 and 0 for yes and no; of a distribution its mode."""
+        places = self.places_of(sample)
+        if self.chances is None:
+            return self.gain[places]
+        mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
+        found: Floats = np.where(np.isnan(self.chances[:, 0]), self.gain, mode)[places]
+        return found
+
+    def chances_at(self, rel: float, sample: int) -> Floats:
+        """How probable it is that each place of a sample reaches a level; nan where its label is certain."""
+        places = self.places_of(sample)
+        if self.chances is None:
+            return np.full(places.stop - places.start, math.nan)
+        return self.chances[places, min(math.ceil(rel), LEVELS) - 1]
 
     def verdicts_of(self, sample: int) -> list[int]:
         """The number of the question that each place of a sample is about; -1 = nobody is asked."""
@@ -665,7 +700,16 @@ class PlaceLabels:
             source = "human" if self.by_people(place) else "judge"
         if self._verdict and (cell := self._verdict[place]) >= 0:
             reasoning = self._answers[sample][cell].reasoning
-        return PlaceLabel(gain, level, reasoning, source, scale)
+        return PlaceLabel(gain, level, reasoning, source, scale, self._probabilities.get(place, ()))
+
+
+def chances_of(probabilities: Sequence[float]) -> tuple[float, ...]:
+    """How probable it is to reach each level, from the probabilities of the grades (or of no and yes); nan without any."""
+    if not probabilities:
+        return CERTAIN
+    if len(probabilities) == 2:
+        return (probabilities[1],) * LEVELS
+    return *(fsum(probabilities[grade:]) for grade in range(1, LEVELS)), 0.0
 
 
 def place_labels(
@@ -686,4 +730,6 @@ def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
     if lists and lists[0].known is not None:
         return RankedLabels.of_lists(levels, [one.known or () for one in lists])
     gains = [[label and label.gain for label in row] for row in labels]
-    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
+    given = [label.probabilities if label else () for row in labels for label in row]
+    chances = np.array([chances_of(one) for one in given]) if any(given) else None
+    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances)

@@ -212,6 +212,7 @@ def _assigned(
         gain=gain.ravel(),
         level=level.ravel(),
         judged=np.tile(table.judged | unknown, times),
+        chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
     )
     # The ideal of each row: its own labels; of gold all that is known and what was filled in.
     row, gain, level = filled.row, filled.gain, filled.level

@@ -5,6 +5,8 @@ The only place where a formula of ranks stands, each a vectorised function from 
 - `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
 - a denominator of 0 gives 0, never NaN: whether a query with nothing relevant counts is decided by who makes the labels
   (`germane rank` counts it, `germane run` skips it and says why);
+- where labels are distributions, a place counts as relevant by the probability that it is, and is worth its expected gain: sums
+  are expectations (of places that are relevant independently of each other), ratios have the expectation of each side;
 - a value depends on its own row alone. Floats are summed row by row in rank order (`bincount` adds one by
   one), never by differences of a running sum over all rows, so a value has the same bits in any batch.
 """
@@ -19,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeIs
 
 from germane.errors import MeasureError
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, relevant_known
@@ -69,6 +72,8 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
     return found
 
 
+Marks: TypeAlias = Bools | Floats
+"""Which places count, or how probably each does."""
 Fraction: TypeAlias = tuple[Floats, Floats]
 """What a measure divides, and by what, for each row of a table."""
 
@@ -103,12 +108,35 @@ def _within(table: RankedLabels, k: int | None) -> Bools:
     return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
 
 
-def _relevant(table: RankedLabels, rel: float, k: int | None) -> Bools:
-    return (table.level >= rel) & _within(table, k)
+def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
+    found, within = table.reached(rel), _within(table, k)
+    return found & within if _certain(found) else found * within
 
 
-def _hits(table: RankedLabels, rel: float, k: int | None) -> Ints:
+def _certain(marks: Marks) -> TypeIs[Bools]:
+    """Whether places are relevant or not, and not more or less probably."""
+    return marks.dtype == np.bool_
+
+
+def _hits(table: RankedLabels, rel: float, k: int | None) -> Ints | Floats:
     return _count(table, _relevant(table, rel, k))
+
+
+def _running(
+    table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
+) -> Floats:
+    """For each place, the sum (or product) of the values above it in its own row, which is added up row by row."""
+    place = table.rank - 1
+    rows = np.full((table.rows, 1 + int(place.max(initial=-1)) + 1), before)
+    rows[table.row, place + 1] = values
+    return np.asarray(total(rows, axis=1)[table.row, place], np.float64)
+
+
+def _first(table: RankedLabels, relevant: Marks) -> Marks:
+    """Whether, or how probably, each place is the first relevant one of its row."""
+    if _certain(relevant):
+        return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
+    return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
 
 
 def _so_far(table: RankedLabels, marked: Bools) -> Ints:
@@ -118,13 +146,17 @@ def _so_far(table: RankedLabels, marked: Bools) -> Ints:
     return np.asarray(running[1:] - before, dtype=np.int64)
 
 
-def _count(table: RankedLabels, marked: Bools) -> Ints:
-    return np.bincount(table.row[marked], minlength=table.rows)
+def _count(table: RankedLabels, marked: Marks) -> Ints | Floats:
+    """How many places of each row are marked, or how many are expected to be."""
+    if _certain(marked):
+        return np.bincount(table.row[marked], minlength=table.rows)
+    return np.bincount(table.row, marked, minlength=table.rows)
 
 
-def _sum(table: RankedLabels, marked: Bools, values: NDArray[np.floating[Any]]) -> Floats:
-    """The sum of the values of each row's marked places."""
-    return np.asarray(np.bincount(table.row, np.where(marked, values, 0.0), table.rows), dtype=np.float64)
+def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]]) -> Floats:
+    """The sum of the values of each row's marked places, each by its probability."""
+    counted = np.where(marked, values, 0.0) if _certain(marked) else marked * values
+    return np.asarray(np.bincount(table.row, counted, table.rows), dtype=np.float64)
 
 
 def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:
@@ -157,14 +189,14 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
 
 
 def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    relevant = _relevant(table, rel, k)
-    return _sum(table, relevant & (_so_far(table, relevant) == 1), 1.0 / table.rank)
+    return _sum(table, _first(table, _relevant(table, rel, k)), 1.0 / table.rank)
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     """ERR; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
     top = top or (4 if table.complete else 3)
-    grade = np.where(np.isinf(table.level), float(top), table.gain)
+    yes = table.reached(inf)
+    grade = np.where(yes > 0, float(top) * yes, table.gain)
     if (grade > top).any():
         raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
     graded = _within(table, k) & (grade > 0)
@@ -182,7 +214,9 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
     """The sum of P@r over the ranks r of relevant places."""
     relevant = _relevant(table, rel, k)
-    return _sum(table, relevant, _so_far(table, relevant) / table.rank)
+    if _certain(relevant):
+        return _sum(table, relevant, _so_far(table, relevant) / table.rank)
+    return _sum(table, relevant, (1.0 + _running(table, relevant)) / table.rank)
 
 
 def _r_precision(table: RankedLabels, rel: float) -> Floats:
@@ -192,7 +226,7 @@ def _r_precision(table: RankedLabels, rel: float) -> Floats:
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
-    relevant = _relevant(table, rel, None)
+    relevant = (table.level >= rel) & _within(table, None)  # of gold: certain
     so_far = _so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
     reached = relevant & (so_far >= least[table.row])
@@ -337,7 +371,7 @@ F1 = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 Success = _ranked(
-    "Success", lambda table, rel, k: _hits(table, rel, k) > 0,
+    "Success", lambda table, rel, k: _count(table, _first(table, _relevant(table, rel, k))),
     formula="1 if anything relevant is in the top k, else 0",
     doc="Whether the top k hold at least one relevant passage; its mean is the hit rate.",
     reference="trec_eval success",

@@ -65,7 +65,8 @@ _GRADED = {"dcg", "top"}
 class JudgedThing(Struct, frozen=True, kw_only=True, gc=False):
     """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
 
-    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `weight` is what a hit adds to
+    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `chance` is how probable it is that
+    the measure's threshold is reached, where the judge gives a distribution, of which `verdict` is the mode. `weight` is what a hit adds to
     the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands. It was asked about in
     question `number` of `questions`.
     """
@@ -75,6 +76,7 @@ class JudgedThing(Struct, frozen=True, kw_only=True, gc=False):
     number: int = 0
     part: int = 0
     verdict: float = nan
+    chance: float = nan
     scale: str = "binary"
     weight: float = nan
     call: int | None = None
@@ -146,16 +148,21 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
         labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1],
         labels.places_of(sample),
     )
-    columns = (labels.labelled[at].tolist(), labels.gain[at].tolist(), labels.scale[at].tolist())
+    columns = (
+        labels.labelled[at].tolist(),
+        labels.grades_of(sample).tolist(),
+        labels.chances_at(measure.settings.get("rel") or HELPS, sample).tolist(),
+        labels.scale[at].tolist(),
+    )
     places = zip(range(at.start, at.stop), labels.verdicts_of(sample), *columns, strict=True)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
         shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, (place, number, known, gain, scale) in enumerate(islice(places, end - start), 1):
+        for rank, (place, number, known, grade, chance, scale) in enumerate(islice(places, end - start), 1):
             judged = known and place not in labels.failed
             on = labels.scales[scale] if judged else str(labels.settings.scale)
             yield JudgedThing(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
-                              verdict=gain if judged else nan, call=call, rank=rank)  # fmt: skip
+                              verdict=grade if judged else nan, chance=chance, call=call, rank=rank)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -173,6 +180,7 @@ class JudgedThings:
     items: Sequence[str]
     case: NDArray[np.intp]
     verdict: Floats
+    chance: Floats
     weight: Floats
     rank: NDArray[np.intp]
     scale: str
@@ -180,8 +188,15 @@ class JudgedThings:
 
     @property
     def values(self) -> Floats:
-        """What each verdict counts: 1 for a hit, else 0."""
-        return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
+        """What each verdict counts: 1 for a hit, else 0; of a distribution the probability of a hit."""
+        counted = np.asarray(_counted(self.measure, self.verdict, self.scale), float)
+        return np.where(np.isnan(self.chance), counted, self.chance)
+
+    @property
+    def proxy(self) -> Floats:
+        """What says most about a person's yes or no: the judge's probability of a hit, else its grade."""
+        grade = 1 - self.verdict if self.measure.name in _COMPLEMENTS else self.verdict
+        return np.where(np.isnan(self.chance), grade, self.chance)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
         """The share of the people who were asked about each of these items for whom it is a hit; nan where nobody was.
@@ -321,6 +336,7 @@ class Corrections:
             items=[item for _, item in things],
             case=np.array([case for case, _ in things], np.intp),
             verdict=np.array([thing.verdict for thing in things.values()]),
+            chance=np.array([thing.chance for thing in things.values()]),
             weight=np.array(list(weights.values())),
             rank=np.array([thing.rank or 0 for thing in things.values()], np.intp),
             scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
@@ -409,7 +425,7 @@ class Corrections:
         if summary.mean is None or abs(judged - summary.mean) > 1e-9:
             return "the stored verdicts do not add up to the mean"
         limits = (0.0, max(1.0, float(scale.max())))
-        proxy = (1 - rows.verdict if rows.measure.name in _COMPLEMENTS else rows.verdict) * scale
+        proxy = rows.proxy * scale
         if strata:
             names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
             told = {label.item: str(design_of(label).get("stratum")) for label in strata}

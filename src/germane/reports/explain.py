@@ -23,7 +23,7 @@ from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS, Relevance
+from germane.questions.relevance import HELPS, Relevance, distribution_in_words
 from germane.reports.data import ReportData
 from germane.reports.schema import ExplainDocument, line_of
 from germane.reports.summary import in_digits, known_measure
@@ -296,6 +296,8 @@ def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
         return {"source": "judge", "grade": None, "relevant": None, "reason": answer.why, **said}
     helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
     grade = helps if answer.scale == "binary" else answer.grade
+    if answer.probabilities:
+        said["probabilities"] = list(answer.probabilities)
     return {"source": "judge", "grade": grade, "relevant": helps, "reason": answer.reasoning, **said}
 
 
@@ -329,6 +331,9 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
     table, places = fill_table(rows), rows[0].places
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
+    if table.chances is not None:
+        sides = ranked.fraction(measure, table)
+        return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
     top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
     hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
     if measure.name == "RR":
@@ -416,8 +421,11 @@ def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
 def _grade_word(label: Facts) -> str:
     grade = label["grade"]
     if isinstance(grade, bool):
-        return "yes" if grade else "no"
-    return "failed" if grade is None else str(grade)
+        word = "yes" if grade else "no"
+    else:
+        word = "failed" if grade is None else str(grade)
+    given = label.get("probabilities")
+    return f"{word} ({distribution_in_words(given)})" if given else word
 
 
 def _sign_of(labels: Sequence[Facts]) -> str:
