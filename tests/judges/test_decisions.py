@@ -14,7 +14,7 @@ from germane.errors import InputError, MissingPart
 from germane.judges import DecisionJudge, LLMJudge, judge_named
 from germane.questions.relevance import Relevance
 from tests.command import invoke
-from tests.server import Act
+from tests.server import Act, ModelServer
 from tests.server.decisions import DecisionServer
 
 SPECS = (
@@ -105,8 +105,6 @@ def test_a_refusal_is_the_questions_error(data: Path) -> None:
 
 def test_a_chat_server_is_no_decisions_server(data: Path) -> None:
     """A 404 ends the run before anything is judged."""
-    from tests.server import ModelServer
-
     with ModelServer() as server:
         ran = invoke("run", data, "-m", "context_precision", "--judge", f"{SYSTEM_ONE}@{server.url}")
     assert ran.code == 2
@@ -169,3 +167,102 @@ def test_a_missing_extra_is_named(spec: str, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingPart, match=r"pip install '\.\[decisions\]'"):
         judge.ready()
+
+
+class TestBeside:
+    """Another judge answers what has no decision form."""
+
+    BOTH = ("run", "-m", "context_precision", "-m", "context_recall", "--json")
+
+    @pytest.fixture(autouse=True)
+    def reference(self, data: Path) -> None:
+        """What context_recall needs."""
+        data.write_text(
+            json.dumps({**json.loads(data.read_text()), "reference": "The moon makes the tides."})
+        )
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_each_answers_its_kinds(self, first: bool, data: Path) -> None:
+        """In either order; each answer under the key of its own judge, and nothing is asked twice."""
+        with DecisionServer(by_moon) as decisions, ModelServer() as chat:
+            names = [f"{SYSTEM_ONE}@{decisions.base}", f"openai:test@{chat.url}"]
+            judges = [word for name in (names if first else names[::-1]) for word in ("--judge", name)]
+            ran = invoke(*self.BOTH, data, *judges)
+            again = invoke(*self.BOTH, data, *judges)
+            alone = invoke("run", data, "-m", "context_precision", "--judge", names[0], "--json")
+            scored = invoke("score", ran.json["report"], "-m", "context_precision@1 context_recall", "--json")
+        assert ran.code == 0, ran.err
+        assert (again.json["judge"]["calls"], alone.json["judge"]["calls"]) == (0, 0)
+        assert (decisions.count, chat.count) == (2, 2)
+        assert {asked.kinds[0] for asked in chat.asked} == {"claims", "support"}
+        kinds = {(row["kind"], row["judge"]) for row in judgements(ran.json["report"])}
+        assert kinds == {
+            ("relevance", "system-one:clm-latest"), ("claims", "openai:test"), ("support", "openai:test"),
+        }  # fmt: skip
+        assert ran.json["judge"]["source"] == "system-one:clm-latest for relevance, openai:test for the rest"
+        recall = "context_recall"
+        assert scored.json["measures"][recall]["mean"] == ran.json["measures"][recall]["mean"]
+
+    def test_alone_it_is_refused_before_anything_is_asked(self, data: Path) -> None:
+        """The measures are named, and what to write; a dry run says the same."""
+        with DecisionServer(by_moon) as server:
+            judge = f"{SYSTEM_ONE}@{server.base}"
+            for more in ([], ["--dry-run"]):
+                ran = invoke(*self.BOTH, data, "--judge", judge, *more)
+                assert ran.code == 2
+                assert "context_recall asks others (claims, support" in ran.err
+                assert "--judge openai:gpt-4o-mini" in ran.err
+        assert server.count == 0
+
+    def test_unnamed_measures_are_those_that_it_can_judge(self, data: Path) -> None:
+        """No context_recall, though the data have references."""
+        with DecisionServer(by_moon) as server:
+            ran = invoke("run", data, "--judge", f"{SYSTEM_ONE}@{server.base}", "--json")
+        assert list(ran.json["measures"]) == ["context_precision", "context_relevancy(unit=context)"]
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (["typesafe:jev-1", "system-one:m@http://localhost:9"], "two decisions models"),
+            (["typesafe:jev-1", "labels"], "nothing is left for it"),
+            (["typesafe:jev-1", "--repeat", "3"], "answers the same each time"),
+            (["typesafe:jev-1", "--temperature", "0"], "without temperature"),
+            (["typesafe:jev-1", "--later"], "asked by no provider that has batches"),
+        ],
+    )
+    def test_what_it_cannot_be_is_said(self, words: list[str], says: str, data: Path) -> None:
+        """Exit code 2 and what to do instead."""
+        given = [
+            part
+            for word in words
+            for part in (("--judge", word) if ":" in word or word == "labels" else (word,))
+        ]
+        ran = invoke("run", data, "-m", "context_precision", *given)
+        assert ran.code == 2
+        assert says in " ".join(ran.err.split())
+
+    def test_a_voting_panel_answers_the_rest(self, data: Path) -> None:
+        """Two chat models beside it vote on what is left; what is about text is theirs."""
+        with DecisionServer(by_moon) as decisions, ModelServer() as chat:
+            names = [f"{SYSTEM_ONE}@{decisions.base}", f"openai:a@{chat.url}", f"openai:b@{chat.url}"]
+            judges = [word for name in names for word in ("--judge", name)]
+            ran = invoke(*self.BOTH, data, *judges, "--temperature", "0.5")
+        assert ran.code == 0, ran.err
+        assert (decisions.count, chat.count) == (2, 3)
+        assert {asked.json["temperature"] for asked in chat.asked} == {0.5}
+
+
+def test_explain_shows_the_distribution(data: Path) -> None:
+    """In the table of ranks and in --json."""
+    with DecisionServer(by_moon) as server:
+        ran = invoke(
+            "run", data, "-m", "context_precision", "--judge", f"{SYSTEM_ONE}@{server.base}", "--json"
+        )
+    shown = invoke("explain", ran.json["report"], "q1")
+    assert "judge 2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)" in shown.out
+    assert "0.6100 / 0.9500 (expected values) = 0.6421" in shown.out
+    found = invoke("explain", ran.json["report"], "q1", "--json").json
+    labels = [one["labels"][0] for one in found["calls"][0]["contexts"]]
+    assert [one["probabilities"] for one in labels] == [list(BAD), list(GOOD)]
+    checks = ran.json["scores"][0]
+    assert checks["value"] == pytest.approx((0.15 * 1 + 0.8 * 1.15 / 2) / 0.95)

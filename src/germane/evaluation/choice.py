@@ -12,7 +12,7 @@ from msgspec import structs
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
-from germane.judges.judge import Judge, members_of
+from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger import files_of, secret_of
 from germane.measures.labels import rankings, turns
@@ -58,7 +58,7 @@ class Router:
             return self._scripts
         if self.judge is None:
             raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-        return self.judge
+        return self.judge.answering(question)
 
 
 def judged_by(judge: Judge | None) -> str:
@@ -69,6 +69,23 @@ def judged_by(judge: Judge | None) -> str:
 def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
     return any((grader.by or grader.measure).asks for grader in graders)
+
+
+def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
+    """InputError where a judge that answers relevance alone would be asked something else: before anything is paid."""
+    if judge is None or not judge.decides:
+        return
+    others = [
+        grader.name
+        for grader in graders
+        if (grader.by or grader.measure).asks and (grader.by or grader.measure.definition.family != "ranked")
+    ]
+    if others:
+        problem = (
+            f"{judge.name} answers questions of relevance alone, and {', '.join(dict.fromkeys(others))} "
+            f"{'asks' if len(others) == 1 else 'ask'} others (claims, support, statements, ...)"
+        )
+        raise InputError(problem, fix=f"{NAME_A_SECOND}; or leave {'it' if len(others) == 1 else 'them'} out")
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
@@ -133,10 +150,15 @@ def pick_judge(
     words, trusted = judge_words(flag, in_file)
     if words:
         from germane.judges import judge_named  # imported only where a judge is named
+        from germane.judges.client.providers import decides
 
         names = words.split()
         keywords = _keywords(asked, several=len(names) > 1)
-        judges = [judge_named(name, trusted=trusted, **keywords) for name in names]
+        of_text = {"temperature", "reasoning", "batch"} if len(names) > 1 else set[str]()
+        plain = {key: value for key, value in keywords.items() if key not in of_text}
+        judges = [
+            judge_named(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
+        ]
         _check_shared(judges, asked)
         return panel_of(judges, asked.repeat, asked.vote)
     if proxy:
@@ -245,7 +267,9 @@ def default_measures(
     chosen = "labels" if labels and alone and not judge else ""
     if judge or chosen:
         found[_OF_RELEVANCE] = "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
-    if judge and not reads and references:
+    from germane.judges.client.providers import decides
+
+    if judge and not reads and references and not all(map(decides, judge.split())):
         found[_OF_REFERENCES] = f"judged by {judge} against the references"
     told = environment("judge") and not judge
     named = (

@@ -14,6 +14,7 @@ from germane.errors import InputError
 from germane.evaluation.choice import (
     NAME_A_JUDGE,
     Router,
+    check_answers,
     judged_by,
     needs_judge,
     open_ledger,
@@ -122,6 +123,7 @@ async def aevaluate(
         from germane.judges import judge_from
 
         who = judge_from(judge)
+        check_answers(who, graders)
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]

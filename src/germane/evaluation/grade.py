@@ -14,7 +14,7 @@ from msgspec import structs
 from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, Place
-from germane.evaluation.choice import NAME_A_JUDGE, judged_by, needs_judge
+from germane.evaluation.choice import NAME_A_JUDGE, check_answers, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.graders.grader import verdict_of
@@ -279,6 +279,7 @@ def _graded(
     """The `result` of the report on one job, or why there is none."""
     if needs_judge(job.graders) and judge is None:
         raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
+    check_answers(judge, job.graders)
     settings = settings.with_judge(judged_by(judge))
     try:
         report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))

@@ -23,6 +23,7 @@ from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import (
     DefaultMeasures,
     at_url,
+    check_answers,
     default_measures,
     judge_words,
     needs_judge,
@@ -671,6 +672,8 @@ class Plan:
         found = pick_judge(
             flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
         )
+        if needed:
+            check_answers(found, self.suite.all_graders())
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
         return found if needed else None

@@ -85,10 +85,9 @@ def judge_named(name: str, **options: Json) -> Judge:
     provider = word.partition(":")[0]
     if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
         raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
-    from germane.judges.client.providers import PROVIDERS
+    from germane.judges.client.providers import decides
 
-    known = PROVIDERS.get(provider.strip().casefold())
-    asked: type[LLMJudge] = __getattr__("DecisionJudge" if known and known.decides else "LLMJudge")
+    asked: type[LLMJudge] = __getattr__("DecisionJudge" if decides(word) else "LLMJudge")
     return asked(word, **options)
 
 

@@ -19,9 +19,6 @@ from germane.questions.reading import Ask
 from germane.questions.relevance import most_probable
 from germane.types import Json
 
-DECIDED = ("relevance",)
-"""Kinds of question that have a decision form."""
-
 _LEVEL = re.compile(r"(\d|true|false): *(.+)")
 _LEVELS = {"grade": ("0", "1", "2", "3"), "relevant": ("false", "true")}
 _OURS = {"state", "instructions", "field", "levels"}

@@ -15,6 +15,10 @@ from germane.questions.question import AnyQuestion, ending, key_of, keys_under
 from germane.questions.relevance import Passages
 from germane.types import FrozenDict, Json, Usage
 
+DECIDED = ("relevance",)
+"""Kinds of question that have a decision form."""
+NAME_A_SECOND = "name a judge beside it that writes text, which answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -50,6 +54,7 @@ class Judge:
             answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
         stored: Whether its answers belong in the ledger: true for what costs money or time.
         kept: Whether answers that belong in the ledger are put there: false for a judge that cannot be told from another.
+        decides: Whether it answers relevance alone, with probabilities: a decisions model.
         stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
         concurrency: How many groups of questions may be put to it at once.
     """
@@ -57,6 +62,7 @@ class Judge:
     name: str = ""
     stored: bool = True
     kept: bool = True
+    decides: bool = False
     stand_in: str = ""
     concurrency: int = 16
 
@@ -81,6 +87,10 @@ class Judge:
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
         return keys_under(questions.example, questions.items, self._ending(questions.example))
+
+    def answering(self, _question: AnyQuestion) -> Judge:
+        """Who of several judges answers this question; InputError where none of them can."""
+        return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
         """The label that a judge who reads labels finds for this question; None = none."""

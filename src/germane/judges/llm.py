@@ -27,8 +27,12 @@ from germane.judges.client.providers import (
 )
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judges.decisions import DECIDED, DecisionCapabilities, DecisionTransport, check_levels
-from germane.judges.judge import Judge, Reply, apart, once_stored, without_asking
+from germane.judges.decisions import (
+    DecisionCapabilities,
+    DecisionTransport,
+    check_levels,
+)
+from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, apart, once_stored, without_asking
 from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
@@ -114,8 +118,6 @@ class LLMJudge(Judge):
     """
 
     stored = True
-    decides = False
-    """Whether it asks decisions models."""
 
     def __init__(
         self,
@@ -361,6 +363,14 @@ class DecisionJudge(LLMJudge):
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the question's wording as a score."""
         return fingerprint(self.prompts.of(question).hash, "score")
+
+    def answering(self, question: AnyQuestion) -> Judge:
+        """Itself; InputError where the question has no decision form."""
+        if question.kind not in DECIDED:
+            raise InputError(
+                f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND
+            )
+        return self
 
     def _foreign(self) -> DecisionTransport:
         return DecisionTransport(self.service, self.service.secret(self._key), self._headers)

@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import Judge, Reply, as_judge
+from germane.judges.judge import DECIDED, Judge, Reply, as_judge, members_of
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import check_vote, replica_number
@@ -95,6 +95,8 @@ class PanelJudge(Judge):
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         check_vote(vote)
         members = tuple(map(as_judge, members))
+        if any(member.decides for member in members):
+            raise InputError("a decisions model is no member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
@@ -162,10 +164,59 @@ class PanelJudge(Judge):
         )
 
 
+class DividedJudge(Judge):
+    """A decisions model for what has a decision form, and another judge (or a panel) for the rest. Nobody votes with it.
+
+    Each answer is stored under the key of the judge that gave it.
+
+    Args:
+        decisions: Who judges relevance.
+        rest: Who answers the other kinds of question.
+    """
+
+    stored = False
+
+    def __init__(self, decisions: Judge, rest: Judge) -> None:
+        if "reads" in rest.identity:
+            problem = f"{rest.name} answers relevance, as {decisions.name} does: nothing is left for it"
+            raise InputError(problem, fix="leave one of them out")
+        self.decisions, self.rest = decisions, rest
+        self.members = (decisions, *members_of(rest))
+        self.name = f"{decisions.name} for relevance, {rest.name} for the rest"
+        self.stand_in = rest.stand_in
+        self.identity = freeze({"decisions": decisions.identity, "rest": rest.identity})
+
+    def answering(self, question: AnyQuestion) -> Judge:
+        """The decisions model where the question has a decision form."""
+        return self.decisions if question.kind in DECIDED else self.rest.answering(question)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """The replies of whoever answers the first question: a group is of one judge."""
+        return await self.answering(questions[0]).answer(questions)
+
+    async def close(self) -> None:
+        """Release all of them."""
+        for member in self.members:
+            await member.close()
+
+
+_ALONE = "name one decisions model, for relevance, and beside it who answers the rest"
+
+
 def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
-    """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be."""
+    """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be.
+
+    A decisions model is on no panel: the others answer what it cannot.
+    """
     if vote != "majority":
         check_vote(vote)
+    if deciding := [judge for judge in judges if judge.decides]:
+        others = [judge for judge in judges if not judge.decides]
+        if len(deciding) > 1:
+            raise InputError("two decisions models would judge the same", fix=_ALONE)
+        if repeat > 1 and not others:
+            raise InputError("a decisions model answers the same each time", fix="leave repeat out")
+        return DividedJudge(deciding[0], panel_of(others, repeat, vote)) if others else deciding[0]
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("there is no judge in the list", fix="name one or more")

@@ -174,11 +174,20 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
     return ", ".join(words)
 
 
+def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
+    """The models that a judge of that identity asks: its own, a panel's, those that divide the work."""
+    if identity.get("model"):
+        yield str(identity["model"])
+    for name in ("panel", "decisions", "rest"):
+        inner = identity.get(name) or ()
+        for one in inner if isinstance(inner, list | tuple) else (inner,):
+            yield from models_in(one)
+
+
 def circular(manifest: Mapping[str, Json]) -> Iterator[str]:
     """A warning for each model inside a system that is of the judge's family, which may favour its own."""
     identity = (manifest.get("judge") or {}).get("identity") or {}
-    members = identity.get("panel") or [identity]
-    for judge in dict.fromkeys(str(one["model"]) for one in members if one.get("model")):
+    for judge in dict.fromkeys(models_in(identity)):
         for system, roles in (manifest.get("targets") or {}).items():
             for role, model in roles.items():
                 if model_family(judge) == model_family(model):

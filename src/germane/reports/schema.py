@@ -313,7 +313,8 @@ class Documents(Line):
 class LabelLine(Line):
     """Somebody's label of a place: gold, a judge's, a person's. `grade` and `relevant` are null where the judge failed.
 
-    `votes` is what each member of a panel said.
+    `votes` is what each member of a panel said, `probabilities` those of the grades from 0 up (of no and yes) where the
+    judge gives them.
     """
 
     source: Literal["gold", "judge", "human"]
@@ -322,6 +323,7 @@ class LabelLine(Line):
     reason: str | UnsetType = UNSET
     who: str | UnsetType | None = UNSET
     votes: list[str] | UnsetType = UNSET
+    probabilities: list[float] | UnsetType = UNSET
 
 
 class PlaceLine(Line):

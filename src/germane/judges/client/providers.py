@@ -147,6 +147,12 @@ class Service:
         return key
 
 
+def decides(name: str) -> bool:
+    """Whether the judge of that name is a decisions model."""
+    provider = PROVIDERS.get(name.partition(":")[0].strip().lower())
+    return provider is not None and provider.decides
+
+
 def check_form(service: Service, *, decides: bool) -> None:
     """InputError where a judge that reads text would ask a decisions model, or the reverse."""
     name = service.model.rpartition("/")[2]

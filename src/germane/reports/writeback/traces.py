@@ -24,6 +24,7 @@ from germane.encoding import digest
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.explain import Explainer
+from germane.reports.manifest import models_in
 from germane.types import Json, Sample, Score
 from germane.version import __version__
 
@@ -78,8 +79,7 @@ class _Traced:
         """What kind of annotator the judge is, in the words of OpenInference."""
         judge = self._report.manifest.get("judge") or {}
         identity = judge.get("identity") or {}
-        asks = any(one.get("model") for one in identity.get("panel") or [identity])
-        return "LLM" if asks and not judge.get("stand_in") else "CODE"
+        return "LLM" if any(models_in(identity)) and not judge.get("stand_in") else "CODE"
 
     @cached_property
     def _prompts(self) -> Mapping[str, set[str]]:
