@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError, MissingPart
-from germane.judges import DecisionJudge, LLMJudge, judge_named
+from germane.judges import DecisionJudge, LLMJudge, PanelJudge, judge_named
 from germane.questions.relevance import Relevance
 from tests.command import invoke
 from tests.server import Act, ModelServer
@@ -93,6 +93,16 @@ def test_an_answer_that_is_no_distribution_is_an_error(spec: str, data: Path) ->
     assert "0.9" in ran.json["scores"][0]["why"]
 
 
+def test_rounded_probabilities_are_a_distribution(data: Path) -> None:
+    """Two digits each, as some providers send them, need not sum to one; what is kept does."""
+    with DecisionServer(lambda *_: (0.33, 0.33, 0.33, 0.0)) as server:
+        ran = invoke(
+            "run", data, "-m", "context_precision", "--json", "--judge", f"{SYSTEM_ONE}@{server.base}"
+        )
+    for row in judgements(ran.json["report"]):
+        assert row["answer"] == {"grade": 0, "probabilities": pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])}
+
+
 def test_a_refusal_is_the_questions_error(data: Path) -> None:
     """One request, not three."""
     acts = [Act(refusal="no")] * 2
@@ -130,6 +140,7 @@ class TestKeys:
             (lambda: DecisionJudge("openai:gpt-4o-mini"), "is not a decisions model"),
             (lambda: judge_named("typesafe:jev-latest", temperature=0.0), "without temperature"),
             (lambda: judge_named("typesafe:jev-latest", batch=5), "without batch"),
+            (lambda: PanelJudge([DecisionJudge("typesafe:jev-1"), LLMJudge()]), "no member of a panel"),
             (lambda: judge_named("typesafe"), "write typesafe:MODEL"),
             (lambda: judge_named("system-one:clm"), "set SYSTEM_ONE_BASE_URL"),
         ],

@@ -51,8 +51,8 @@ class DecisionServer(ModelServer):
         assert question["type"] == "score"
         if act.refusal:
             return self._openai(request, {"type": "refusal", "name": name}, len(asked.raw))
-        probabilities = list(self._probabilities(shown, len(levels)))
-        score = sum(level * one for level, one in enumerate(probabilities))
+        probabilities = [round(one, 6) for one in self._probabilities(shown, len(levels))]
+        score = round(sum(level * one for level, one in enumerate(probabilities)), 6)
         answer: dict[str, Json] = {"type": "score", "score": score, "confidence": max(probabilities)}
         if asked.path.endswith("/v1/decisions"):
             answer |= {"name": name, "probabilities": [

@@ -22,8 +22,9 @@ from germane.types import Json
 _LEVEL = re.compile(r"(\d|true|false): *(.+)")
 _LEVELS = {"grade": ("0", "1", "2", "3"), "relevant": ("false", "true")}
 _OURS = {"state", "instructions", "field", "levels"}
-_ROUNDING = 0.0051
-"""How far a probability may be from what was meant: some providers round theirs to two digits."""
+_ROUNDING, _EXACT = 0.0051, 1e-6
+"""How far a probability may be from what was meant, since some providers round theirs to two digits; and the sum of some that
+are not rounded from 1."""
 
 
 class DecisionCapabilities(ModelCapabilities):
@@ -91,7 +92,7 @@ class DecisionTransport(ForeignTransport):
         given = [shares.get(level, nan) for level in range(len(question.criteria))]
         if not abs(sum(given) - 1) <= _ROUNDING * len(given):
             raise AnswerError(f"the probabilities {given} are no distribution over {len(given)} levels")
-        probabilities = [one / sum(given) for one in given]
+        probabilities = given if abs(sum(given) - 1) < _EXACT else [one / sum(given) for one in given]
         mode = most_probable(probabilities)
         verdict = {request["field"]: bool(mode) if request["field"] == "relevant" else mode}
         text = json.dumps({**verdict, "probabilities": probabilities})
