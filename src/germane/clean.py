@@ -28,12 +28,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def clean(text: str) -> str:
     """The text on one line without control characters, terminal escapes, direction overrides or workflow commands."""
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
-    shown = "".join(
+    words = "".join(
         char
         for char in kept
         if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
     )
-    return _COMMAND.sub(lambda found: " ".join(found[0]), shown)
+    return _COMMAND.sub(lambda found: " ".join(found[0]), words)
 
 
 def clean_lines(text: str) -> str:
@@ -104,10 +104,10 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Itera
 
 def markdown_text(text: str, most: int = 200) -> str:
     """The shortened text for Markdown: nothing in it is markup, or what GitHub takes for a person or an issue."""
-    shown = shorten(text, most)
+    words = shorten(text, most)
     for char in "\\|`*_<>[]~$":
-        shown = shown.replace(char, f"\\{char}")
-    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+        words = words.replace(char, f"\\{char}")
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", words)
 
 
 _REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")

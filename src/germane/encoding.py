@@ -61,18 +61,18 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
     """
     turns = [list(turn) for turn in history]
     begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % encode(turns))
-    found = []
+    result = []
     for query, passage in cells:
         try:
             end = orjson.dumps(passage) + b',"query":%b}' % orjson.dumps(query)
         except orjson.JSONEncodeError:  # spelt otherwise as a whole
             whole = {"kind": "relevance", "query": query, "passage": passage, "history": turns}
-            found.append(digest(whole))
+            result.append(digest(whole))
             continue
-        one = begun.copy()
-        one.update(end)
-        found.append(one.hexdigest()[:32])
-    return found
+        value = begun.copy()
+        value.update(end)
+        result.append(value.hexdigest()[:32])
+    return result
 
 
 def now(to: str = "seconds") -> str:

@@ -29,12 +29,13 @@ from functools import partial
 from typing import Any
 
 __all__ = [
-    "READER_LEFT",
+    "EXIT_SIGPIPE",
     "AnswerError",
     "AskedLater",
     "GermaneError",
     "InputError",
     "Interrupted",
+    "Invalid",
     "JudgeError",
     "LedgerError",
     "LimitReached",
@@ -44,10 +45,9 @@ __all__ = [
     "MissingPart",
     "Place",
     "TargetError",
-    "Wrong",
 ]
 
-READER_LEFT = 141
+EXIT_SIGPIPE = 141
 """128 + SIGPIPE: what a shell says of a program whose reader did not want all of it (`| head`)."""
 
 
@@ -96,7 +96,7 @@ class InputError(GermaneError):
         return self
 
 
-class Wrong(ValueError):
+class Invalid(ValueError):
     """A value that cannot be used: what is wrong, what to write instead, and its path (keys and indices) from the whole."""
 
     def __init__(self, problem: str, fix: str = "", *path: str | int) -> None:
@@ -107,7 +107,7 @@ class Wrong(ValueError):
         """`path problem; fix` on one line."""
         return str(self.error(None))
 
-    def under(self, *steps: str | int) -> Wrong:
+    def under(self, *steps: str | int) -> Invalid:
         """The same fault, seen from the container of the value."""
         self.path = (*steps, *self.path)
         return self

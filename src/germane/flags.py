@@ -65,7 +65,7 @@ class Flag(NamedTuple):
     @property
     def long(self) -> str:
         """The first spelling with two dashes, else the only one; of an argument its name for help."""
-        return next((one for one in self.spellings if one.startswith("--")), self.spelling)
+        return next((spelling for spelling in self.spellings if spelling.startswith("--")), self.spelling)
 
     @property
     def metavar(self) -> str:
@@ -81,8 +81,8 @@ class Flag(NamedTuple):
 
     def help_for(self, verb: str) -> str:
         """Its help with the words that belong to one verb, and its default."""
-        shown = "" if self.default is None else f"Default: {self.default}."
-        return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), shown)))
+        text = "" if self.default is None else f"Default: {self.default}."
+        return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
 
 
 _FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")

@@ -23,15 +23,15 @@ class NumberSet:
 
     def add(self, number: int) -> bool:
         """Add a number; returns whether it was new."""
-        numbers, places = self._numbers, self._places
-        mask = len(places) - 1
+        numbers, positions = self._numbers, self._places
+        mask = len(positions) - 1
         at = number & mask
-        while found := places[at]:
-            if numbers[found - 1] == number:
+        while count := positions[at]:
+            if numbers[count - 1] == number:
                 return False
             at = (at + 1) & mask
         numbers.append(number)
-        places[at] = len(numbers)
+        positions[at] = len(numbers)
         if 3 * len(numbers) > 2 * mask:
             self._grow()
         return True
@@ -50,16 +50,16 @@ class NumberSet:
     def _find(self, wanted: NDArray[np.int64]) -> NDArray[np.int32]:
         """One more than the index of each of these numbers, -1 where it is not in the set."""
         numbers = np.frombuffer(self._numbers, dtype=np.int64)
-        places = np.frombuffer(self._places, dtype=np.int32)
-        found = np.full(len(wanted), -1, dtype=np.int32)
-        left, at = np.arange(len(wanted)), wanted & (len(places) - 1)
+        positions = np.frombuffer(self._places, dtype=np.int32)
+        result = np.full(len(wanted), -1, dtype=np.int32)
+        left, at = np.arange(len(wanted)), wanted & (len(positions) - 1)
         while len(left):
-            taken = places[at]
+            taken = positions[at]
             left, at, taken = left[taken > 0], at[taken > 0], taken[taken > 0]
             same = numbers[taken - 1] == wanted[left]
-            found[left[same]] = taken[same]
-            left, at = left[~same], (at[~same] + 1) & (len(places) - 1)
-        return found
+            result[left[same]] = taken[same]
+            left, at = left[~same], (at[~same] + 1) & (len(positions) - 1)
+        return result
 
     def _grow(self) -> bool:
         """Make the places twice as many until enough are free; returns whether that was necessary."""
@@ -74,23 +74,23 @@ class NumberSet:
 
     def _place(self, start: int) -> None:
         """Give the numbers from this index on a place each: the first free one from where it belongs."""
-        places = np.frombuffer(self._places, dtype=np.int32)
+        positions = np.frombuffer(self._places, dtype=np.int32)
         left = np.arange(start + 1, len(self) + 1, dtype=np.int32)
-        at = np.frombuffer(self._numbers, dtype=np.int64)[start:] & (len(places) - 1)
+        at = np.frombuffer(self._numbers, dtype=np.int64)[start:] & (len(positions) - 1)
         while len(left):
-            free = places[at] == 0
-            places[at[free]] = left[free]  # of several that belong here the last has it, the others go on
-            out = places[at] != left
-            left, at = left[out], (at[out] + 1) & (len(places) - 1)
+            free = positions[at] == 0
+            positions[at[free]] = left[free]  # of several that belong here the last has it, the others go on
+            out = positions[at] != left
+            left, at = left[out], (at[out] + 1) & (len(positions) - 1)
 
     def index(self, number: int) -> int:
         """How many numbers were added before this one; -1 where it is not in the set."""
-        places = self._places
-        mask = len(places) - 1
+        positions = self._places
+        mask = len(positions) - 1
         at = number & mask
-        while found := places[at]:
-            if self._numbers[found - 1] == number:
-                return found - 1
+        while count := positions[at]:
+            if self._numbers[count - 1] == number:
+                return count - 1
             at = (at + 1) & mask
         return -1
 

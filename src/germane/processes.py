@@ -152,7 +152,7 @@ def _files_in(command: str | Sequence[str]) -> list[Path]:
     """The relative paths in a command that look like files."""
     words = command.split() if isinstance(command, str) else command
     named = (Path(word.strip("'\"")) for word in words)
-    return [one for one in named if one.suffix and not one.is_absolute() and "{" not in one.name]
+    return [path for path in named if path.suffix and not path.is_absolute() and "{" not in path.name]
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
@@ -170,7 +170,7 @@ def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
     if (steps := _above(command, folder)) is None:
         return None
     above = folder.parents[steps - 1]
-    named = next(one for one in _files_in(command) if (above / one).is_file())
+    named = next(path for path in _files_in(command) if (above / path).is_file())
     return f"{named} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
 
 

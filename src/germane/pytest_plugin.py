@@ -104,8 +104,8 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Hand the records over in a worker of xdist; elsewhere decide the gates, and fail the session by them."""
-    found = session.config.stash[_SESSION]
-    records = {name: some for name, some in found.records.items() if some}
+    result = session.config.stash[_SESSION]
+    records = {name: some for name, some in result.records.items() if some}
     if hasattr(session.config, "workerinput"):
         output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
         if records:
@@ -113,8 +113,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     if session.config.option.collectonly:
         return
-    _decide(session.config, found, records)
-    if not found.passed and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+    _decide(session.config, result, records)
+    if not result.passed and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -174,16 +174,16 @@ def _save(report: Report, path: Path) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One block: the worst queries, the means, the gates and the verdict."""
-    found = config.stash[_SESSION]
-    if found.report is None and not found.problem:
+    session = config.stash[_SESSION]
+    if session.report is None and not session.problem:
         return
-    terminalreporter.section("germane", sep="=", bold=True, **{"green" if found.passed else "red": True})
-    if found.report is not None:
+    terminalreporter.section("germane", sep="=", bold=True, **{"green" if session.passed else "red": True})
+    if session.report is not None:
         from germane.reports.formats import render_plain
 
-        terminalreporter.write_line(render_plain(found.report, max(terminalreporter._tw.fullwidth, 60)))  # noqa: SLF001 - it has no other way
+        terminalreporter.write_line(render_plain(session.report, max(terminalreporter._tw.fullwidth, 60)))  # noqa: SLF001 - it has no other way
         path = config.getoption("--germane-report")
-        if path and not found.problem:
+        if path and not session.problem:
             terminalreporter.write_line(f"wrote {path}")
-    if found.problem:
-        terminalreporter.write_line(f"germane: {found.problem}", red=True)
+    if session.problem:
+        terminalreporter.write_line(f"germane: {session.problem}", red=True)

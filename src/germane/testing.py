@@ -77,17 +77,17 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     from germane.evaluation.plan import Suite, load_suite
 
     beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
-    found = [path for pattern in patterns for path in _matching(str(pattern), beside)]
-    paths, files = load_suite(found, lambda _: None)
+    results = [path for pattern in patterns for path in _matching(str(pattern), beside)]
+    paths, files = load_suite(results, lambda _: None)
     suite = Suite(paths=paths, files=files, options=Options())
-    cases = [RetrievalCase(one.sample, one.graders, one.case) for one in suite.matching()]
+    cases = [RetrievalCase(case.sample, case.graders, case.case) for case in suite.matching()]
     return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
 
 
 def _matching(pattern: str, beside: Path) -> list[Path]:
     for folder in (Path(), beside):
-        if found := sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]:
-            return found
+        if paths := sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]:
+            return paths
     raise InputError(
         f"no eval file is called {pattern}", fix=f"name one relative to {Path.cwd()} or {beside}"
     )
@@ -127,9 +127,12 @@ def assert_retrieval(
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
-    found = zip(checks, report.verdict.gates, strict=False)
-    lines = [f"{one.outcome:9}  {check}  {one.detail.removeprefix('mean ')}" for check, one in found]
-    if all(one.outcome == "passed" for one in report.verdict.gates):
+    result = zip(checks, report.verdict.gates, strict=False)
+    lines = [
+        f"{gate_result.outcome:9}  {check}  {gate_result.detail.removeprefix('mean ')}"
+        for check, gate_result in result
+    ]
+    if all(gate.outcome == "passed" for gate in report.verdict.gates):
         lines += report.verdict.reasons
     raise AssertionError("\n".join([*lines, "", *lines_of(facts, _WIDTH)]))
 
@@ -182,15 +185,17 @@ class Recorder:
 
 
 def _taken(
-    given: Retrieved | None, fields: Mapping[str, Any], name: str
+    retrieved: Retrieved | None, fields: Mapping[str, Any], name: str
 ) -> tuple[Sample, tuple[Grader, ...], Case | None]:
     """The sample with these fields, called `name` where it has no id; the graders and the case that it brings."""
     from germane.samples.reading import read_questions
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
-    graders, case = (given.graders, given.case) if isinstance(given, RetrievalCase) else ((), None)
-    known = given.sample if isinstance(given, RetrievalCase) else given
+    graders, case = (
+        (retrieved.graders, retrieved.case) if isinstance(retrieved, RetrievalCase) else ((), None)
+    )
+    known = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(known) if isinstance(known, Sample) else dict(known or {})
     (sample,) = read_questions([{"id": name, **row, **fields}])
     return sample, graders, case
@@ -247,7 +252,7 @@ def report_of(
     from germane.reports.report import Report
     from germane.tables.part import merge
 
-    ordered = [(name, one) for name in sorted(records) for one in records[name]]
+    ordered = [(name, value) for name in sorted(records) for value in records[name]]
     seen: dict[tuple[str, str, int], str] = {}
     for name, (_, part) in ordered:
         for sample in part.samples:
@@ -257,7 +262,7 @@ def report_of(
             seen[sample.key] = name
     first = ordered[0][1][0]
     judges = [manifest["judge"] for _, (manifest, _) in ordered if manifest["judge"]["source"] is not None]
-    names = list(dict.fromkeys(one["source"] for one in judges))
+    names = list(dict.fromkeys(judge["source"] for judge in judges))
     if len(names) > 1:
         raise InputError(f"different judges judged: {', '.join(names)}", fix="record with one judge")
     made = {**first, "gates": [], "made_by": "pytest"}
@@ -274,13 +279,14 @@ def report_of(
 
 def _spent_by(judges: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """What judging cost in all; the price is not known where that of one is not."""
-    found: dict[str, Json] = {
-        name: sum(one[name] for one in judges) for name in ("calls", "cached", "shared", "requests", "errors")
+    result: dict[str, Json] = {
+        name: sum(judge[name] for judge in judges)
+        for name in ("calls", "cached", "shared", "requests", "errors")
     }
-    costs = [one["cost_usd"] for one in judges]
-    tokens = {name: sum(one["tokens"][name] for one in judges) for name in ("input", "output")}
-    return found | {
+    costs = [judge["cost_usd"] for judge in judges]
+    tokens = {name: sum(judge["tokens"][name] for judge in judges) for name in ("input", "output")}
+    return result | {
         "tokens": tokens,
-        "estimated": any(one["estimated"] for one in judges),
+        "estimated": any(judge["estimated"] for judge in judges),
         "cost_usd": None if None in costs else sum(costs),
     }

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
-from germane.errors import Wrong
+from germane.errors import Invalid
 
 __all__ = [
     "FROZEN",
@@ -86,20 +86,20 @@ FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
-    """The same JSON value with mappings and lists frozen; raises Wrong on NaN, infinity and more `levels` of nesting."""
+    """The same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
     if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
-        raise Wrong(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
+        raise Invalid(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
-        if not [1 for key, one in value.items() if type(one) not in FROZEN or type(key) is not str]:
+        if not [1 for key, value in value.items() if type(value) not in FROZEN or type(key) is not str]:
             return FrozenDict(value)
-        return FrozenDict([(str(key), freeze(one, levels - 1)) for key, one in value.items()])
+        return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
-        return tuple([freeze(one, levels - 1) for one in value])
+        return tuple([freeze(value, levels - 1) for value in value])
     if isinstance(value, float) and not math.isfinite(value):
-        raise Wrong(
+        raise Invalid(
             f"holds {value}, which is not a number that can be stored", "write null or leave the field out"
         )
     return value
@@ -112,7 +112,7 @@ def _set(record: msgspec.Struct, **fields: object) -> None:
 
 def _check_finite(name: str, value: float | None) -> None:
     if value is not None and not math.isfinite(value):
-        raise Wrong(f"is {value}", "write a finite number or leave the field out", name)
+        raise Invalid(f"is {value}", "write a finite number or leave the field out", name)
 
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -149,7 +149,7 @@ class Context(Record, frozen=True, kw_only=True):
         if not self.text and self.id is None:
             _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
-            raise Wrong("has both grade and relevant: they are two scales", "keep one of them")
+            raise Invalid("has both grade and relevant: they are two scales", "keep one of them")
         if self.metadata is not NOTHING:
             _set(self, metadata=freeze(self.metadata) or NOTHING)
 
@@ -212,9 +212,9 @@ class Evidence(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.quote and None in {self.doc, self.start, self.end}:
             fix = 'write {"quote": "..."} or {"doc": "d7", "start": 0, "end": 120}'
-            raise Wrong("has neither a quote nor doc, start and end", fix)
+            raise Invalid("has neither a quote nor doc, start and end", fix)
         if self.start is not None and self.end is not None and self.start > self.end:
-            raise Wrong("ends before it starts", "swap start and end")
+            raise Invalid("ends before it starts", "swap start and end")
 
 
 class Stage(Record, frozen=True, kw_only=True):
@@ -283,22 +283,24 @@ class Sample(Record, frozen=True, kw_only=True):
         if self.stages:
             self._check_stages()
         unusual = self.calls or self.grade_scale is not None
-        if unusual or [1 for one in self.contexts or () if one.grade is not None and not 0 <= one.grade <= 3]:
+        if unusual or [
+            1 for context in self.contexts or () if context.grade is not None and not 0 <= context.grade <= 3
+        ]:
             self._check_grades()
 
     def _check_grades(self) -> None:
         low, high = self.grade_scale or _GRADES
         if low >= high:
-            raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
+            raise Invalid("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
         for path, contexts in self._lists():
             for rank, context in enumerate(contexts):
                 if context.grade is not None and not low <= context.grade <= high:
                     fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                    raise Wrong(f"is the number {context.grade}", fix, *path, rank, "grade")
+                    raise Invalid(f"is the number {context.grade}", fix, *path, rank, "grade")
 
     def _check_stages(self) -> None:
         if len({stage.name for stage in self.stages}) < len(self.stages):
-            raise Wrong("names a stage twice", "give each stage a name of its own", "stages")
+            raise Invalid("names a stage twice", "give each stage a name of its own", "stages")
 
     def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""

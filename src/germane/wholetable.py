@@ -21,13 +21,13 @@ _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
-def plain_text(shown: RenderableType, width: int) -> str:
+def plain_text(renderable_type: RenderableType, width: int) -> str:
     """What a console of this width would show, as plain text without colour."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
     )
-    console.print(shown)
+    console.print(renderable_type)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
@@ -100,17 +100,17 @@ class WholeTable(Table):
             widths[n], room = widths[n] + more, room - more
         heads = [_head_lines(cells[n][0], widths[n]) for n in numbers]
         tall = max(map(len, heads))
-        found: list[RenderableType] = [Text()]
+        renderable_types: list[RenderableType] = [Text()]
         style = self.header_style or "bold"
         for line in range(tall):
             parts = [head[line - tall + len(head)] if line >= tall - len(head) else "" for head in heads]
             lines = (f"{part:>{widths[n]}}" for n, part in zip(numbers, parts, strict=True))
-            found.append(Text(_GAP + _GAP.join(lines), style=style))
-        found.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
+            renderable_types.append(Text(_GAP + _GAP.join(lines), style=style))
+        renderable_types.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
         for row, title in enumerate(titles[1:], 1):
             right = [Text(" " * (widths[n] - cells[n][row].cell_len)) + cells[n][row] for n in numbers]
-            found += [title, Text(_GAP) + Text(_GAP).join(right)]
-        return [*found, Text()]
+            renderable_types += [title, Text(_GAP) + Text(_GAP).join(right)]
+        return [*renderable_types, Text()]
 
     def _records(self, cells: Sequence[Sequence[Text]], width: int) -> RenderResult:
         """Each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
@@ -168,15 +168,15 @@ class HangingText:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines, wrapped."""
         for line in self.text.split("\n", allow_blank=True):
-            found = _LEAD.match(line.plain)
-            lead = found.end() if found else 0
-            indent = lead if found and found[0].strip() else lead + 2
+            match = _LEAD.match(line.plain)
+            lead = match.end() if match else 0
+            indent = lead if match and match[0].strip() else lead + 2
             if line.cell_len <= options.max_width or options.max_width < 2 * indent:
                 yield line
                 continue
             first, *rest = line[lead:].wrap(console, options.max_width - indent)
             yield line[:lead] + first
-            yield from (Text(" " * indent) + one for one in rest)
+            yield from (Text(" " * indent) + text for text in rest)
 
 
 def _text(cell: object) -> Text:

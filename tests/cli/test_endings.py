@@ -12,7 +12,7 @@ from germane.ledger.store import SQLiteLedger
 from germane.types import Judgement
 from tests.cli.conftest import Cli, write_jsonl
 
-READER_LEFT = 141
+EXIT_SIGPIPE = 141
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def unread(folder: Path, *words: object) -> tuple[int, str]:
 def test_a_reader_who_leaves_is_no_gate_that_failed(ledger: Path, tmp_path: Path) -> None:
     """Whether the output is long or short, data or help: 128 + SIGPIPE as in a shell, and nothing on stderr."""
     for words in (["ledger", "export"], ["ledger", "stats"], ["ledger", "stats", "--json"]):
-        assert unread(tmp_path, *words, "--ledger", ledger) == (READER_LEFT, "")
-    assert unread(tmp_path, "--help") == (READER_LEFT, "")
-    assert unread(tmp_path, "run", "--help") == (READER_LEFT, "")
+        assert unread(tmp_path, *words, "--ledger", ledger) == (EXIT_SIGPIPE, "")
+    assert unread(tmp_path, "--help") == (EXIT_SIGPIPE, "")
+    assert unread(tmp_path, "run", "--help") == (EXIT_SIGPIPE, "")
 
 
 def test_a_complete_run_that_nobody_reads(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_complete_run_that_nobody_reads(tmp_path: Path) -> None:
     data = write_jsonl(tmp_path / "data.jsonl", {"query": "a thing", "contexts": ["a thing"]})
     words = ("run", data, "-m", "context_precision@1", "--judge", "lexical", "-o", "r")
     code, err = unread(tmp_path, *words)
-    assert code == READER_LEFT
+    assert code == EXIT_SIGPIPE
     assert "Traceback" not in err
     assert (tmp_path / "r" / "scores.jsonl").stat().st_size
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from germane.errors import InputError, Wrong
+from germane.errors import InputError, Invalid
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -190,7 +190,7 @@ def test_a_list_of_ids_has_three_spellings(cell, ids):
 )
 def test_what_is_no_list_of_ids_is_refused(cell):
     """A broken list is not one strange id, and numpy's print of two ids is not one id."""
-    with pytest.raises(Wrong):
+    with pytest.raises(Invalid):
         ids_in(cell)
 
 

@@ -926,7 +926,7 @@ def test_the_server_sees_what_was_asked() -> None:
 
 
 class TestApart:
-    """What three attempts at a Reading could not get is asked question by question."""
+    """What three attempts at a fused request could not get is asked question by question."""
 
     QUESTIONS = (
         Relevance(query="why is the sky blue", passage="The sky is blue. It scatters light."),

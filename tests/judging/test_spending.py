@@ -13,7 +13,7 @@ from germane.judges import LLMJudge
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
 from germane.judging.pool import Pool
-from germane.judging.spending import Budget, Receipts, check_price
+from germane.judging.spending import Budget, UsageLog, check_price
 from germane.ledger.store import SQLiteLedger
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
@@ -146,7 +146,7 @@ class Closed(Paid):
 
 def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
     """It is a failure, in this session and the next, and uses no limit up; what was sent and failed is a call."""
-    judge, receipts = Closed(1), Receipts(tmp_path / "receipts.jsonl")
+    judge, receipts = Closed(1), UsageLog(tmp_path / "receipts.jsonl")
 
     async def run() -> Pool:
         with closing(receipts):
@@ -156,7 +156,7 @@ def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
 
     spent = asyncio.run(run()).spent
     assert (spent.calls, spent.requests, spent.errors, judge.asked) == (4, 4, 17, 20)
-    again = Receipts(tmp_path / "receipts.jsonl", resumed=True)
+    again = UsageLog(tmp_path / "receipts.jsonl", resumed=True)
     assert (again.earlier.calls, len(again.failed)) == (4, 17)
 
 
@@ -165,22 +165,22 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "receipts.jsonl"
     judge, asked = Paid(), [Relevance(query="q", passage=f"p{n}") for n in range(3)]
 
-    async def session(receipts: Receipts, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Pool:
+    async def session(receipts: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Pool:
         with closing(receipts):
             async with Pool(lambda _: judge, ledger, receipts=receipts) as pool:
                 await pool.judge(questions)
         return pool
 
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
-    asyncio.run(session(Receipts(path), asked[:2], ledger))
+    asyncio.run(session(UsageLog(path), asked[:2], ledger))
     with path.open("a") as file:
         file.write('{"calls": 1, "ke')
-    again = Receipts(path, resumed=True)
+    again = UsageLog(path, resumed=True)
     assert (again.earlier.calls, round(again.earlier.cost_usd, 6)) == (2, 0.2)
     spent = asyncio.run(session(again, asked, ledger)).spent
     assert (spent.calls, spent.cached) == (1, 0)
-    assert Receipts(path, resumed=True).earlier.calls == 3
-    assert Receipts(path).earlier.calls == 0
+    assert UsageLog(path, resumed=True).earlier.calls == 3
+    assert UsageLog(path).earlier.calls == 0
 
 
 def test_receipts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_receipts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
         '\n{"calls": 2, "cost_usd": 0.5, "keys": ["1f", "fedcba9876543210"], "failed": ["a"]}\n'
         '{"calls": 9, "keys": ["zz"], "failed": []}\n'
     )
-    receipts = Receipts(path, resumed=True)
+    receipts = UsageLog(path, resumed=True)
     assert (receipts.earlier.calls, receipts.earlier.cost_usd, len(receipts.failed)) == (2, 0.5, 1)
     assert key in receipts
     assert "fedcba9876543210" * 2 in receipts

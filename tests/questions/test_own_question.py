@@ -14,7 +14,7 @@ from pydantic import Field
 from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
 from germane.judging.pool import Pool
-from germane.questions import AnyQuestion, PayloadModel, Question, Reason, Together, Whole, YesNo
+from germane.questions import AnyQuestion, ContextSetQuestion, PayloadModel, Question, Reason, Whole, YesNo
 from germane.types import Json, Judgement
 from tests.server import Act, Asked, ModelServer
 
@@ -56,7 +56,7 @@ class Tasted(Question[tuple[tuple[int, bool], ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class TastedTogether(Together[tuple[tuple[int, bool], ...]]):
+class TastedTogether(ContextSetQuestion[tuple[tuple[int, bool], ...]]):
     """The same of several menus together."""
 
     kind: ClassVar[str] = "tasted_together"
@@ -143,8 +143,8 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
         (reply,) = ask(model(server, prompts), [Tasted("the menu", DISHES)])
     assert reply.error is None
     assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
-    assert Tasted("m", DISHES).singly() == (Tasted("m", DISHES[:1]), Tasted("m", DISHES[1:]))
-    assert Tasted("m", DISHES[:1]).singly() == ()
+    assert Tasted("m", DISHES).split_by_item() == (Tasted("m", DISHES[:1]), Tasted("m", DISHES[1:]))
+    assert Tasted("m", DISHES[:1]).split_by_item() == ()
 
 
 def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:

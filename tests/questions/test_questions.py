@@ -17,8 +17,8 @@ from germane.questions import (
     Entities,
     Grade,
     Importance,
-    Nuggeted,
     NuggetSupport,
+    NuggetVerdict,
     Question,
     Relevance,
     StatementRelevance,
@@ -147,7 +147,7 @@ def test_nothing_is_asked_about_nothing(empty):
         (Support(("c",), (empty,)), (Supported(claim=1, contexts=(), reasoning="the contexts are empty"),)),
         (
             NuggetSupport("q", ("n",), (empty,)),
-            (Nuggeted(nugget=1, support="not_support", reasoning="the contexts are empty"),),
+            (NuggetVerdict(nugget=1, support="not_support", reasoning="the contexts are empty"),),
         ),
         (Sufficiency("q", (empty,)), Sufficient(sufficient=False, reasoning="the contexts are empty")),
     ]

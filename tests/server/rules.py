@@ -112,7 +112,7 @@ def payload_for(asked: Asked, rule: Rule) -> Json:
 
 
 def _one(rule: Rule, kinds: Sequence[str], sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
-    """The answer to one Reading: what the rule says for each of its kinds, in one object."""
+    """The answer to one fused request: what the rule says for each of its kinds, in one object."""
     if len(kinds) == 1:
         return _answer_of(rule, kinds[0], sections, schema)
     found: dict[str, Json] = {}

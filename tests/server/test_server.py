@@ -244,7 +244,7 @@ class TestWhatItIsAsked:
         assert repr(Asked(3, "/v1/x", {}, raw)).startswith("<Asked 3: ")
 
     def test_an_answer_for_each_kind_of_question(self) -> None:
-        """In a Reading of several and in a list too; kinds without one are answered as ever."""
+        """In a fused request of several and in a list too; kinds without one are answered as ever."""
         for batch in (1, 2):
             with ModelServer(answer={"relevance": {"grade": 3, "reasoning": "always"}}) as server:
                 report = judged(server, SUITE, batch=batch)

@@ -25,7 +25,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     """
     from germane.cli.values import options_of
     from germane.evaluation.choice import ledger_place
-    from germane.evaluation.options import Watch
+    from germane.evaluation.options import Callbacks
     from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast
     from germane.judges.batches.openai import line_of
@@ -45,24 +45,26 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         "headers": [],
     }
     chosen = options_of({**unset, **flags})
-    watch = Watch()
+    watch = Callbacks()
     with chosen.confined():
         parts = {"": chosen} if stored is not None else separate(chosen, dry=True)
-    found = [forecast(one, watch, resume=stored, retry_errors=True) for one in parts.values()]
-    place = chosen.ledger or _ledger_of(stored) or ledger_place()
-    certain = [pair for each in found for pair in each.certain]
-    requests = {one.custom_id: one for one in requests_for_file(certain)}
+    forecasts = [forecast(part, watch, resume=stored, retry_errors=True) for part in parts.values()]
+    location = chosen.ledger or _ledger_of(stored) or ledger_place()
+    certain = [pair for each in forecasts for pair in each.certain]
+    requests = {request.custom_id: request for request in requests_for_file(certain)}
     if certain:
-        with closing(open_at(place)) as store:
+        with closing(open_at(location)) as store:
             table = AskedTable(store)
             flying = table.in_flight()  # batches hold them
-            requests = {name: one for name, one in requests.items() if flying.isdisjoint(one.asked.keys)}
-            table.add(FILE, (one.asked for one in requests.values()))
+            requests = {
+                name: request for name, request in requests.items() if flying.isdisjoint(request.asked.keys)
+            }
+            table.add(FILE, (request.asked for request in requests.values()))
             store.put(known_at_once(certain))
-    output.write_bytes(b"".join(line_of(name, one.body) + b"\n" for name, one in requests.items()))
-    later = sum(each.estimated for each in found)
-    waiting = sum(each.waiting for each in found)
-    done = {"schema_version": 1, "requests": len(requests), "questions": sum(len(one.asked.keys) for one in requests.values()),
+    output.write_bytes(b"".join(line_of(name, request.body) + b"\n" for name, request in requests.items()))
+    later = sum(each.estimated for each in forecasts)
+    waiting = sum(each.waiting for each in forecasts)
+    done = {"schema_version": 1, "requests": len(requests), "questions": sum(len(request.asked.keys) for request in requests.values()),
             "later": later, "waiting": waiting, "file": str(output)}  # fmt: skip
     if json:
         print_document(done)
@@ -94,8 +96,8 @@ def _ledger_of(folder: Path | None) -> str | None:
         return None
     from germane.tables.folder import read_manifest
 
-    found: str | None = (read_manifest(folder).get("options") or {}).get("ledger")
-    return found
+    result: str | None = (read_manifest(folder).get("options") or {}).get("ledger")
+    return result
 
 
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
@@ -112,35 +114,37 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     from germane.ledger.opening import open_at
     from germane.ledger.store import is_there
 
-    place, found, stored, left = ledger_place(ledger), Answers(), 0, 0
-    with closing(open_at(place)) if is_there(place) else nullcontext() as store:
+    location, answers, stored, left = ledger_place(ledger), Answers(), 0, 0
+    with closing(open_at(location)) if is_there(location) else nullcontext() as store:
         if store is not None:
             table = AskedTable(store)
             left = table.waiting(FILE)
         if store is None or not left:
-            problem = f"no request of germane questions waits for an answer at {place}"
+            problem = f"no request of germane questions waits for an answer at {location}"
             raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
         lines = chain.from_iterable(map(read_answers, files))
         while some := list(islice(lines, _AT_ONCE)):
             records = table.records([line["custom_id"] for line in some])
             for line in some:
-                found.take(line, records.get(line["custom_id"]), "file")
-            stored += len(store.put(found.rows))
-            found.rows.clear()
-            found.groups.clear()
-        table.answered(list(found.done))
-    left -= len(found.done)
+                answers.take(line, records.get(line["custom_id"]), "file")
+            stored += len(store.put(answers.rows))
+            answers.rows.clear()
+            answers.groups.clear()
+        table.answered(list(answers.done))
+    left -= len(answers.done)
     if json:
         print_document(
-            {"schema_version": 1, "answers": stored, "requests": len(found.done), "failed": found.failed,
-             "unknown": found.unknown, "left": left}
+            {"schema_version": 1, "answers": stored, "requests": len(answers.done), "failed": answers.failed,
+             "unknown": answers.unknown, "left": left}
         )  # fmt: skip
-        return 3 if found.failed else 0
-    said = [f"{count(stored, 'answer')} to {count(len(found.done), 'request')} in {place}"]
-    said += [f"{count(number, 'line')} not usable: {why}" for why, number in found.reasons().most_common(10)]
-    if found.unknown:
-        said.append(f"{count(found.unknown, 'line')} not asked here, or read before")
+        return 3 if answers.failed else 0
+    texts = [f"{count(stored, 'answer')} to {count(len(answers.done), 'request')} in {location}"]
+    texts += [
+        f"{count(number, 'line')} not usable: {why}" for why, number in answers.reasons().most_common(10)
+    ]
+    if answers.unknown:
+        texts.append(f"{count(answers.unknown, 'line')} not asked here, or read before")
     if left:
-        said.append(f"{count(left, 'request')} without an answer: germane questions writes them again")
-    say("\n".join(said))
-    return 3 if found.failed else 0
+        texts.append(f"{count(left, 'request')} without an answer: germane questions writes them again")
+    say("\n".join(texts))
+    return 3 if answers.failed else 0

@@ -35,7 +35,7 @@ def compare(
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
-    found = compare_reports(
+    comparison = compare_reports(
         *reports,
         systems=systems,
         measures=measures or None,
@@ -49,17 +49,17 @@ def compare(
         seed=seed,
     )
     for path in output:
-        found.save(path)
+        comparison.save(path)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.write(COMPARISON_FORMATS[".md"](found))
+            page.write(COMPARISON_FORMATS[".md"](comparison))
     if json:
-        print_document(found.to_json())
+        print_document(comparison.to_json())
     else:
-        print_console(render_comparison(found))
+        print_console(render_comparison(comparison))
     for path in output:
         say(f"wrote {path}")
-    return found.exit_code
+    return comparison.exit_code
 
 
 def power(
@@ -93,11 +93,11 @@ def overlap(a: Path, b: Path, *, k: int, p: float, json: bool) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
     from germane.comparison.planning import overlap as overlap_of
 
-    found = overlap_of(_lists(a), _lists(b), k=k, p=p)
+    overlap = overlap_of(_lists(a), _lists(b), k=k, p=p)
     if json:
-        print_document(found.as_json())
+        print_document(overlap.as_json())
     else:
-        print(found)
+        print(overlap)
 
 
 def _lists(path: Path) -> Mapping[str, Sequence[str]]:
@@ -113,8 +113,8 @@ def _lists(path: Path) -> Mapping[str, Sequence[str]]:
     from germane.samples.trec import read_run
 
     return {
-        query: [doc for _, doc in sorted(zip(found.scores, found.ids, strict=True), reverse=True)]
-        if found.scores
-        else list(found.ids)
-        for query, found in read_run(path).queries.items()
+        query: [doc for _, doc in sorted(zip(results.scores, results.ids, strict=True), reverse=True)]
+        if results.scores
+        else list(results.ids)
+        for query, results in read_run(path).queries.items()
     }

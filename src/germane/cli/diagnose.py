@@ -25,11 +25,11 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
     from germane.diagnosis.formats import render_stages, stages_document
 
     chosen = SimpleNamespace(**flags)
-    found = _of_runs(paths, chosen) if chosen.qrels is not None else _of_samples(paths, chosen)
+    reports = _of_runs(paths, chosen) if chosen.qrels is not None else _of_samples(paths, chosen)
     if chosen.json:
-        print_document(stages_document(found))
+        print_document(stages_document(reports))
     else:
-        print_console(render_stages(found, every=chosen.per_query))
+        print_console(render_stages(reports, every=chosen.per_query))
 
 
 def diagnose(report: Path, *, measure: str | None, json: bool) -> None:
@@ -42,11 +42,11 @@ def diagnose(report: Path, *, measure: str | None, json: bool) -> None:
     from germane.diagnosis.whatif import diagnose as diagnose_report
     from germane.reports.report import find_report
 
-    found = diagnose_report(find_report(report), measure)
+    diagnoses = diagnose_report(find_report(report), measure)
     if json:
-        print_document(diagnosis_document(found))
+        print_document(diagnosis_document(diagnoses))
     else:
-        print_console(render_diagnosis(found))
+        print_console(render_diagnosis(diagnoses))
 
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:

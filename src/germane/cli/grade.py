@@ -51,10 +51,10 @@ def grade(
         fault.problem = f"stdin is not one JSON document: {fault.problem}"
         raise fault.error("-", text) from None
     whole = document if isinstance(document, dict) else {}
-    given = dict(parameters(option, "--option", "threshold=2000"))
+    values = dict(parameters(option, "--option", "threshold=2000"))
     warn = Notices(lambda notice: say(f"warning: {notice}"))
-    grader = grading.grader_named(measure, whole, given, warn)
-    options = grading.options_of(whole, given, None if grader else warn)
+    grader = grading.grader_named(measure, whole, values, warn)
+    options = grading.options_of(whole, values, None if grader else warn)
     chosen = None if grader else named(measure)
     notes = list[str]()
     sample = grading.document_sample(document, options, notes.append)

@@ -77,10 +77,10 @@ def label(
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
-        found = import_labels(take, report, person, fingerprint)
-        report.tables.append_labels(found.labels)  # type: ignore[union-attr]
-        others = f"; {found.others} rows are about nothing in this report" if found.others else ""
-        say(f"{len(found.labels)} labels added to {folder}{others}")
+        labels = import_labels(take, report, person, fingerprint)
+        report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
+        others = f"; {labels.others} rows are about nothing in this report" if labels.others else ""
+        say(f"{len(labels.labels)} labels added to {folder}{others}")
     if give is not None:
         say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
     if for_width is not None:
@@ -99,7 +99,7 @@ def label(
         drawn,
         person,
         _store_in(reports),
-        dict.fromkeys(label for one in reports for label in one.labels()),
+        dict.fromkeys(label for report in reports for label in report.labels()),
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
@@ -158,8 +158,8 @@ def _label(session: LabellingSession, report: Report | None, guideline: str) -> 
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:
         with _keyboard() as keys:
-            while (one := session.next) is not None:
-                view = _View(one.task, session)
+            while (task := session.next) is not None:
+                view = _View(task.task, session)
                 view.show()
                 if not _answered(session, keys, guideline, view):
                     break
@@ -247,8 +247,8 @@ class _View:
     def show(self) -> None:
         """Print the page, and what is asked."""
         print("\n".join([*self.head, *self.pages[self._at]]))
-        place = f"   (part {self._at + 1} of {len(self.pages)})" if len(self.pages) > 1 else ""
-        print(f"{self.question}{place}")
+        location = f"   (part {self._at + 1} of {len(self.pages)})" if len(self.pages) > 1 else ""
+        print(f"{self.question}{location}")
 
     def turn(self) -> None:
         """Print the next page, after the last the first."""
@@ -281,10 +281,12 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     from germane.reports.correct import corrected_in_words
 
     now = corrections.with_labels(report.labels())
-    judged = [one for one in report.summaries if one.basis.source == "judge"]
-    found = [(one, *now.of(one)) for one in judged]
-    lines = list(corrected_in_words(replace(one, corrected=corrected) for one, corrected, _ in found))
-    whys = dict.fromkeys(why for _, corrected, why in found if corrected is None)
+    judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
+    results = [(summary, *now.of(summary)) for summary in judged]
+    lines = list(
+        corrected_in_words(replace(summary, corrected=corrected) for summary, corrected, _ in results)
+    )
+    whys = dict.fromkeys(why for _, corrected, why in results if corrected is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print(f"so far   {line}")
 
@@ -338,25 +340,25 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     if gold:
         from germane.labelling.gold import audit_gold, gold_lines, queue_rows
 
-        found = audit_gold(reports)
-        lines = gold_lines(found)
+        result = audit_gold(reports)
+        lines = gold_lines(result)
         if output is not None and output.suffix.lower() == ".csv":
             table = io.StringIO()
-            csv.writer(table, lineterminator="\n").writerows(map(cell, row) for row in queue_rows(found))
+            csv.writer(table, lineterminator="\n").writerows(map(cell, row) for row in queue_rows(result))
             lines = iter(table.getvalue().splitlines())
     elif len(reports) == 1:
-        found = audit_judge(reports[0], every=every)
-        lines = audit_lines(found)
+        result = audit_judge(reports[0], every=every)
+        lines = audit_lines(result)
     else:
-        found = audit_judges(reports, every=every)
-        lines = judges_lines(found)
+        result = audit_judges(reports, every=every)
+        lines = judges_lines(result)
     text = "".join(f"{line}\n" for line in lines)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, "utf-8")
         say(f"wrote {output}")
     if json:
-        print_document(found)
+        print_document(result)
     elif output is None and sys.stdout.isatty():
         from germane.cli.printing import print_markdown
 

@@ -25,34 +25,34 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     from germane.labelling.moving import check_labels, quotes_in
     from germane.labelling.people import carry_labels
 
-    samples, given = _read(path, labels)
-    found = check_labels(samples, searched := Corpus(corpus))
-    people = carry_labels(given, samples, searched)
+    samples, values = _read(path, labels)
+    check = check_labels(samples, searched := Corpus(corpus))
+    people = carry_labels(values, samples, searched)
     if json:
-        print_document(found.as_json(people.counts if given else UNSET))
+        print_document(check.as_json(people.counts if values else UNSET))
         return
     lines = [
-        f"{found.ids} gold ids, {found.corpus['documents']:,} documents in the corpus {found.corpus['digest']}"
+        f"{check.ids} gold ids, {check.corpus['documents']:,} documents in the corpus {check.corpus['digest']}"
     ]
-    for names, what in ((found.missing, "exist no longer"), (found.changed, "have another text now")):
+    for names, what in ((check.missing, "exist no longer"), (check.changed, "have another text now")):
         if names:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
-    if found.unknown:
-        lines.append(f"  {found.unknown} exist, and no context says which text they had")
-    if found.quotes:
+    if check.unknown:
+        lines.append(f"  {check.unknown} exist, and no context says which text they had")
+    if check.quotes:
         lines.append(
-            f"{len(found.quotes)} quotes: {', '.join(f'{count} {where}' for where, count in quotes_in(found) if count)}"
+            f"{len(check.quotes)} quotes: {', '.join(f'{count} {where}' for where, count in quotes_in(check) if count)}"
         )
-    for one in found.quotes:
+    for quote in check.quotes:
         places = ", ".join(
             f"{at.document} {at.start}-{at.end}" + (f" ({at.share:.0%})" if at.share < 1 else "")
-            for at in one.places[:3]
+            for at in quote.places[:3]
         )
-        if not one.whole:
+        if not quote.whole:
             lines.append(
-                f"  {shorten(one.sample, 40)}: {shorten(one.quote, 60)!r} {places or 'stands nowhere'}"
+                f"  {shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r} {places or 'stands nowhere'}"
             )
-    if given:
+    if values:
         lines.append(str(people))
     for line in lines:
         print(clean(line))
@@ -74,15 +74,15 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
     if path.exists() and output.exists() and output.samefile(path):
         raise InputError(f"-o {output} is what is read", fix="name another file")
-    before, given = _read(path, labels)
+    before, values = _read(path, labels)
     samples, moved = move_labels(before, searched := Corpus(corpus))
-    people, beside = carry_labels(given, before, searched), output.with_suffix(".labels.jsonl")
+    people, beside = carry_labels(values, before, searched), output.with_suffix(".labels.jsonl")
     with output.open("wb") as file:
         file.writelines(encode_record(sample) + b"\n" for sample in samples)
-    if given:
+    if values:
         beside.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
     if json:
-        print_document(moved.as_json(people.counts if given else UNSET))
+        print_document(moved.as_json(people.counts if values else UNSET))
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
         for sample, what in moved.lost[:10]:
@@ -91,9 +91,9 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
-        if given:
+        if values:
             print(people)
-    say(f"wrote {output}{f' and {beside}' if given else ''}")
+    say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:

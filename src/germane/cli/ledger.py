@@ -24,11 +24,11 @@ def stats(*, ledger: str | None, json: bool) -> None:
     from germane.ledger import upkeep
 
     with closing(_opened(ledger)) as opened:
-        found = upkeep.stats(opened)
+        result = upkeep.stats(opened)
     if json:
-        print_document(found)
+        print_document(result)
     else:
-        _print(found)
+        _print(result)
 
 
 def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
@@ -41,21 +41,21 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
     from germane.ledger.asked import AskedTable
     from germane.ledger.store import is_there
 
-    place = _place(ledger)
+    location = _place(ledger)
     rows = []
-    if is_there(place):
-        with closing(_opened(ledger, reading=False)) as found:
-            table = AskedTable(found)
+    if is_there(location):
+        with closing(_opened(ledger, reading=False)) as ledger_table:
+            table = AskedTable(ledger_table)
             if cancel is not None:
                 _cancel(table, cancel, base_url)
             rows = table.batches()
     if json:
         print_document(
-            {"schema_version": 1, "ledger": place, "batches": [msgspec.to_builtins(row) for row in rows]}
+            {"schema_version": 1, "ledger": location, "batches": [msgspec.to_builtins(row) for row in rows]}
         )
         return
     if not rows:
-        print(f"no batch was sent from {place}")
+        print(f"no batch was sent from {location}")
     for row in rows:
         price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
         print(f"{row.id}  {row.state}, {row.at}")
@@ -72,7 +72,7 @@ def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
     from germane.judges.llm import LLMJudge
     from germane.judging.batches import cancel, endpoint_of
 
-    row = next((one for one in table.batches(opened=True) if name in {one.id, one.name}), None)
+    row = next((batch for batch in table.batches(opened=True) if name in {batch.id, batch.name}), None)
     if row is None:
         raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
     judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
@@ -102,12 +102,12 @@ def export(
     from germane.tables.judgements import dump_judgement
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
-    with closing(_opened(ledger)) as found:
-        lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(found, chosen))
+    with closing(_opened(ledger)) as ledger_table:
+        lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(ledger_table, chosen))
         if output is None:
             _stdout().writelines(lines)
             return
-        with written(output, getattr(found, "path", None)) as file:
+        with written(output, getattr(ledger_table, "path", None)) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {count:,} judgements to {output}")
 
@@ -117,9 +117,9 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger
-    with closing(_opened(ledger, reading=False)) as found:
+    with closing(_opened(ledger, reading=False)) as ledger_table:
         for file in files:
-            done = import_rows(found, file)
+            done = import_rows(ledger_table, file)
             say(
                 f"{file}: {done.added:,} added, {done.known:,} known already, {done.errors:,} errors left out"
             )
@@ -146,9 +146,9 @@ def prune(
             "prune was not told what to delete",
             fix="say --judge, --kind, --prompt or --before; or delete the file",
         )
-    with closing(_opened(ledger)) as found:
-        count = upkeep.count(found, chosen)
-        judges, kinds = upkeep.judges_and_kinds(found)
+    with closing(_opened(ledger)) as ledger_table:
+        count = upkeep.count(ledger_table, chosen)
+        judges, kinds = upkeep.judges_and_kinds(ledger_table)
     if not count:
         say(
             f"nothing fits; this ledger has answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
@@ -156,8 +156,8 @@ def prune(
     if dry_run or not count:
         say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
         return
-    with closing(_opened(ledger, reading=False)) as found:
-        say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
+    with closing(_opened(ledger, reading=False)) as ledger_table:
+        say(f"{upkeep.prune(ledger_table, chosen):,} judgements were deleted")
 
 
 def check(*, ledger: str | None, json: bool) -> int:
@@ -169,21 +169,21 @@ def check(*, ledger: str | None, json: bool) -> int:
     from germane.ledger import upkeep
     from germane.ledger.store import file_of, is_database, recovery
 
-    place = ledger_place(ledger)
-    if is_database(place):
+    location = ledger_place(ledger)
+    if is_database(location):
         problem = (
             "`germane ledger check` looks into a file of SQLite, and this ledger is a database of PostgreSQL"
         )
         raise InputError(problem, fix="use pg_amcheck; `germane ledger export` reads every answer")
-    path = file_of(place)
+    path = file_of(location)
     sound, problems = upkeep.check(path)
     for problem in problems:
         say(f"damaged: {problem}")
     if problems:
         say(recovery(path))
     if json:
-        found = {"ledger": str(path), "judgements": sound, "problems": problems}
-        print_document({"schema_version": 1, "sound": not problems, **found})
+        result = {"ledger": str(path), "judgements": sound, "problems": problems}
+        print_document({"schema_version": 1, "sound": not problems, **result})
     elif not problems:
         print(f"{path} is sound: {sound:,} judgements")
     return 1 if problems else 0
@@ -197,11 +197,11 @@ def _stdout() -> BinaryIO:
 
 
 def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Chosen:
-    from germane.ledger.upkeep import Chosen, moment
+    from germane.ledger.upkeep import Chosen, parse_time
 
     return Chosen(
-        since=moment(since, "--since") if since else None,
-        before=moment(before, "--before") if before else None,
+        since=parse_time(since, "--since") if since else None,
+        before=parse_time(before, "--before") if before else None,
         **alike,
     )
 

@@ -27,8 +27,8 @@ def liverag(
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
         raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
-    found, gold = read_results(results, parity=parity), read_references(reference, parity=parity)
-    result = ContextRecall(parity=parity).evaluate(found, gold)
+    results_read, gold = read_results(results, parity=parity), read_references(reference, parity=parity)
+    result = ContextRecall(parity=parity).evaluate(results_read, gold)
     if not result.sample_count:
         fix = "write document_ids in the references, and the same qids in both files"
         raise InputError("no question could be measured", fix=fix)

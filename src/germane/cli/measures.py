@@ -17,5 +17,5 @@ def measures(name: str | None, *, json: bool) -> None:
     if json:
         print_document([as_json(definition) for definition in chosen])
     else:
-        one = chosen[0]
-        print_lines(listing(chosen) if name is None else f"{one.heading}  {one.described()}")
+        value = chosen[0]
+        print_lines(listing(chosen) if name is None else f"{value.heading}  {value.described()}")

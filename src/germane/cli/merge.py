@@ -23,7 +23,9 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
         check_writable(path, ())
     if target is None:
         raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
-    parts = [one for folder in folders for one in (unpacked(url_of(folder)) if url_of(folder) else [folder])]
+    parts = [
+        path for folder in folders for path in (unpacked(url_of(folder)) if url_of(folder) else [folder])
+    ]
     if target.resolve() in {folder.resolve() for folder in parts}:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)

@@ -71,13 +71,13 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     flags = flags_of(verb)
     parser = _parser(verb, about, flags)
     end = words.index("--") if "--" in words else len(words)
-    found, rest = parser.parse_known_intermixed_args(words[:end])
+    namespace, rest = parser.parse_known_intermixed_args(words[:end])
     for word in rest:
         if word.startswith("-") and word != "-":
-            spellings = [one for flag in flags for one in flag.spellings]
+            spellings = [spelling for flag in flags for spelling in flag.spellings]
             raise no_such("flag", word.partition("=")[0], spellings, parser.prog)
         parser.error(f"{word!r} is one argument too many")
-    values = vars(found)
+    values = vars(namespace)
     _add_arguments(parser, flags, values, list(words[end + 1 :]))
     for flag in flags:
         if values[flag.parameter] in (None, []) and (flag.required or _needed(flag)):

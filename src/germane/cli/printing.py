@@ -17,9 +17,9 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from germane.clean import clean, clean_lines
-from germane.cli.values import print_document, say, whoever_listens
+from germane.cli.values import ignore_closed_stderr, print_document, say
 from germane.errors import InputError
-from germane.evaluation.options import Expected, Watch
+from germane.evaluation.options import Callbacks, Expected
 from germane.evaluation.parts.remote import pack, put, scratch, url_of
 from germane.judging.spending import Spent
 from germane.reports import formats
@@ -64,15 +64,15 @@ def finish(
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
     `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
-    one, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
+    value, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
     if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
         from germane.comparison.compare import comparison_of
 
         changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
-    if one is not None:
+    if value is not None:
         write(
-            one, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
+            value, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
         )
     else:
         _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
@@ -80,14 +80,14 @@ def finish(
         _tell_github(report, name, changes.get(name))
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
-        print_document(formats.json_documents(documents) if one is None else documents[""])
+        print_document(formats.json_documents(documents) if value is None else documents[""])
         for name, report in reports.items():
             if missing := formats.left_out(report, ".json"):
                 say(f"{clean(name) or '--json'} is {missing}")
     else:
         for name, report in reports.items():
             _print(report, clean(name), quiet=quiet)
-        if one is None and not quiet:
+        if value is None and not quiet:
             table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
             for name, report in reports.items():
                 code = f"(exit code {report.verdict.exit_code})"
@@ -191,18 +191,18 @@ def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | Non
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
-        with whoever_listens():
+        with ignore_closed_stderr():
             workspace = os.environ.get("GITHUB_WORKSPACE")
             for command in github_commands(report, Path(workspace).resolve() if workspace else None):
                 print(command, file=sys.stderr)
 
 
-def print_console(shown: RenderableType) -> None:
+def print_console(renderable_type: RenderableType) -> None:
     """To stdout, 120 columns wide where that is no terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
-    console.print(shown)
+    console.print(renderable_type)
 
 
 def print_markdown(text: str) -> None:
@@ -210,9 +210,9 @@ def print_markdown(text: str) -> None:
     from markdown_it import MarkdownIt  # which rich is built on
     from rich.markdown import Markdown
 
-    shown = Markdown("")
-    shown.parsed = MarkdownIt("zero").enable(["heading", "list", "table"]).parse(text)
-    print_console(shown)
+    markdown = Markdown("")
+    markdown.parsed = MarkdownIt("zero").enable(["heading", "list", "table"]).parse(text)
+    print_console(markdown)
 
 
 def opened(folder: Path | None) -> Report:
@@ -226,10 +226,10 @@ def opened(folder: Path | None) -> Report:
         finished = read_manifest(folder).get("status") == "complete"
         return Report.open(folder) if finished else Report.unfinished(folder)
     for latest in inside:
-        found = opened(latest)
-        if found.measures:
+        report = opened(latest)
+        if report.measures:
             say(f"the latest report: {latest}")
-            return found
+            return report
     raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
 
 
@@ -241,17 +241,17 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
     latest = opened(folder)
     if latest.folder is None or (folder is not None and latest.folder == folder):
         return {"": latest}
-    found = {str(path): name for name, path in same_command(latest.folder).items()}
-    if len(found) < 2:
+    result = {str(path): name for name, path in same_command(latest.folder).items()}
+    if len(result) < 2:
         return {"": latest}
-    say(f"with the other evaluations of the same command: {len(found)} reports")
-    return {name: opened(Path(path)) for path, name in found.items()}
+    say(f"with the other evaluations of the same command: {len(result)} reports")
+    return {name: opened(Path(path)) for path, name in result.items()}
 
 
 class _Warnings(logging.Handler):
     """What the library logs (an endpoint that does not answer), said as a warning."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Callbacks) -> None:
         super().__init__(logging.WARNING)
         self._watch = watch
 
@@ -268,7 +268,7 @@ _SLOW = 0.1
 """Seconds per call from which they are shown: of a fast judge nobody asks."""
 
 
-class Progress(Watch):
+class Progress(Callbacks):
     """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
 
     Both say how much of the whole is done, the time left, the price and the errors so far.
@@ -335,7 +335,7 @@ class Progress(Watch):
         if self._bar is None:
             say(text)
         else:
-            with whoever_listens():
+            with ignore_closed_stderr():
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
     def expects(self, total: Expected) -> None:
@@ -394,7 +394,7 @@ class Progress(Watch):
         """What is known of a run that stopped, for --json."""
         self.so_far = report
 
-    def last_words(self) -> None:
+    def print_hints(self) -> None:
         """What is said below the report."""
         for hint in self._hints:
             say(hint)
@@ -444,10 +444,10 @@ class Outputs:
     made: Path | None = None
 
     @classmethod
-    def of(cls, given: Sequence[Path]) -> Self:
+    def of(cls, paths: Sequence[Path]) -> Self:
         """What these paths and URLs name."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
-        for path in given:
+        for path in paths:
             if not (url := url_of(path)):
                 folder = folder or (None if path.suffix else path)
                 files += [path] if path.suffix else []
@@ -487,12 +487,12 @@ def check_writable(path: Path, inputs: Iterable[str]) -> None:
         raise InputError(
             f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
         )
-    there = next(one for one in (path, *path.parents) if one.exists())
+    there = next(path for path in (path, *path.parents) if path.exists())
     if there == path and path.is_dir():
         raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
     if there != path and not there.is_dir():
         raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
     if not os.access(there, os.W_OK):
         raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
+    if there == path and any(Path(name).exists() and path.samefile(name) for name in inputs):
         raise InputError(f"-o {path} would overwrite the input", fix="name another file")

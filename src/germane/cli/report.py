@@ -32,9 +32,9 @@ def report(
     queries = queries_of_page(page_queries)
     reports = opened_together(folder)
     if by is not None:
-        for one in reports.values():
-            one.slices(by)  # an unknown name is an error here
-            one.by = by
+        for report in reports.values():
+            report.slices(by)  # an unknown name is an error here
+            report.by = by
     if baseline is not None and "" not in reports:
         problem = f"--baseline is compared with one report, and these are {len(reports)}"
         raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
@@ -70,9 +70,9 @@ def plot(
     for word in kinds:
         if word not in KINDS:
             raise InputError(f"--kind {word}: there is no such picture", fix=f"use {', '.join(KINDS)}")
-    shown = opened(folder)
+    report = opened(folder)
     before = Report.open(baseline) if baseline is not None else None
-    charts = charts_of(shown, kinds=kinds, measure=measure, baseline=before)
+    charts = charts_of(report, kinds=kinds, measure=measure, baseline=before)
     for path in output:
         write_charts(charts, path)
         say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")

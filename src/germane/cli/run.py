@@ -43,12 +43,12 @@ def run(
     queries = queries_of_page(flags["page_queries"])
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
-    given = {
+    options = {
         "folder": str(outputs.folder or ""),
         "outputs": [path for path in files if path not in outputs.urls],
         "store": outputs.store,
     }
-    chosen = options_of({**flags, **given, "resume": resume})
+    chosen = options_of({**flags, **options, "resume": resume})
     _check_later(chosen)
     for path in files:
         check_writable(path, chosen.paths)
@@ -76,7 +76,7 @@ def run(
     baselines = dict(zip(reports, watch.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     outputs.put(reports)
-    watch.last_words()
+    watch.print_hints()
     return code
 
 
@@ -106,12 +106,12 @@ def _check_later(chosen: Options) -> None:
     """InputError where batches do not go together with something else."""
     if chosen.wait and not chosen.later:
         raise InputError("--wait waits for batches", fix="write --later --wait")
-    for flag, given in (
+    for flag, values in (
         ("--until", chosen.until or chosen.until_decided),
         ("--engine", chosen.engine),
         ("--replay", chosen.replay),
     ):
-        if chosen.later and given:
+        if chosen.later and values:
             raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
 
 
@@ -126,12 +126,16 @@ def _print_forecast(
     with Progress() as watch:
         with chosen.confined():
             parts = separate(chosen, dry=True) if resume is None else {"": chosen}
-        found = {
-            path: forecast(one, watch, resume=resume, retry_errors=retry_errors, reask=reask)
-            for path, one in parts.items()
+        forecasts = {
+            path: forecast(part, watch, resume=resume, retry_errors=retry_errors, reask=reask)
+            for path, part in parts.items()
         }
     if json:
-        shown = {path: one.as_json() for path, one in found.items()}
-        print_document(shown.get("") or {"schema_version": 1, "reports": shown})
+        fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
+        print_document(fields.get("") or {"schema_version": 1, "reports": fields})
         return
-    print_lines("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
+    print_lines(
+        "\n\n".join(
+            f"{path}\n{forecast.text()}" if path else forecast.text() for path, forecast in forecasts.items()
+        )
+    )

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from germane.clean import clean_lines
 from germane.cli.verbs import call
-from germane.errors import READER_LEFT, GermaneError, Interrupted, LimitReached
+from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
 __all__ = ["start"]
 
@@ -82,7 +82,7 @@ def _words(error: BaseException) -> str:
 
 def _said(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
-        return READER_LEFT
+        return EXIT_SIGPIPE
     with suppress(OSError):  # whoever does not read has the exit code
         if os.environ.get("GERMANE_DEBUG"):
             import_module("traceback").print_exc()

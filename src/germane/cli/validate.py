@@ -33,7 +33,7 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
     if not paths:
         raise InputError("nothing to look at", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     unchecked: dict[str, None] = {}
     files, _ = load_suite(paths, warnings, read=False)
     for path in files:
@@ -41,20 +41,20 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
         if not (faults or unchecked) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
-        found.update(dict.fromkeys(map(str, faults)))
-    for fault in found:
+        result.update(dict.fromkeys(map(str, faults)))
+    for fault in result:
         print_lines(clean(fault))
     some = "1 file" if len(files) == 1 else f"{len(files)} files"
-    if found:
-        say(f"{len(found)} {'fault' if len(found) == 1 else 'faults'} in {some}")
+    if result:
+        say(f"{len(result)} {'fault' if len(result) == 1 else 'faults'} in {some}")
         return 2
     say(f"{some}: no fault found; not checked: {', '.join(unchecked)}" if unchecked else f"{some}: valid")
     return 0
 
 
 def _place(fault: InputError) -> tuple[str, int, int]:
-    place = fault.place
-    return ("", 0, 0) if place is None else (place.file, place.line or 0, place.column or 0)
+    location = fault.place
+    return ("", 0, 0) if location is None else (location.file, location.line or 0, location.column or 0)
 
 
 @contextmanager
@@ -99,17 +99,17 @@ def _check_eval_file(
     from germane.targets.targetsfile import unchecked as unchecked_in
 
     names: set[str] = set()
-    specs = (*file.measures, *(one for case in file.cases for one in case.graders))
+    specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
     for spec in {id(spec): spec for spec in specs}.values():
         if ".py:" in (code := code_in(spec.spec)):
             unchecked[f"{code} (it would be imported)"] = None
             names.add(spec.name)
             continue
         made = graders_of_specs([spec], file, Settings(), warn, faults)
-        names |= {name for one in made for name in (one.name, str(one.measure))} or {spec.name}
-    for text, place in file.gates:
+        names |= {name for grader in made for name in (grader.name, str(grader.measure))} or {spec.name}
+    for text, location in file.gates:
         with _noting(faults):
-            gate = Gate.parse(text, place)
+            gate = Gate.parse(text, location)
             if names:
                 gate.check_named(sorted(names))
     where = file.targets_file or file.path.resolve().parent
@@ -150,9 +150,9 @@ def _asked_at(file: EvalFile, name: str) -> Place:
     while nodes:
         node = nodes.pop(0)
         values = [inner for key, inner in (node.pairs or {}).items() if key in keys]
-        for one in [item for inner in values for item in (inner.items or [inner])]:
-            if one.text == name:
-                return one.place
+        for value in [item for inner in values for item in (inner.items or [inner])]:
+            if value.text == name:
+                return value.place
         nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
     return Place(str(file.path))
 

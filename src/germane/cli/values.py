@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def whoever_listens() -> Iterator[None]:
+def ignore_closed_stderr() -> Iterator[None]:
     """Write to stderr: to nowhere once nobody reads it (a closed terminal, a `tee` that was interrupted too).
 
     What is shown of a run must not change what it does.
@@ -37,7 +37,7 @@ def whoever_listens() -> Iterator[None]:
 
 def say(message: str) -> None:
     """A message on stderr, harmless to a terminal."""
-    with whoever_listens():
+    with ignore_closed_stderr():
         print(clean_lines(message), file=sys.stderr)
 
 
@@ -67,54 +67,54 @@ def _named(text: str) -> tuple[str, str]:
     return (name, value) if name and value else ("", "")
 
 
-def pairs(given: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
+def pairs(values: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
     """`a=b,c=d` and repeated flags as pairs; InputError on anything else."""
-    found: dict[str, str] = {}
-    for part in (part for text in given or () for part in text.split(",")):
+    result: dict[str, str] = {}
+    for part in (part for text in values or () for part in text.split(",")):
         name, value = _named(part)
         if not name:
             raise InputError(f"{flag} {part!r} is not NAME=VALUE", fix=f"write {flag} {example}")
-        if name in found:
+        if name in result:
             raise InputError(f"{flag} gives {name} twice", fix="give it once")
-        found[name] = value
-    return tuple(found.items())
+        result[name] = value
+    return tuple(result.items())
 
 
-def headers(given: Iterable[str] | None) -> tuple[tuple[str, str], ...]:
+def headers(values: Iterable[str] | None) -> tuple[tuple[str, str], ...]:
     """Repeated `--header NAME=VALUE`; what is wrong is said without the value, which may be a key."""
-    found = dict(map(_named, given or ()))
-    for name, value in found.items():
+    result = dict(map(_named, values or ()))
+    for name, value in result.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
             raise InputError("--header is not NAME=VALUE", fix="write --header x-team=search")
         if not value.isprintable():
             raise InputError(f"the value of --header {name} holds characters that no header has")
-    return tuple(found.items())
+    return tuple(result.items())
 
 
-def parameters(given: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, Json], ...]:
+def parameters(values: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, Json], ...]:
     """Repeated NAME=VALUE: a value that is JSON is what it says, any other is text."""
-    found: dict[str, Json] = {}
-    for text in given or ():
+    result: dict[str, Json] = {}
+    for text in values or ():
         name, value = _named(text)
         if not name:
             raise InputError(f"{flag} {text!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         try:
-            found[name] = json.loads(value)
+            result[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return tuple(found.items())
+            result[name] = value
+    return tuple(result.items())
 
 
-def prices(given: str | None) -> tuple[float, float] | None:
+def prices(value: str | None) -> tuple[float, float] | None:
     """`0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
-    if given is None:
+    if value is None:
         return None
     try:
-        first, second = map(float, given.split("/"))
+        first, second = map(float, value.split("/"))
     except ValueError:
         first = second = -1.0
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
-        raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
+        raise InputError(f"--price {value!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
 
 

@@ -58,8 +58,8 @@ _ABOUT = {
 def function_of(verb: str) -> Callable[..., int | None]:
     """The function of a verb."""
     module, _, name = VERBS[verb].partition(":")
-    found: Callable[..., int | None] = getattr(import_module(f"germane.cli.{module}"), name)
-    return found
+    result: Callable[..., int | None] = getattr(import_module(f"germane.cli.{module}"), name)
+    return result
 
 
 def call(words: Sequence[str]) -> int:
@@ -76,9 +76,9 @@ def call(words: Sequence[str]) -> int:
         return 0
     verb = f"{group} {first}".lstrip()
     if verb not in VERBS:
-        known = [name.removeprefix(f"{group} ") for name in (*VERBS, *_ABOUT)]
+        names = [name.removeprefix(f"{group} ") for name in (*VERBS, *_ABOUT)]
         what = "flag" if first.startswith("-") else "command"
-        raise no_such(what, first, known, f"germane {group}".rstrip())
+        raise no_such(what, first, names, f"germane {group}".rstrip())
     function = function_of(verb)
     values: dict[str, Any] = parse(verb, function.__doc__ or "", rest[1:])
     return function(**values) or 0

@@ -44,8 +44,8 @@ def _packages() -> Iterator[tuple[str, str]]:
     """What is installed of the packages that are always needed, and of those of each extra."""
     needed = dict[str, list[str]]()
     for line in requires("germane") or ():
-        if (found := _REQUIREMENT.match(line)) and found[2] != "all":
-            needed.setdefault(found[2] or "", []).append(found[1])
+        if (match := _REQUIREMENT.match(line)) and match[2] != "all":
+            needed.setdefault(match[2] or "", []).append(match[1])
     yield "packages", ", ".join(map(_installed, needed.pop("", [])))
     for extra, names in sorted(needed.items()):
         yield f"[{extra}]", ", ".join(map(_installed, names))

@@ -74,7 +74,7 @@ def compare(
     """
     reports = list(map(_found, (a, *more)))
     against = pairs_of(reports, systems)
-    sides = list(dict.fromkeys([*(one for one, _ in against), *(other for _, other in against)]))
+    sides = list(dict.fromkeys([*(side for side, _ in against), *(other for _, other in against)]))
     common = measures_in_common(sides)
     names = common if measures is None else _named(sides, measures, common, "measure")
     if not names:
@@ -91,20 +91,20 @@ def compare(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [DecidedPair(one, other, _clusters(one, other, cluster), test, seed) for one, other in against]
+    pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
     rows: list[MeasureComparison] = []
     notes = list(differ) if judged else []
     for pair in pairs:
         mine = [pair.compare(name) for name in names]
-        if not any(one.due for one in mine):
+        if not any(comparison.due for comparison in mine):
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
         why_not = {
-            one.measure: undecidable(pair, one, allow_stand_in=allow_stand_in)
-            for one in mine
-            if one.measure in margins
+            comparison.measure: undecidable(pair, comparison, allow_stand_in=allow_stand_in)
+            for comparison in mine
+            if comparison.measure in margins
         }
-        rows += [_decided(one, margins, why_not) for one in _split(pair, mine)]
+        rows += [_decided(comparison, margins, why_not) for comparison in _split(pair, mine)]
         notes += [f"no decision: {why}" for why in why_not.values() if why]
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
@@ -140,11 +140,11 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
     return None
 
 
-def _found(one: ReportData | str | Path) -> ReportData:
-    if isinstance(one, ReportData):
-        return one
-    report = find_report(one, corrected=False)  # the differences are corrected, not these means
-    report.where = str(one)
+def _found(value: ReportData | str | Path) -> ReportData:
+    if isinstance(value, ReportData):
+        return value
+    report = find_report(value, corrected=False)  # the differences are corrected, not these means
+    report.where = str(value)
     return report
 
 
@@ -153,19 +153,19 @@ def _named(sides: Sequence[Side], wanted: str | Iterable[str], names: Sequence[s
     texts = [wanted] if isinstance(wanted, str) else list(map(str, wanted))
     with suppress(InputError):
         texts = [str(measure) for text in texts for measure in parse_measures([text])]
-    found = []
+    result = []
     for text in texts:
         name = next((name for name in names if text in {name, sides[0].types[name]}), None)
         if name is None:
             fix = f"in all: {', '.join(names) or 'none'}"
             raise InputError(f"the {what} {text} is not in all of them", fix=fix)
-        found.append(name)
-    return list(dict.fromkeys(found))
+        result.append(name)
+    return list(dict.fromkeys(result))
 
 
 def parse_margins(texts: Iterable[str]) -> dict[str, float]:
     """Margins by measure, from texts like 'nDCG@10: 0.02'; InputError for another text."""
-    found = {}
+    result = {}
     for text in texts:
         name, _, number = (part.strip() for part in text.rpartition(":"))
         try:
@@ -175,59 +175,64 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
         if not name or not margin >= 0:
             problem = f"--margin {text!r} is not a measure with the loss that is acceptable"
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
-        found[name] = margin
-    return found
+        result[name] = margin
+    return result
 
 
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
     """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
-    given = margin if isinstance(margin, Mapping) else parse_margins(margin)
-    found = {
+    options = margin if isinstance(margin, Mapping) else parse_margins(margin)
+    result = {
         _named(sides, canonical_name(text), names, "margin's measure")[0]: value
-        for text, value in given.items()
+        for text, value in options.items()
     }
-    for name, value in found.items():
+    for name, value in result.items():
         check_change(sides[0].types[name], value, f"a margin of {value:g} for {name}")
-    return found
+    return result
 
 
 def _decided(
-    one: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
+    measure_comparison: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
 ) -> MeasureComparison:
     """The row with its decision; undecided where there is a reason why not."""
-    if one.measure not in margins:
-        return one
-    value = margins[one.measure]
-    return replace(one, decision=Decision("undecided", value) if why_not[one.measure] else one.decide(value))
+    if measure_comparison.measure not in margins:
+        return measure_comparison
+    value = margins[measure_comparison.measure]
+    return replace(
+        measure_comparison,
+        decision=Decision("undecided", value)
+        if why_not[measure_comparison.measure]
+        else measure_comparison.decide(value),
+    )
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
     if cluster is None or isinstance(cluster, Mapping):
         return cluster
-    found = {
+    result = {
         case: str(trials[0].metadata[cluster])
         for side in (b, a)
         for case, trials in side.samples.items()
         if cluster in trials[0].metadata
     }
-    if not found:
+    if not result:
         fix = "name a field of the samples' metadata as the cluster"
         raise InputError(f"no sample has the metadata {cluster!r}", fix=fix)
-    return found
+    return result
 
 
 def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureComparison]:
     """The rows with what their differences are made of."""
-    mixed, refused = mixed_scores(pair, [one.measure for one in rows])
-    found = []
-    for one in rows:
-        parts = split_by_cause(pair, one.measure, mixed[one.measure]) if one.measure in mixed else None
-        why = "" if parts else refused.get(one.measure, "no query was measured in both")
-        verdicts = verdicts_of((pair.a, pair.b), one.measure)
-        found.append(replace(one, parts=parts, verdicts=verdicts, parts_why=why))
-    return found
+    mixed, refused = mixed_scores(pair, [comparison.measure for comparison in rows])
+    comparisons = []
+    for row in rows:
+        parts = split_by_cause(pair, row.measure, mixed[row.measure]) if row.measure in mixed else None
+        why = "" if parts else refused.get(row.measure, "no query was measured in both")
+        verdicts = verdicts_of((pair.a, pair.b), row.measure)
+        comparisons.append(replace(row, parts=parts, verdicts=verdicts, parts_why=why))
+    return comparisons
 
 
 def _covered(pair: Pair) -> list[str]:
@@ -240,34 +245,34 @@ def _covered(pair: Pair) -> list[str]:
 def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:
     samples = (s for side in (pair.a, pair.b) for trials in side.samples.values() for s in trials)
     numbers = pair.a.scores.numbers
-    found = []
+    comparisons = []
     for title, cases in slices_of(samples, by).items():
         keep = np.zeros(len(numbers), bool)
         keep[[numbers[case] for case in cases if case in numbers]] = True
-        found += [pair.compare(name, keep, title) for name in names]
-    return [one for one in found if one.due]
+        comparisons += [pair.compare(name, keep, title) for name in names]
+    return [comparison for comparison in comparisons if comparison.due]
 
 
 def _uncalibrated(rows: Iterable[MeasureComparison]) -> list[str]:
     """Which differences rest on what a judge says alone, and why people's labels do not correct them."""
-    found: dict[str, dict[str, None]] = {}
-    for one in rows:
-        if one.decided_by == "judged" and one.corrected_why:
-            found.setdefault(one.corrected_why, {})[one.measure] = None
-    return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in found.items()]
+    result: dict[str, dict[str, None]] = {}
+    for comparison in rows:
+        if comparison.decided_by == "judged" and comparison.corrected_why:
+            result.setdefault(comparison.corrected_why, {})[comparison.measure] = None
+    return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in result.items()]
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
-    found: dict[str, dict[str, dict[str, None]]] = {}
+    result: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks():
                     if not remark.startswith("uncalibrated"):  # said of the difference
-                        found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+                        result.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
     return [
         f"{f'{system}: ' if len(systems) < len(sides) else ''}{remark} ({', '.join(measures)})"
-        for remark, systems in found.items()
+        for remark, systems in result.items()
         for system, measures in systems.items()
     ]

@@ -35,9 +35,9 @@ class CorrectedSide:
     def of(cls, side: Side) -> CorrectedSide:
         """What a side's corrected differences are made of: its judged measures."""
         judged = {
-            one.measure: one
-            for one in side.report.summaries
-            if one.system == side.system and one.basis.source == "judge" and one.mean is not None
+            summary.measure: summary
+            for summary in side.report.summaries
+            if summary.system == side.system and summary.basis.source == "judge" and summary.mean is not None
         }
         return cls(side.report.tables, corrections_of(side.report), judged)
 
@@ -53,18 +53,18 @@ class DecidedPair(Pair):
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
         """The comparison of one measure, with the difference as people's labels correct it, or why they do not."""
-        found = super().compare(measure, keep, name)
+        comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
-            return found
-        if found.difference is None or found.n < found.due:
-            return replace(found, corrected_why="some scores are missing")
+            return comparison
+        if comparison.difference is None or comparison.n < comparison.due:
+            return replace(comparison, corrected_why="some scores are missing")
         case = self.values(measure)[0].case
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]
         clusters = self.a.scores.clusters_of(case, self.clusters)
-        corrected, why = self._corrections.of(measure, cases, clusters, found.difference)
-        by = found.decided_by if corrected is None else "corrected"
-        return replace(found, corrected=corrected, corrected_why=why, decided_by=by)
+        corrected, why = self._corrections.of(measure, cases, clusters, comparison.difference)
+        by = comparison.decided_by if corrected is None else "corrected"
+        return replace(comparison, corrected=corrected, corrected_why=why, decided_by=by)
 
 
 class CorrectedDifferences:
@@ -95,15 +95,15 @@ class CorrectedDifferences:
         for side, of in zip(sides, (self._a, self._b), strict=True):
             if why := of.corrections.drifted(side):
                 return None, why
-        found = self._drawn(sides[0].kind)
-        if isinstance(found, str):
-            return None, found
+        drawn = self._drawn(sides[0].kind)
+        if isinstance(drawn, str):
+            return None, drawn
         numbers = {case: number for number, case in enumerate(cases)}
-        by_query = np.isnan(sides[0].weight).any() or all(draw.whole for draw in found.draws)
+        by_query = np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn.draws)
         if by_query:
-            result = self._of_queries(sides, found, numbers, clusters)
+            result = self._of_queries(sides, drawn, numbers, clusters)
         else:
-            result = self._of_things(sides, found, numbers, clusters, judged)
+            result = self._of_things(sides, drawn, numbers, clusters, judged)
         if isinstance(result, str):
             return None, result
         return (result, "") if result.difference is not None else (None, result.why)
@@ -117,19 +117,23 @@ class CorrectedDifferences:
     def _find(self, kind: str) -> _Drawn | str:
         several = {id(side.tables): side.tables for side in (self._a, self._b)}
         pools = {key: pool_of(tables, kind) for key, tables in several.items()}
-        labels = {key: [one for one in tables.labels if one.kind == kind] for key, tables in several.items()}
+        labels = {
+            key: [label for label in tables.labels if label.kind == kind] for key, tables in several.items()
+        }
         draws: list[Draw] = []
         books = {id(side.tables): side.corrections.book for side in (self._a, self._b)}
         for key, pool in pools.items():
             book = books[key]
-            labels[key] = [one for one in labels[key] if book.get(one.item) or book.unsure(one.item)]
+            labels[key] = [label for label in labels[key] if book.get(label.item) or book.unsure(label.item)]
             if pool and all(item in book for items in pool.values() for item in items):
                 draws.append(Draw(labels[key], pool))
             else:
                 draws += draws_of(filter(is_drawn, labels[key]), pool)
         between = fingerprint(*pools.values())
-        mine = [one for some in labels.values() for one in some if design_of(one).get("between") == between]
-        whole = [one for one in mine if design_of(one).get("design") == "queries"]
+        mine = [
+            label for some in labels.values() for label in some if design_of(label).get("between") == between
+        ]
+        whole = [label for label in mine if design_of(label).get("design") == "queries"]
         if whole:
             cases = dict.fromkeys(case for pool in pools.values() for case in pool)
             union = {
@@ -137,24 +141,26 @@ class CorrectedDifferences:
                 for case in cases
             }
             draws += draws_of(whole, union)
-        draws += draws_of([one for one in mine if one not in whole], self.unshared(kind) if mine else {})
+        draws += draws_of(
+            [label for label in mine if label not in whole], self.unshared(kind) if mine else {}
+        )
         if not draws:
             return "no labels were drawn at random"
         items = frozenset[str]().union(*(draw.items for draw in draws))
         return _Drawn(
-            draws, tuple({one: None for some in labels.values() for one in some if one.item in items})
+            draws, tuple({label: None for some in labels.values() for label in some if label.item in items})
         )
 
     def unshared(self, kind: str) -> Pool:
         """What can make a difference between the two: the items that do not count alike in both, by query."""
-        found: dict[str, set[str]] = {}
+        result: dict[str, set[str]] = {}
         for measure in self._a.summaries.keys() & self._b.summaries.keys():
             sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
             if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
                 for (case, item), term in _terms(sides).items():
                     if abs(term.weight) > _SAME:
-                        found.setdefault(case, set()).add(item)
-        return {case: frozenset(items) for case, items in sorted(found.items())}
+                        result.setdefault(case, set()).add(item)
+        return {case: frozenset(items) for case, items in sorted(result.items())}
 
     def _of_things(
         self,
@@ -205,7 +211,7 @@ class CorrectedDifferences:
         items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
         if not items:
             return f"{name} is no mean over single verdicts: label whole queries (--design queries)"
-        book = LabelBook(one for one in drawn.labels if one.item in items)
+        book = LabelBook(label for label in drawn.labels if label.item in items)
         values: list[list[dict[str, float]]] = []
         for side, of in zip(sides, (self._a, self._b), strict=True):
             unsure = any(map(book.unsure, side.items))
@@ -226,7 +232,7 @@ class CorrectedDifferences:
         known = ~np.isnan(people)
         share = float(known.mean())
         labelled = {item for side in sides for item in side.items if item in book}
-        found = corrected_difference(
+        difference = corrected_difference(
             np.ones(len(people)),
             people,
             verdicts,
@@ -236,8 +242,11 @@ class CorrectedDifferences:
             most=most,
             clusters=clusters,
         )
-        why = found.why and f"{int(known.sum())} queries are labelled whole in both: at least 10 are needed"
-        return replace(found, labels=len(labelled), queries=int(known.sum()), why=why)
+        why = (
+            difference.why
+            and f"{int(known.sum())} queries are labelled whole in both: at least 10 are needed"
+        )
+        return replace(difference, labels=len(labelled), queries=int(known.sum()), why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,19 +267,19 @@ class _Term(NamedTuple):
 
 def _terms(sides: Sequence[JudgedThings]) -> Mapping[tuple[str, str], _Term]:
     """What each item of each case adds to the difference; the grade is the mean of the two where both judged it."""
-    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    result: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         rows = zip(
             side.case.tolist(), side.items, (sign * side.weight).tolist(), side.verdict.tolist(),
             side.values.tolist(), strict=True,
         )  # fmt: skip
         for case, item, weight, grade, value in rows:
-            found.setdefault((side.names[case], item), []).append((weight, grade, weight * value))
+            result.setdefault((side.names[case], item), []).append((weight, grade, weight * value))
     return {
         key: _Term(
             sum(w for w, _, _ in rows), sum(g for _, g, _ in rows) / len(rows), sum(j for _, _, j in rows)
         )
-        for key, rows in found.items()
+        for key, rows in result.items()
     }
 
 

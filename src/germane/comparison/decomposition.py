@@ -101,7 +101,9 @@ def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np
         ours, theirs = (side.samples.get(case, ()) for side in (pair.a, pair.b))
         if not ours or not theirs:
             continue
-        against = [one.beside(sample[0]) for one, sample in zip(settings, (ours, theirs), strict=True)]
+        against = [
+            setting.beside(sample[0]) for setting, sample in zip(settings, (ours, theirs), strict=True)
+        ]
         gold[row] = against[0] != against[1] or _needed(known, ours[0]) != _needed(known, theirs[0])
         lists[row] = _shown(ours) == _shown(theirs)
     return gold, lists
@@ -115,6 +117,9 @@ def _needed(measure: Measure, sample: Sample) -> list[str | None]:
 def _shown(samples: Sequence[Sample]) -> Json:
     """What the system handed over: its lists and its answer."""
     return [
-        ([(query, [(c.text, c.id) for c in contexts]) for query, contexts in rankings(one)], one.response)
-        for one in samples
+        (
+            [(query, [(c.text, c.id) for c in contexts]) for query, contexts in rankings(sample)],
+            sample.response,
+        )
+        for sample in samples
     ]

@@ -64,28 +64,30 @@ class Comparison:
     @property
     def held(self) -> tuple[str, ...]:
         """The systems that are held against another."""
-        return tuple(dict.fromkeys(one.b for one in self.comparisons))
+        return tuple(dict.fromkeys(comparison.b for comparison in self.comparisons))
 
     @property
     def whole(self) -> list[MeasureComparison]:
         """The rows over all cases."""
-        return [one for one in self.comparisons if not one.slice]
+        return [comparison for comparison in self.comparisons if not comparison.slice]
 
     @property
     def orders(self) -> Orders:
         """How alike two reports of the same systems order these, by measure."""
         means: dict[str, list[tuple[float, float]]] = {}
-        for one in self.whole if len({one.a for one in self.comparisons}) > 1 else ():
-            if one.mean_a is not None and one.mean_b is not None:
-                means.setdefault(one.measure, []).append((one.mean_a, one.mean_b))
+        for comparison in self.whole if len({value.a for value in self.comparisons}) > 1 else ():
+            if comparison.mean_a is not None and comparison.mean_b is not None:
+                means.setdefault(comparison.measure, []).append((comparison.mean_a, comparison.mean_b))
         return {measure: taus(*zip(*both, strict=True)) for measure, both in means.items()}
 
     @property
     def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
         """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
-        found = {one.decision.verdict for one in self.comparisons if one.decision is not None}
+        results = {
+            comparison.decision.verdict for comparison in self.comparisons if comparison.decision is not None
+        }
         order: dict[Literal["pass", "fail", "undecided"], int] = {"undecided": 0, "fail": 1, "pass": 2}
-        return min(found, key=order.__getitem__, default=None)
+        return min(results, key=order.__getitem__, default=None)
 
     @property
     def exit_code(self) -> int:
@@ -96,14 +98,14 @@ class Comparison:
         """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         wanted = {measure, canonical_name(measure)}
-        for one in self.whole:
-            if one.b == system and not wanted.isdisjoint({one.measure, one.type}):
-                return one
+        for comparison in self.whole:
+            if comparison.b == system and not wanted.isdisjoint({comparison.measure, comparison.type}):
+                return comparison
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
         raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(one.measure for one in self.whole))
+        return iter(dict.fromkeys(comparison.measure for comparison in self.whole))
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -129,7 +131,7 @@ class Comparison:
         return plain_text(render_comparison(self), 120)
 
     def _repr_html_(self) -> str:
-        lines = [line for one in self.whole for line in _remarks(self, one)]
+        lines = [line for comparison in self.whole for line in _remarks(self, comparison)]
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
         table = _table(self, self.comparisons, file=True)
         return html_table(table.header, table.rows, [*lines, *self.notes, *verdict])
@@ -143,16 +145,16 @@ def render_comparison(found: Comparison) -> RenderableType:
 def _parts(found: Comparison) -> Iterator[RenderableType]:
     heads = _heads(found)
     against: dict[str, dict[str, None]] = {}
-    for one in found.comparisons:
-        against.setdefault(clean(one.a), {})[clean(one.b)] = None
+    for comparison in found.comparisons:
+        against.setdefault(clean(comparison.a), {})[clean(comparison.b)] = None
     for a, others in against.items():
         named = len(found.systems) == 2 and heads[0] != a
         b = ", ".join(others)
         yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
     yield _table(found, found.whole).rich()
-    for one in found.whole:
-        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, one))
-    slices = [one for one in found.comparisons if one.slice]
+    for comparison in found.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, comparison))
+    slices = [value for value in found.comparisons if value.slice]
     if slices:
         yield _table(found, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
@@ -176,8 +178,8 @@ def _parts(found: Comparison) -> Iterator[RenderableType]:
 def _methods(found: Comparison) -> Iterator[str]:
     """How intervals and p-values were computed, and of what the intervals are."""
     for head, methods in (
-        (f"interval 95%, {LIKE_THESE}: ", {one.interval.method for one in found.comparisons}),
-        ("test     ", {one.test or "" for one in found.comparisons}),
+        (f"interval 95%, {LIKE_THESE}: ", {comparison.interval.method for comparison in found.comparisons}),
+        ("test     ", {comparison.test or "" for comparison in found.comparisons}),
     ):
         if names := ", ".join(sorted(filter(None, methods))):
             yield f"{head}{names}"
@@ -200,29 +202,29 @@ def _table(
     `file`: a line for each system always, with every column, and the slice beside the name of the measure.
     """
     several = file or len(found.systems) > 2
-    adjusted = file or any(one.p_holm is not None and one.p_holm != one.p for one in rows)
-    shown = [at for at, name in enumerate(_NUMBERS) if adjusted or name != "p (Holm)"]
+    adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)
+    visible = [at for at, name in enumerate(_NUMBERS) if adjusted or name != "p (Holm)"]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
     means = ("mean",) if several else _heads(found)
-    table = TextTable([*heads, *means, *(_NUMBERS[at] for at in shown)], names=len(heads))
+    table = TextTable([*heads, *means, *(_NUMBERS[at] for at in visible)], names=len(heads))
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
-    for one in rows:
-        groups.setdefault((one.slice, one.measure), []).append(one)
+    for comparison in rows:
+        groups.setdefault((comparison.slice, comparison.measure), []).append(comparison)
     for (part, measure), alike in groups.items():
-        values = [mean for one in alike for mean in (one.mean_a, one.mean_b) if mean is not None]
+        values = [mean for value in alike for mean in (value.mean_a, value.mean_b) if mean is not None]
         best = (max if higher_is_better(alike[0].type) else min)(values, default=None)
         titles = [*([part] if slices else []), f"{measure} [{part}]" if file and part else measure]
         lines: dict[str, tuple[list[float | None], list[str]]] = {}
-        for one in alike:
-            cells = [_cells(one)[at] for at in shown]
+        for comparison in alike:
+            cells = [_cells(comparison)[at] for at in visible]
             if several:
-                lines.setdefault(one.a, ([one.mean_a], [""] * len(shown)))
-                lines[one.b] = [one.mean_b], cells
+                lines.setdefault(comparison.a, ([comparison.mean_a], [""] * len(visible)))
+                lines[comparison.b] = [comparison.mean_b], cells
             else:
-                lines[""] = [one.mean_a, one.mean_b], cells
-            if one.corrected is not None:
-                corrected = [_corrected_cells(one)[at] for at in shown]
-                lines[f"{one.b}, corrected" if several else "corrected"] = [], corrected
+                lines[""] = [comparison.mean_a, comparison.mean_b], cells
+            if comparison.corrected is not None:
+                corrected = [_corrected_cells(comparison)[at] for at in visible]
+                lines[f"{comparison.b}, corrected" if several else "corrected"] = [], corrected
         for system, (of_line, cells) in lines.items():
             names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
@@ -231,39 +233,52 @@ def _table(
     return table
 
 
-def _cells(one: MeasureComparison) -> list[str]:
+def _cells(measure_comparison: MeasureComparison) -> list[str]:
     """What stands under each of the heads of numbers."""
     return [
-        in_digits(one.difference, "+"),
-        interval_in_words(one.interval.ends, sign="+"),
-        p_in_words(one.p),
-        p_in_words(one.p_holm if one.corrected is None else None),
-        f"{one.wins}/{one.ties}/{one.losses}",
-        str(one.n) if one.n == one.due else f"{one.n}/{one.due}",
+        in_digits(measure_comparison.difference, "+"),
+        interval_in_words(measure_comparison.interval.ends, sign="+"),
+        p_in_words(measure_comparison.p),
+        p_in_words(measure_comparison.p_holm if measure_comparison.corrected is None else None),
+        f"{measure_comparison.wins}/{measure_comparison.ties}/{measure_comparison.losses}",
+        str(measure_comparison.n)
+        if measure_comparison.n == measure_comparison.due
+        else f"{measure_comparison.n}/{measure_comparison.due}",
     ]
 
 
-def _corrected_cells(one: MeasureComparison) -> list[str]:
+def _corrected_cells(measure_comparison: MeasureComparison) -> list[str]:
     """The same of the corrected difference."""
-    difference, _, p = one.deciding
-    return [in_digits(difference, "+"), _ends(one), p_in_words(p), p_in_words(one.p_holm), "", ""]
+    difference, _, p = measure_comparison.deciding
+    return [
+        in_digits(difference, "+"),
+        _ends(measure_comparison),
+        p_in_words(p),
+        p_in_words(measure_comparison.p_holm),
+        "",
+        "",
+    ]
 
 
-def _ends(one: MeasureComparison) -> str:
+def _ends(measure_comparison: MeasureComparison) -> str:
     """The interval that decides."""
-    return interval_in_words(one.deciding[1].ends, sign="+")
+    return interval_in_words(measure_comparison.deciding[1].ends, sign="+")
 
 
-def _name(found: Comparison, one: MeasureComparison) -> str:
-    return clean(f"{one.measure}, {one.b}" if len(found.systems) > 2 else one.measure)
+def _name(found: Comparison, measure_comparison: MeasureComparison) -> str:
+    return clean(
+        f"{measure_comparison.measure}, {measure_comparison.b}"
+        if len(found.systems) > 2
+        else measure_comparison.measure
+    )
 
 
-def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
+def _remarks(found: Comparison, measure_comparison: MeasureComparison) -> Iterator[str]:
     """What must be known to read a difference: what could have been shown, and what it is made of."""
-    name, parts = _name(found, one), one.parts
-    if 0 < one.wins + one.losses < FEW_DIFFER <= one.n:
+    name, parts = _name(found, measure_comparison), measure_comparison.parts
+    if 0 < measure_comparison.wins + measure_comparison.losses < FEW_DIFFER <= measure_comparison.n:
         yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
-    if (corrected := one.corrected) is not None:
+    if (corrected := measure_comparison.corrected) is not None:
         alone = interval_in_words(corrected.set_ends, sign="+")
         unsure = (
             f", {corrected.unsure} unsure (the interval covers whatever they are)" if corrected.unsure else ""
@@ -272,17 +287,25 @@ def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
             f"{name}: decided by the corrected difference: {corrected.labels} labels in {corrected.queries} queries{unsure}; "
             f"of these queries alone {alone}"
         )
-    if one.corrected is None and one.mde is not None and not one.distinguishable:
-        ends = one.interval.ends
+    if (
+        measure_comparison.corrected is None
+        and measure_comparison.mde is not None
+        and not measure_comparison.distinguishable
+    ):
+        ends = measure_comparison.interval.ends
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
         what = "smaller than these queries reliably show" if sure else "not distinguishable"
-        yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8"
-    if one.interval.ends is None and one.interval.why:
-        yield f"{name}: no interval: {one.interval.why}"
+        yield f"{name}: {what}: {measure_comparison.n:,} queries show a difference of {measure_comparison.mde:.4f} with power 0.8"
+    if measure_comparison.interval.ends is None and measure_comparison.interval.why:
+        yield f"{name}: no interval: {measure_comparison.interval.why}"
     if parts is not None and (parts.verdicts or parts.joined):
-        shown = ", ".join(_part(parts, cause) for cause, part in parts.causes.items() if part)
-        share = "" if parts.share is None else f"; {parts.share:.0%} of what moved is the {one.verdicts}"
-        yield f"{name}: {shown}{share if parts.verdicts else ''}"
+        text = ", ".join(_part(parts, cause) for cause, part in parts.causes.items() if part)
+        share = (
+            ""
+            if parts.share is None
+            else f"; {parts.share:.0%} of what moved is the {measure_comparison.verdicts}"
+        )
+        yield f"{name}: {text}{share if parts.verdicts else ''}"
         if parts.joined:
             yield f"{name}: what is joined by + cannot be told apart from what is stored"
 
@@ -305,26 +328,28 @@ def _orders(found: Comparison) -> Iterator[str]:
         yield f"order    of the systems by {clean(measure)}: {both}"
 
 
-def _moved(one: MovedQuery) -> Text:
+def _moved(moved_query: MovedQuery) -> Text:
     """What was added to, dropped from and moved in the list of a query, in words."""
-    shown = ""
-    if one.lists is not None:
-        moved = [f"{item} {old}->{new}" for item, old, new in one.lists.moved]
-        changes = {"added": one.lists.added, "dropped": one.lists.dropped, "moved": moved}
-        shown = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
-        shown = shown or "the same list"
-    return Text(f"  {one.change:+.4f}  {shorten(one.sample, 80)}  {one.a:.4f} -> {one.b:.4f}  {shown}")
+    text = ""
+    if moved_query.lists is not None:
+        moved = [f"{item} {old}->{new}" for item, old, new in moved_query.lists.moved]
+        changes = {"added": moved_query.lists.added, "dropped": moved_query.lists.dropped, "moved": moved}
+        text = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
+        text = text or "the same list"
+    return Text(
+        f"  {moved_query.change:+.4f}  {shorten(moved_query.sample, 80)}  {moved_query.a:.4f} -> {moved_query.b:.4f}  {text}"
+    )
 
 
 def _decisions(found: Comparison) -> Iterator[str]:
-    for one in found.comparisons:
-        if (decision := one.decision) is not None:
+    for comparison in found.comparisons:
+        if (decision := comparison.decision) is not None:
             needed = (
                 f"; {decision.needed:,} queries would likely pass a B that is no worse"
                 if decision.needed
                 else ""
             )
-            held = f"{_name(found, one)}, margin {decision.margin:g}: {_ends(one)}{needed}"
+            held = f"{_name(found, comparison)}, margin {decision.margin:g}: {_ends(comparison)}{needed}"
             yield f"{_WORDS[decision.verdict]:9}  {held}"
 
 
@@ -336,13 +361,17 @@ def _document(found: Comparison) -> dict[str, Json]:
         "verdict": found.verdict,
         "systems": list(found.systems),
         "primary": list(found.primary),
-        "comparisons": [_row(one) for one in found.whole],
-        "slices": [{**_row(one), "slice": one.slice} for one in found.comparisons if one.slice],
+        "comparisons": [_row(comparison) for comparison in found.whole],
+        "slices": [
+            {**_row(comparison), "slice": comparison.slice}
+            for comparison in found.comparisons
+            if comparison.slice
+        ],
         "only_in": {system: list(cases) for system, cases in found.only_in.items()},
         "moved": {
             system: {
-                "worst": [_moved_row(one) for one in found.worst.get(system, ())],
-                "best": [_moved_row(one) for one in found.best.get(system, ())],
+                "worst": [_moved_row(query) for query in found.worst.get(system, ())],
+                "best": [_moved_row(query) for query in found.best.get(system, ())],
             }
             for system in found.held
         },
@@ -351,24 +380,28 @@ def _document(found: Comparison) -> dict[str, Json]:
     }
 
 
-def _row(one: MeasureComparison) -> dict[str, Json]:
-    parts, ends, decision = one.parts, one.interval.ends, one.decision
+def _row(measure_comparison: MeasureComparison) -> dict[str, Json]:
+    parts, ends, decision = (
+        measure_comparison.parts,
+        measure_comparison.interval.ends,
+        measure_comparison.decision,
+    )
     return line_of(
         ComparedLine,
-        one,
+        measure_comparison,
         interval=list(ends) if ends else None,
-        interval_method=one.interval.method if ends else None,
-        interval_why=one.interval.why or None,
+        interval_method=measure_comparison.interval.method if ends else None,
+        interval_why=measure_comparison.interval.why or None,
         estimand="queries",
-        level=one.interval.level,
-        units=one.interval.n,
+        level=measure_comparison.interval.level,
+        units=measure_comparison.interval.n,
         decision=decision and decision.verdict,
         margin=decision and decision.margin,
         needed_to_decide=decision and decision.needed,
-        corrected=_corrected_row(one),
-        corrected_why=one.corrected_why or None,
+        corrected=_corrected_row(measure_comparison),
+        corrected_why=measure_comparison.corrected_why or None,
         parts=parts and _parts_row(parts),
-        parts_why=one.parts_why or None,
+        parts_why=measure_comparison.parts_why or None,
     )
 
 
@@ -378,8 +411,8 @@ def _parts_row(parts: DifferenceParts) -> dict[str, Json]:
     return {**causes, "intervals": ends, "n": parts.n, "share": parts.share}
 
 
-def _corrected_row(one: MeasureComparison) -> dict[str, Json] | None:
-    corrected = one.corrected
+def _corrected_row(measure_comparison: MeasureComparison) -> dict[str, Json] | None:
+    corrected = measure_comparison.corrected
     if corrected is None:
         return None
     ends, alone = corrected.interval.ends, corrected.set_ends
@@ -391,16 +424,18 @@ def _corrected_row(one: MeasureComparison) -> dict[str, Json] | None:
     )
 
 
-def _moved_row(one: MovedQuery) -> dict[str, Json]:
+def _moved_row(moved_query: MovedQuery) -> dict[str, Json]:
     names = ("added", "dropped", "moved")
-    lists = {name: None if one.lists is None else list(getattr(one.lists, name)) for name in names}
-    return line_of(MovedLine, one, **lists)
+    lists = {
+        name: None if moved_query.lists is None else list(getattr(moved_query.lists, name)) for name in names
+    }
+    return line_of(MovedLine, moved_query, **lists)
 
 
 def _csv(found: Comparison) -> str:
     rows: list[dict[str, Json]] = []
-    for one in found.comparisons:
-        row: dict[str, Json] = {"slice": one.slice, **_row(one)}
+    for comparison in found.comparisons:
+        row: dict[str, Json] = {"slice": comparison.slice, **_row(comparison)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
@@ -418,7 +453,7 @@ def _csv(found: Comparison) -> str:
 
 def _markdown(found: Comparison) -> str:
     table = _table(found, found.comparisons, file=True)
-    lines = [line for one in found.whole for line in _remarks(found, one)]
+    lines = [line for comparison in found.whole for line in _remarks(found, comparison)]
     lines += [*_only_in(found, "only in "), *_orders(found), *found.notes]
     parts = [table.markdown(markdown_text), "\n", *(f"- {markdown_text(line, 300)}\n" for line in lines)]
     if found.verdict is not None:

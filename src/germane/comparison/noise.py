@@ -24,9 +24,9 @@ MOST_REPLAYED = 20_000
 def variance_of(report: ReportData, summary: MeasureSummary) -> VarianceComponents | None:
     """The variance of a system's scores, split; None where neither trials, replicas nor labels are there, or no two queries."""
     rows = _by_replica(report, summary) or [
-        (one.sample, one.trial, one.value)
-        for one in report.scores()
-        if (one.measure, one.system) == (summary.measure, summary.system) and one.value is not None
+        (score.sample, score.trial, score.value)
+        for score in report.scores()
+        if (score.measure, score.system) == (summary.measure, summary.system) and score.value is not None
     ]
     pilot = summary.corrected.pilot if summary.corrected else None
     queries, trials, values = zip(*rows, strict=True) if rows else ((), (), ())
@@ -37,19 +37,19 @@ def variance_of(report: ReportData, summary: MeasureSummary) -> VarianceComponen
 
 def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, int, float]]:
     """(query, trial, score) of every replica of the judge; none where the judge was asked once, or nothing can be replayed."""
-    samples = [one for trials in _samples(report, summary.system).values() for one in trials]
+    samples = [trial for trials in _samples(report, summary.system).values() for trial in trials]
     measure = known_measure(summary.type)
     if measure is None or summary.basis.source != "judge" or not 0 < len(samples) <= MOST_REPLAYED:
         return []
     replicas = _replicas(report.judgements())
-    merged = [one for one in report.judgements() if one.parent is None]
-    found = []
+    merged = [judgement for judgement in report.judgements() if judgement.parent is None]
+    result = []
     for own in replicas:
         answers = Recorded([*own, *merged])  # what was asked once is everyone's; the first answer counts
         for sample, value in zip(samples, _scores(report, measure, samples, answers), strict=True):
             if value is not None:
-                found.append((sample.id, sample.trial, value))
-    return found
+                result.append((sample.id, sample.trial, value))
+    return result
 
 
 def _samples(report: ReportData, system: str) -> Mapping[str, Sequence[Sample]]:
@@ -61,7 +61,9 @@ def _scores(
 ) -> list[float | None]:
     """The score of each sample by these answers."""
     graders = graders_of((measure,))
-    block = Block(jobs=[Job(sample=one, graders=graders) for one in samples], settings=settings_of(report))
+    block = Block(
+        jobs=[Job(sample=sample, graders=graders) for sample in samples], settings=settings_of(report)
+    )
     rows = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
     return [row[str(measure)].value for row in rows]
 
@@ -69,12 +71,12 @@ def _scores(
 def _replicas(judgements: Iterable[Judgement]) -> list[list[Judgement]]:
     """The answers of each replica, as if they stood alone; none where nothing was asked again of the same judge."""
     votes: dict[str, list[Judgement]] = defaultdict(list)
-    for one in judgements:
-        if one.parent is not None and one.error is None:
-            votes[one.parent].append(one)
-    found: dict[int, list[Judgement]] = defaultdict(list)
+    for judgement in judgements:
+        if judgement.parent is not None and judgement.error is None:
+            votes[judgement.parent].append(judgement)
+    result: dict[int, list[Judgement]] = defaultdict(list)
     for rows in votes.values():
-        if any("replica" in one.provenance for one in rows):
-            for one in rows:
-                found[int(one.provenance.get("replica", 1))].append(replace(one, parent=None))
-    return [found[number] for number in sorted(found)] if len(found) > 1 else []
+        if any("replica" in row.provenance for row in rows):
+            for judgement in rows:
+                result[int(judgement.provenance.get("replica", 1))].append(replace(judgement, parent=None))
+    return [result[number] for number in sorted(result)] if len(result) > 1 else []

@@ -36,12 +36,16 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
-def undecidable(pair: Pair, one: MeasureComparison, *, allow_stand_in: bool = False) -> str:
+def undecidable(pair: Pair, measure_comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
     """Why a comparison of all cases decides nothing, in words; "" where it may."""
-    stand_in = any(side.report[one.measure, side.system].basis.stand_in for side in (pair.a, pair.b))
-    if stand_in and not allow_stand_in and one.corrected is None:  # a corrected figure is people's
-        return f"{one.measure}: {NO_DECISION}"
-    return pair.too_few(one)
+    stand_in = any(
+        side.report[measure_comparison.measure, side.system].basis.stand_in for side in (pair.a, pair.b)
+    )
+    if (
+        stand_in and not allow_stand_in and measure_comparison.corrected is None
+    ):  # a corrected figure is people's
+        return f"{measure_comparison.measure}: {NO_DECISION}"
+    return pair.too_few(measure_comparison)
 
 
 def how_judged(a: Side, b: Side) -> str:
@@ -64,8 +68,8 @@ def how_judged(a: Side, b: Side) -> str:
     return f"{both} with another prompt of {', '.join(names)}" if names else ""
 
 
-def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
+def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedSc
     numbers = a.scores.numbers
     cases = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(cases, minlength=len(numbers))
-    found = {}
+    mixed_scores = {}
     for name, canonical in wanted.items():
         values = [np.nan if (value := row[canonical].value) is None else value for row in outcomes]
         sums = np.bincount(cases, values, len(numbers))
@@ -132,8 +136,10 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedSc
         ] = True
         marks[cases] = False
         marks[[cases[job] for job, measure in own if measure == canonical]] = True
-        found[name] = MixedScore(np.where(trials > 0, sums / np.maximum(trials, 1), scores[name]), marks)
-    return found, refused
+        mixed_scores[name] = MixedScore(
+            np.where(trials > 0, sums / np.maximum(trials, 1), scores[name]), marks
+        )
+    return mixed_scores, refused
 
 
 def _judged_otherwise(a: Side, b: Side) -> tuple[Collection[str], Mapping[str, Sequence[int]]]:
@@ -186,11 +192,11 @@ class _SharedVerdicts:
     def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The answer to each question."""
         theirs = list(self._first(questions))
-        lost = [n for n, one in enumerate(theirs) if one is None or one.error is not None]
+        lost = [n for n, their in enumerate(theirs) if their is None or their.error is not None]
         self.fell_back |= bool(lost)
         for n, mine in zip(lost, self._own([questions[n] for n in lost]), strict=True):
             theirs[n] = mine
-        return [one for one in theirs if one is not None]
+        return [their for their in theirs if their is not None]
 
 
 def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]] | None:
@@ -202,7 +208,9 @@ def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]
     for sample in (sample for trials in side.samples.values() for sample in trials):
         for _, contexts in rankings(sample):
             reader.learn(sample.query, contexts, turns(sample), sample.qrels)
-    return lambda questions: [judgement_of("", one, reader, reader.reply(one)) for one in questions]
+    return lambda questions: [
+        judgement_of("", question, reader, reader.reply(question)) for question in questions
+    ]
 
 
 def _refusal(pair: Pair, name: str) -> str:

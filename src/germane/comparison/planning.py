@@ -114,18 +114,18 @@ _ONE = {
 
 
 def _variance(report: ReportData, summary: MeasureSummary) -> VarianceLine | None:
-    found = variance_of(report, summary)
-    if found is None:
+    components = variance_of(report, summary)
+    if components is None:
         return None
-    parts = found.of_mean
+    parts = components.of_mean
     total = fsum(parts.values())
     return VarianceLine(
         of=f"the mean of {summary.system}" if summary.system else "the mean",
-        components={name: getattr(found, name) for name in _ONE},
-        counts=dict(found.counts),
+        components={name: getattr(components, name) for name in _ONE},
+        counts=dict(components.counts),
         of_mean=total,
         shares={name: part / total for name, part in parts.items()} if total > 0 else {},
-        one_more=found.one_more,
+        one_more=components.one_more,
     )
 
 
@@ -158,7 +158,7 @@ def plan_power(
     name = report.reported(measure)
     assumed = None
     if other is not None or len(report.systems) > 1:
-        a, b, *_ = sides_of([one for one in (report, other) if one is not None])
+        a, b, *_ = sides_of([report for report in (report, other) if report is not None])
         if name not in b.types:
             raise InputError(f"{measure} was not measured of both", fix="name a measure of both")
         pilot = Pair(a, b).pilot(name)
@@ -202,7 +202,7 @@ def _one_system(summary: MeasureSummary, correlation: float) -> Pilot:
         raise InputError(f"{summary.measure} has no two complete scores", fix="name another measure")
     n = summary.units or summary.n
     low, high = range_of(summary.type)
-    values = np.array([normal_quantile((place + 0.5) / n) for place in range(n)])
+    values = np.array([normal_quantile((position + 0.5) / n) for position in range(n)])
     values *= summary.error * sqrt(n) * sqrt(2 * (1 - correlation)) / float(values.std(ddof=1))
     end = high - low if isfinite(high) else None
     return Pilot(group_cases(values if end is None else np.clip(values, -end, end), None), end)
@@ -249,8 +249,8 @@ class Overlap:
             f"{len(self.differing):,} differ in the first {self.k}; {new}",
         ]
         lines += [
-            f"  {shorten(one.query, 40)}  RBO {one.rbo:.4f}  overlap@{self.k} {one.overlap:.4f}"
-            for one in self.differing[:_SHOWN]
+            f"  {shorten(overlap.query, 40)}  RBO {overlap.rbo:.4f}  overlap@{self.k} {overlap.overlap:.4f}"
+            for overlap in self.differing[:_SHOWN]
         ]
         if len(self.differing) > _SHOWN:
             lines.append(f"  and {len(self.differing) - _SHOWN:,} more")
@@ -286,13 +286,13 @@ def overlap(
         )
         for query in both
     ]
-    queries.sort(key=lambda one: one.rbo)
+    queries.sort(key=lambda overlap: overlap.rbo)
     return Overlap(
         k=k,
         p=p,
-        rbo=fsum(one.rbo for one in queries) / len(both),
-        overlap=fsum(one.overlap for one in queries) / len(both),
-        differing=[one for one in queries if not one.same],
+        rbo=fsum(query.rbo for query in queries) / len(both),
+        overlap=fsum(query.overlap for query in queries) / len(both),
+        differing=[query for query in queries if not query.same],
         new=sum(len(set(b[query][:k]) - set(a[query][:k])) for query in both),
         total=sum(len(set(b[query][:k])) for query in both),
         only_in={

@@ -78,8 +78,8 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
             results.append(GateResult(f"{_WORSE}{of}", "undecided", f"no measure in common ({have})"))
-    adjusted = iter(holm([_p(one.found) for one in compared if not one.why]))
-    return results + [_regression(one, 1.0 if one.why else next(adjusted)) for one in compared]
+    adjusted = iter(holm([_p(compared.found) for compared in compared if not compared.why]))
+    return results + [_regression(compared, 1.0 if compared.why else next(adjusted)) for compared in compared]
 
 
 _WORSE = "not significantly worse"
@@ -95,30 +95,30 @@ class _Compared(NamedTuple):
 
     def result(self, outcome: Outcome, more: str = "") -> GateResult:
         """What became of the gate; undecided where nothing may be decided."""
-        found = self.found
-        difference, interval, _ = found.deciding
-        shown = f"{_shown(difference, interval)} over {found.n} queries"
-        if found.corrected is not None:
-            judged = _shown(found.difference, found.interval)
-            shown = f"corrected {shown}, {found.corrected.labels} labels; judged {judged}"
-        elif found.decided_by == "judged" and not self.stand_in:
-            shown += f", uncalibrated: {found.corrected_why}"
+        comparison = self.found
+        difference, interval, _ = comparison.deciding
+        text = f"{_shown(difference, interval)} over {comparison.n} queries"
+        if comparison.corrected is not None:
+            judged = _shown(comparison.difference, comparison.interval)
+            text = f"corrected {text}, {comparison.corrected.labels} labels; judged {judged}"
+        elif comparison.decided_by == "judged" and not self.stand_in:
+            text += f", uncalibrated: {comparison.corrected_why}"
         if self.why:
-            why = self.why if difference is None else f"{shown}; {self.why}"
-            return GateResult(self.name, "undecided", why, self.stand_in, found.decided_by)
-        return GateResult(self.name, outcome, f"{shown}{more}", self.stand_in, found.decided_by)
+            why = self.why if difference is None else f"{text}; {self.why}"
+            return GateResult(self.name, "undecided", why, self.stand_in, comparison.decided_by)
+        return GateResult(self.name, outcome, f"{text}{more}", self.stand_in, comparison.decided_by)
 
 
 def _compared(name: str, pair: Pair, measure: str) -> _Compared:
-    found = pair.compare(measure)
+    comparison = pair.compare(measure)
     differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
-    why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(found)
-    same = found.n == found.due and not (found.wins or found.losses)
-    _, interval, _ = found.deciding
+    why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(comparison)
+    same = comparison.n == comparison.due and not (comparison.wins or comparison.losses)
+    _, interval, _ = comparison.deciding
     if not (why or same) and interval.ends is None:
         why = f"no interval: {interval.why}"
-    stand_in = pair.b.report[measure, pair.b.system].basis.stand_in and found.corrected is None
-    return _Compared(name, found, why, stand_in)
+    stand_in = pair.b.report[measure, pair.b.system].basis.stand_in and comparison.corrected is None
+    return _Compared(name, comparison, why, stand_in)
 
 
 def _p(found: MeasureComparison) -> float:
@@ -129,20 +129,22 @@ def _p(found: MeasureComparison) -> float:
     return ALPHA if interval.ends and not interval.ends[0] <= 0 <= interval.ends[1] else 1.0
 
 
-def _regression(one: _Compared, p: float) -> GateResult:
-    _, interval, _ = one.found.deciding
+def _regression(compared: _Compared, p: float) -> GateResult:
+    _, interval, _ = compared.found.deciding
     if (ends := interval.ends) is None:  # of scores that are all the same
-        return one.result("passed")
-    low, high = ends if higher_is_better(one.found.type) else (-ends[1], -ends[0])
+        return compared.result("passed")
+    low, high = ends if higher_is_better(compared.found.type) else (-ends[1], -ends[0])
     loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
-    return one.result("failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}")
+    return compared.result(
+        "failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}"
+    )
 
 
-def _change(gate: Gate, one: _Compared) -> GateResult:
-    below, (_, interval, _) = gate.op in {"<", "<="}, one.found.deciding
+def _change(gate: Gate, compared: _Compared) -> GateResult:
+    below, (_, interval, _) = gate.op in {"<", "<="}, compared.found.deciding
     decision = decide_change(interval.turned() if below else interval, gate.limit if below else -gate.limit)
     needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
-    return one.result(_OUTCOME[decision.verdict], needed)
+    return compared.result(_OUTCOME[decision.verdict], needed)
 
 
 def _shown(difference: float | None, interval: Interval) -> str:

@@ -39,12 +39,15 @@ def stages_document(reports: Sequence[StagesReport]) -> dict[str, Json]:
     """The document of `germane stages --json`."""
     if len(reports) == 1:
         return {"schema_version": 1, **_system(reports[0])}
-    return {"schema_version": 1, "systems": [{"system": one.system, **_system(one)} for one in reports]}
+    return {
+        "schema_version": 1,
+        "systems": [{"system": report.system, **_system(report)} for report in reports],
+    }
 
 
 def stages_page(reports: Sequence[StagesReport]) -> Json:
     """What the page shows of the stages: no document by name."""
-    return [{**_system(one), "system": one.system, "documents": []} for one in reports]
+    return [{**_system(report), "system": report.system, "documents": []} for report in reports]
 
 
 def _system(report: StagesReport) -> dict[str, Json]:
@@ -56,34 +59,34 @@ def _system(report: StagesReport) -> dict[str, Json]:
         ends=report.counts(),
         stages=list(map(_stage, report.stages)),
         documents=[
-            line_of(DocumentRow, one, ranks=dict(zip(names, one.ranks, strict=True)))
-            for one in report.documents()
+            line_of(DocumentRow, document, ranks=dict(zip(names, document.ranks, strict=True)))
+            for document in report.documents()
         ],
         notes=list(report.journeys.notes),
     )
 
 
-def _stage(one: StageLine) -> Json:
-    change = one.change
+def _stage(stage_line: StageLine) -> Json:
+    change = stage_line.change
     return line_of(
         StageRow,
-        one,
-        **_interval(one.interval),
-        units=one.interval.n,
+        stage_line,
+        **_interval(stage_line.interval),
+        units=stage_line.interval.n,
         difference=None if change is None else change.difference,
         difference_interval=None if change is None else _ends(change.interval),
         p=None if change is None else change.p,
-        kept=None if one.kept is None else _depth(one.kept),
-        depths=list(map(_depth, one.depths)),
+        kept=None if stage_line.kept is None else _depth(stage_line.kept),
+        depths=list(map(_depth, stage_line.depths)),
     )
 
 
-def _depth(one: DepthLine) -> Json:
-    return line_of(DepthRow, one, interval=_ends(one.interval))
+def _depth(depth_line: DepthLine) -> Json:
+    return line_of(DepthRow, depth_line, interval=_ends(depth_line.interval))
 
 
-def _interval(one: Interval) -> dict[str, Json]:
-    return {"interval": _ends(one), "interval_method": one.method, "level": one.level}
+def _interval(interval: Interval) -> dict[str, Json]:
+    return {"interval": _ends(interval), "interval_method": interval.method, "level": interval.level}
 
 
 def _ends(interval: Interval) -> list[float] | None:
@@ -112,18 +115,18 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
         "interval of the change",
     ]
     table = TextTable(heads, names=2)
-    for one in report.stages:
-        bar = "█" * round(_BAR * one.found / report.known)
-        change = one.change
+    for stage in report.stages:
+        bar = "█" * round(_BAR * stage.found / report.known)
+        change = stage.change
         table.add(
             [
-                clean(one.name),
+                clean(stage.name),
                 bar,
-                f"{one.found:,}",
-                f"{one.lost:,}" if one.lost else "-",
-                f"{one.saved:,}" if one.saved else "-",
-                in_digits(one.recall),
-                interval_in_words(one.interval.ends),
+                f"{stage.found:,}",
+                f"{stage.lost:,}" if stage.lost else "-",
+                f"{stage.saved:,}" if stage.saved else "-",
+                in_digits(stage.recall),
+                interval_in_words(stage.interval.ends),
                 "" if change is None else in_digits(change.difference, "+"),
                 "" if change is None else interval_in_words(change.interval.ends, sign="+"),
             ],
@@ -131,49 +134,57 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
         )
     yield table.rich()
     yield Text(f"  intervals: 95%, {LIKE_THESE}", style="dim")
-    for before, one in zip(report.stages, report.stages[1:], strict=False):
-        if words := _in_depth(before, one):
+    for before, stage in zip(report.stages, report.stages[1:], strict=False):
+        if words := _in_depth(before, stage):
             yield Text(f"  {words}")
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.counts().items()))
-    shown = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
-    if shown:
+    document_lines = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
+    if document_lines:
         yield Text("every relevant document" if every else "lost, the best first")
-        yield _documents(report, shown)
-    more = report.known - report.stages[-1].found - len(shown)
+        yield _documents(report, document_lines)
+    more = report.known - report.stages[-1].found - len(document_lines)
     if more > 0 and not every:
         yield Text(f"  and {more:,} more: -q prints every document, --json too", style="dim")
     yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
 
 
-def _in_depth(before: StageLine, one: StageLine) -> str:
+def _in_depth(before: StageLine, stage_line: StageLine) -> str:
     """What a stage keeps of what it got, and how deep its list would have to be."""
-    if one.kept is None or one.kept.keeps is None or not one.lost:
+    if stage_line.kept is None or stage_line.kept.keeps is None or not stage_line.lost:
         return ""
-    words = f"{clean(one.name)} keeps {_share(one.kept)} of what {clean(before.name)} had"
-    if one.depth >= before.depth:
+    words = f"{clean(stage_line.name)} keeps {_share(stage_line.kept)} of what {clean(before.name)} had"
+    if stage_line.depth >= before.depth:
         return words
-    same = next((line for line in one.depths if line.depth == one.depth), None)
-    words += f", with {one.depth} of its {before.depth} places"
-    if same is not None and same.keeps is not None and abs(same.keeps - one.kept.keeps) >= 0.005:
-        words += f" (its first {one.depth} hold {same.keeps:.0%})"
-    if one.deeper is not None:
-        words += f"; depth {one.deeper.depth} instead of {one.depth} keeps {_share(one.deeper)}"
+    same = next((line for line in stage_line.depths if line.depth == stage_line.depth), None)
+    words += f", with {stage_line.depth} of its {before.depth} places"
+    if same is not None and same.keeps is not None and abs(same.keeps - stage_line.kept.keeps) >= 0.005:
+        words += f" (its first {stage_line.depth} hold {same.keeps:.0%})"
+    if stage_line.deeper is not None:
+        words += f"; depth {stage_line.deeper.depth} instead of {stage_line.depth} keeps {_share(stage_line.deeper)}"
     return words
 
 
-def _share(one: DepthLine) -> str:
-    ends = one.interval.ends
-    return f"{one.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
+def _share(depth_line: DepthLine) -> str:
+    ends = depth_line.interval.ends
+    return f"{depth_line.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
 
 
-def _documents(report: StagesReport, shown: Sequence[DocumentLine]) -> RenderableType:
+def _documents(report: StagesReport, document_lines: Sequence[DocumentLine]) -> RenderableType:
     table = TextTable(
         ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)], names=3
     )
-    for one in shown:
-        where = f"lost at {one.lost}" if one.where == "lost" else one.where
-        ranks = (str(rank) if rank else "-" for rank in one.ranks)
-        table.add([shorten(one.sample, 40), shorten(one.document, 60), clean(where), str(one.grade), *ranks])
+    for document_line in document_lines:
+        where = f"lost at {document_line.lost}" if document_line.where == "lost" else document_line.where
+        ranks = (str(rank) if rank else "-" for rank in document_line.ranks)
+        table.add(
+            [
+                shorten(document_line.sample, 40),
+                shorten(document_line.document, 60),
+                clean(where),
+                str(document_line.grade),
+                *ranks,
+            ]
+        )
     return table.rich()
 
 
@@ -184,12 +195,17 @@ def diagnosis_document(found: Sequence[Diagnosis]) -> dict[str, Json]:
     """The document of `germane diagnose --json`."""
     if len(found) == 1:
         return {"schema_version": 1, **_diagnosis(found[0])}
-    return {"schema_version": 1, "systems": [{"system": one.system, **_diagnosis(one)} for one in found]}
+    return {
+        "schema_version": 1,
+        "systems": [{"system": diagnosis.system, **_diagnosis(diagnosis)} for diagnosis in found],
+    }
 
 
 def diagnosis_page(found: Sequence[Diagnosis], *, text: bool) -> Json:
     """What the page shows of it; without `text` no query."""
-    rows: list[dict[str, Any]] = [{**_diagnosis(one), "system": one.system} for one in found]
+    rows: list[dict[str, Any]] = [
+        {**_diagnosis(diagnosis), "system": diagnosis.system} for diagnosis in found
+    ]
     return (
         rows
         if text
@@ -201,40 +217,44 @@ def _without_text(query: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in query.items() if name != "query"}
 
 
-def _diagnosis(one: Diagnosis) -> dict[str, Json]:
+def _diagnosis(diagnosis: Diagnosis) -> dict[str, Json]:
     return line_of(
         SystemDiagnosis,
-        one,
+        diagnosis,
         system=UNSET,
-        changes=[_change(line) for line in one.changes],
+        changes=[_change(line) for line in diagnosis.changes],
         queries=[
             line_of(GainRow, query, change=query.best[0], gain=query.best[1], gains=dict(query.gains))
-            for query in one.queries
+            for query in diagnosis.queries
         ],
-        notes=list(one.notes),
+        notes=list(diagnosis.notes),
     )
 
 
-def _change(one: ChangeLine) -> Json:
-    by = one.difference
+def _change(change_line: ChangeLine) -> Json:
+    by = change_line.difference
     more = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
-    return line_of(ChangeRow, one, mean=by.mean_b, **_interval(by.interval), **more)
+    return line_of(ChangeRow, change_line, mean=by.mean_b, **_interval(by.interval), **more)
 
 
 def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:
     """What would help each system, for a rich console."""
-    parts = (part for one in found for part in _helps(one))
+    parts = (part for diagnosis in found for part in _helps(diagnosis))
     return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
 
 
-def _helps(one: Diagnosis) -> Iterator[RenderableType]:
-    if one.system:
-        yield Text(f"\n{clean(one.system)}", style="bold")
-    over = f"{one.n:,} samples" if one.n == one.total else f"{one.n:,} of {one.total:,} samples"
-    yield Text(f"{clean(one.measure)} is {one.mean:.4f} over {over}; what would change it")
+def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+    if diagnosis.system:
+        yield Text(f"\n{clean(diagnosis.system)}", style="bold")
+    over = (
+        f"{diagnosis.n:,} samples"
+        if diagnosis.n == diagnosis.total
+        else f"{diagnosis.n:,} of {diagnosis.total:,} samples"
+    )
+    yield Text(f"{clean(diagnosis.measure)} is {diagnosis.mean:.4f} over {over}; what would change it")
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
     table = TextTable(heads, names=2)
-    for line in one.changes:
+    for line in diagnosis.changes:
         difference = line.difference
         table.add(
             [
@@ -252,17 +272,17 @@ def _helps(one: Diagnosis) -> Iterator[RenderableType]:
     yield table.rich()
     yield Text(f"  differences are paired; intervals: 95%, {LIKE_THESE}", style="dim")
     yield Text("  at most: what a perfect step would bring, which nobody has", style="dim")
-    if any(line.kind == "floor" for line in one.changes):
+    if any(line.kind == "floor" for line in diagnosis.changes):
         yield Text("  the floor is chosen for each half of the queries on the other half", style="dim")
-    if one.queries:
+    if diagnosis.queries:
         yield Text("queries that would gain most")
         gains = TextTable(["query", "asked", "by", "now", "gain"], names=3)
-        for query in one.queries[:_SHOWN]:
+        for query in diagnosis.queries[:_SHOWN]:
             change, gain = query.best
             name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
             asked = shorten(query.query, 50)
             gains.add([name, asked, change, in_digits(query.value), in_digits(gain, "+")])
         yield gains.rich()
-        if len(one.queries) > _SHOWN:
-            yield Text(f"  and {len(one.queries) - _SHOWN:,} more: --json lists them", style="dim")
-    yield from (Text(f"note     {clean(note)}") for note in one.notes)
+        if len(diagnosis.queries) > _SHOWN:
+            yield Text(f"  and {len(diagnosis.queries) - _SHOWN:,} more: --json lists them", style="dim")
+    yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)

@@ -102,8 +102,15 @@ class StageLine:
         kept = self.kept.keeps if self.kept is not None else None
         if kept is None or not self.lost:
             return None
-        deeper = (one for one in self.depths if one.depth > self.depth)
-        return next((one for one in deeper if one.keeps is not None and one.keeps >= (1 + kept) / 2), None)
+        deeper = (depth for depth in self.depths if depth.depth > self.depth)
+        return next(
+            (
+                depth_line
+                for depth_line in deeper
+                if depth_line.keeps is not None and depth_line.keeps >= (1 + kept) / 2
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,45 +138,47 @@ class StagesReport:
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentLine]:
         """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
-        found = self.journeys
-        order = np.arange(len(found.query))
+        journeys = self.journeys
+        order = np.arange(len(journeys.query))
         if lost:
-            missing = np.flatnonzero(found.ranks[-1] == 0)
-            last = _last(found.ranks[:, missing])
-            before = np.where(last >= 0, found.ranks[last, missing], np.iinfo(np.int64).max)
-            order = missing[np.lexsort((before, -found.grades[missing]))]
+            missing = np.flatnonzero(journeys.ranks[-1] == 0)
+            last = _last(journeys.ranks[:, missing])
+            before = np.where(last >= 0, journeys.ranks[last, missing], np.iinfo(np.int64).max)
+            order = missing[np.lexsort((before, -journeys.grades[missing]))]
         for at in order.tolist():
             yield self._document(at)
 
     def _document(self, at: int) -> DocumentLine:
-        found = self.journeys
-        ranks = [rank or None for rank in found.ranks[:, at].tolist()]
+        journeys = self.journeys
+        ranks = [rank or None for rank in journeys.ranks[:, at].tolist()]
         there = [number for number, rank in enumerate(ranks) if rank]
         lost = None
         if ranks[-1] is not None:
             where = RETURNED
         elif there:
             lost = there[-1] + 1
-            where = BELOW if found.cut and lost == len(ranks) - 1 else LOST
+            where = BELOW if journeys.cut and lost == len(ranks) - 1 else LOST
         else:
             lost = 0
-            where = NOWHERE if found.nowhere is not None and found.nowhere[at] else NEVER
+            where = NOWHERE if journeys.nowhere is not None and journeys.nowhere[at] else NEVER
         return DocumentLine(
-            sample=found.queries[int(found.query[at])],
-            document=found.documents[at],
-            grade=int(found.grades[at]),
+            sample=journeys.queries[int(journeys.query[at])],
+            document=journeys.documents[at],
+            grade=int(journeys.grades[at]),
             where=where,
-            entered=found.names[there[0]] if there else None,
-            lost=None if lost is None else found.names[lost],
+            entered=journeys.names[there[0]] if there else None,
+            lost=None if lost is None else journeys.names[lost],
             ranks=tuple(ranks),
         )
 
     def counts(self) -> dict[str, int]:
         """How many relevant documents came to each end."""
-        found, last = self.journeys, _last(self.journeys.ranks)
-        there, never = found.ranks[-1] > 0, last < 0
-        cut = ~there & (last == len(found.names) - 2) & found.cut & ~never
-        nowhere = never & (found.nowhere if found.nowhere is not None else np.zeros(len(never), np.bool_))
+        journeys, last = self.journeys, _last(self.journeys.ranks)
+        there, never = journeys.ranks[-1] > 0, last < 0
+        cut = ~there & (last == len(journeys.names) - 2) & journeys.cut & ~never
+        nowhere = never & (
+            journeys.nowhere if journeys.nowhere is not None else np.zeros(len(never), np.bool_)
+        )
         counts = (there, cut, ~there & ~never & ~cut, never & ~nowhere, nowhere)
         words = (RETURNED, BELOW, LOST, NEVER, NOWHERE)
         return {word: int(marks.sum()) for word, marks in zip(words, counts, strict=True) if marks.any()}
@@ -188,13 +197,13 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     Intervals are those of means (`mean_interval`); rephrasings of one case and its trials are one unit.
     """
     rows, row = len(journeys.queries), journeys.query
-    known, clusters = np.ones(len(row), np.bool_), journeys.clusters
+    mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
     lines: list[StageLine] = []
-    before = known
+    before = mask
     recall_before: Floats | None = None
     for number, name in enumerate(journeys.names):
         there: Bools = journeys.ranks[number] > 0
-        recall = share_of(there, known, row, rows)
+        recall = share_of(there, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
         change = None
         if recall_before is not None:
@@ -229,7 +238,7 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tup
     """What a stage kept of what the one before had, and what the first places of that one hold: as many, and more."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
-    deeper = [one for one in _DEPTHS if depth < one < most] if depth < most else []
+    deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
 
     def line(at: int, marked: Bools) -> DepthLine:
         shares = share_of(marked, before > 0, journeys.query, len(journeys.queries))
@@ -239,7 +248,7 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tup
         return DepthLine(at, interval.mean, interval)
 
     depths = (
-        [line(one, before <= one) for one in dict.fromkeys([depth, *deeper, most])]
+        [line(fromkey, before <= fromkey) for fromkey in dict.fromkeys([depth, *deeper, most])]
         if deeper or depth < most
         else []
     )
@@ -271,11 +280,11 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         )
     numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
     counted, query = np.unique(numbers, return_inverse=True)
-    place = np.full(len(first.grades), -1)
-    place[relevant] = np.arange(len(relevant))
+    positions = np.full(len(first.grades), -1)
+    positions[relevant] = np.arange(len(relevant))
     ranks = np.zeros((len(runs), len(relevant)), np.int64)
     for number, hits in enumerate(runs):
-        at = place[hits.doc]
+        at = positions[hits.doc]
         ranks[number, at[at >= 0]] = hits.rank[at >= 0]
     lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, counted]
     left = len(first.sizes) - len(counted)
@@ -304,8 +313,8 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
 
 def _taken(names: Any, at: Ints) -> list[str]:
     """Some of the ids in a list or a Series of polars."""
-    found: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
-    return found
+    result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
+    return result
 
 
 def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
@@ -327,7 +336,7 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[StagesReport]:
     """What each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
-    return [follow(found, system) for system, found in journeys_of(samples, rel=rel, k=k).items()]
+    return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
@@ -348,13 +357,13 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     listed: set[str] = set()
     for sample in samples:
         systems.setdefault(sample.system, _Samples(rel)).add(sample, listed)
-    if not any(one.samples for one in systems.values()):
-        whys = {why: None for one in systems.values() for why in one.left}
+    if not any(system.samples for system in systems.values()):
+        whys = {why: None for system in systems.values() for why in system.left}
         raise InputError(
             f"no relevant document can be followed: {'; '.join(whys) or 'there are no samples'}",
             fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
         )
-    return {name: one.journeys(k, listed) for name, one in systems.items() if one.samples}
+    return {name: system.journeys(k, listed) for name, system in systems.items() if system.samples}
 
 
 class _Samples:
@@ -421,7 +430,7 @@ class _Samples:
                     query.append(number)
                     documents.append(document)
                     grades.append(grade)
-        found = Journeys(
+        journeys = Journeys(
             names=names,
             ranks=np.array(columns, np.int64).T.copy(),
             lengths=np.array(lengths, np.int64).T.copy(),
@@ -433,24 +442,24 @@ class _Samples:
             nowhere=np.array([document not in listed for document in documents], np.bool_),
             notes=notes,
         )
-        longer = not staged and int(found.lengths[-1].max(initial=0)) > FIRST
-        return _with_cut(found, FIRST if k is None and longer else k)
+        longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
+        return _with_cut(journeys, FIRST if k is None and longer else k)
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
     """The ranked lists of a sample's stages; none where it has no ids."""
-    found = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
+    result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
         best: dict[str, int] = {}
         for ranks in searches:
             for document, rank in ranks.items():
                 best[document] = min(rank, best.get(document, rank))
-        found = [(_CALLS, best)] if searches else []
-    if sample.contexts is not None and _CONTEXTS not in dict(found):
+        result = [(_CALLS, best)] if searches else []
+    if sample.contexts is not None and _CONTEXTS not in dict(result):
         ranks = _ids(sample.contexts)
-        found += [] if ranks is None else [(_CONTEXTS, ranks)]
-    return found
+        result += [] if ranks is None else [(_CONTEXTS, ranks)]
+    return result
 
 
 def _ids(contexts: Sequence[Context]) -> Ranks | None:

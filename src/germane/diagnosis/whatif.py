@@ -102,28 +102,28 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[D
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     whys: dict[str, None] = {}
-    found = []
+    diagnoses = []
     for system, samples in systems.items():
         lists = _Lists(wanted, samples, settings, look_up)
         whys |= lists.left
         if len(lists.samples):
-            found.append(lists.diagnosis(system, len(samples)))
-    if not found:
+            diagnoses.append(lists.diagnosis(system, len(samples)))
+    if not diagnoses:
         raise InputError(
             f"{wanted} is known of no sample: {'; '.join(whys) or 'there are none'}",
             fix="name a measure whose labels the report holds: -m nDCG@10",
         )
-    return found
+    return diagnoses
 
 
 def _measure(report: ReportData, wanted: str | Measure | None) -> Measure:
     if wanted is None:
-        known = [known_measure(report[name].type) for name in report.measures]
-        found = next((one for one in known if one is not None and _ranked(one)), None)
-        if found is None:
+        measures = [known_measure(report[name].type) for name in report.measures]
+        result = next((measure for measure in measures if measure is not None and _ranked(measure)), None)
+        if result is None:
             have = ", ".join(report.measures) or "none"
             raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
-        return found
+        return result
     measure = (wanted if isinstance(wanted, Measure) else Measure.parse(wanted)).require_cutoff()
     if not _ranked(measure):
         raise InputError(
@@ -173,10 +173,10 @@ class _Lists:
         """Every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
         changes = [self.line(now, *change) for change in self.changes(now)]
-        adjusted = holm([one.difference.p or 0.0 for one in changes])
+        adjusted = holm([change.difference.p or 0.0 for change in changes])
         changes = [
-            replace(one, p_holm=None if one.difference.p is None else p)
-            for one, p in zip(changes, adjusted, strict=True)
+            replace(change, p_holm=None if change.difference.p is None else p)
+            for change, p in zip(changes, adjusted, strict=True)
         ]
         return Diagnosis(
             system=system,
@@ -213,8 +213,8 @@ class _Lists:
             yield "duplicates", "repeated passages dropped", self.values(measure, table.kept(~again)), dropped
         else:
             self.notes.append("no passage came back twice for one query")
-        known = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
-        useless = known & (table.level < least_level(measure))
+        mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
+        useless = mask & (table.level < least_level(measure))
         dropped = {"dropped": self._share(useless)}
         yield "filter", "what is not relevant dropped", self.values(measure, table.kept(~useless)), dropped
         yield from self._floor(now)
@@ -226,14 +226,14 @@ class _Lists:
             self.notes.append(f"{self.measure} has no cut-off: k is not varied")
             return
         deepest = int(self.table.length.max(initial=0))
-        others = [one for one in _DEPTHS if one != k and one <= deepest]
-        below = [one for one in others if one < k][-2:]
-        for one in sorted({*below, *[one for one in others if one > k][:3]}):
-            other = self.measure @ one
-            if other.labels != "gold" and self.labels.missing_in(one, holes=True)[self.counted].any():
-                self.notes.append(f"not every place down to {one} has a label: k = {one} is not known")
+        others = [count for count in _DEPTHS if count != k and count <= deepest]
+        below = [other for other in others if other < k][-2:]
+        for number in sorted({*below, *[other for other in others if other > k][:3]}):
+            other = self.measure @ number
+            if other.labels != "gold" and self.labels.missing_in(number, holes=True)[self.counted].any():
+                self.notes.append(f"not every place down to {number} has a label: k = {number} is not known")
                 return
-            yield "k", f"k = {one} instead of {k}", self.values(other, self.table), {"k": one}
+            yield "k", f"k = {number} instead of {k}", self.values(other, self.table), {"k": number}
 
     def _repeated(self) -> Bools:
         """The places whose passage stands higher in the same list."""
@@ -252,7 +252,7 @@ class _Lists:
         rankings = (
             ranking for row in range(len(self.labels.samples)) for ranking in self.labels.rankings(row)
         )
-        return [[place.context for place in ranking.places] for ranking in rankings]
+        return [[labelled.context for labelled in ranking.places] for ranking in rankings]
 
     def _floor(self, now: Floats) -> Iterator[_Changed]:
         """A floor on the retriever's scores, chosen for each half of the queries on the other half.
@@ -260,17 +260,17 @@ class _Lists:
         Of the floors with the best mean the highest is taken: it drops most at no cost. What it brings is so not judged
         by the queries that it was chosen on.
         """
-        found = (context.score for contexts in self.contexts for context in contexts)
-        scores = np.array([np.nan if score is None else score for score in found], np.float64)
-        given = scores[~np.isnan(scores)]
-        if 2 * len(given) <= len(scores):
+        results = (context.score for contexts in self.contexts for context in contexts)
+        scores = np.array([np.nan if score is None else score for score in results], np.float64)
+        values = scores[~np.isnan(scores)]
+        if 2 * len(values) <= len(scores):
             self.notes.append("the contexts have no scores: no floor is tried")
             return
         half = np.array([zlib.crc32(name.encode("utf-8", "replace")) & 1 for name in self.clusters], np.bool_)
         if len(set(self.clusters)) < _FEWEST or half.all() or not half.any():
             self.notes.append(f"fewer than {_FEWEST} queries: no floor is chosen")
             return
-        floors = np.unique(np.quantile(given, _QUANTILES))
+        floors = np.unique(np.quantile(values, _QUANTILES))
         below = [scores < floor for floor in floors.tolist()]
         tried = np.stack([self.values(self.measure, self.table.kept(~marks)) for marks in below])
 

@@ -129,11 +129,11 @@ def models_of(cases: Iterable[PlannedCase]) -> dict[str, dict[str, str]]:
     from germane.targets.targetsfile import declared_models
 
     asked = {planned.system: planned for planned in cases if planned.target}
-    found = {
+    result = {
         name: declared_models(name, planned.targets_file or planned.folder)
         for (name, _), planned in asked.items()
     }
-    return {name: models for name, models in found.items() if models}
+    return {name: models for name, models in result.items() if models}
 
 
 async def answers_at_hand(
@@ -145,16 +145,16 @@ async def answers_at_hand(
     """
     earlier = _stored(folder) if folder is not None else {}
     targets = _opened(cases, live=False)
-    found = []
+    result = []
     for planned in cases:
         target = targets.get(planned.system)
         sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
         if sample is None and target is not None:
             sample = await _ask(target, planned)
-        found.append(
+        result.append(
             (planned if sample is None else structs.replace(planned, sample=sample), sample is not None)
         )
-    return found
+    return result
 
 
 def _opened(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
@@ -178,10 +178,10 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
     sample = planned.sample
     asked = sample if planned.case is None else replace(planned.case, sample=sample)
     try:
-        found = await target.answer(asked)
+        result = await target.answer(asked)
     except TargetError as failure:
         return structs.replace(sample, error=f"target {target.name}: {failure}")
-    return structs.replace(found, id=sample.id, system=sample.system, trial=sample.trial)
+    return structs.replace(result, id=sample.id, system=sample.system, trial=sample.trial)
 
 
 def _name(sample: Sample) -> str:
@@ -191,7 +191,7 @@ def _name(sample: Sample) -> str:
 def _stored(folder: Path) -> dict[str, Sample]:
     """The answers of an earlier session; a half-written last line is passed over, failures are asked again."""
     path = folder / _FILE
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
@@ -199,8 +199,8 @@ def _stored(folder: Path) -> dict[str, Sample]:
         except (ValueError, KeyError, TypeError, InputError):
             continue
         if sample.error is None:
-            found[row["key"]] = sample
-    return found
+            samples[row["key"]] = sample
+    return samples
 
 
 def prepared(
@@ -210,9 +210,9 @@ def prepared(
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:
-            found = find_contexts(sample, contexts_from=planned.contexts_from)
-            sample = structs.replace(sample, contexts=found.contexts, calls=found.calls)
-            notes.update([found.note] if found.note else [])
+            contexts = find_contexts(sample, contexts_from=planned.contexts_from)
+            sample = structs.replace(sample, contexts=contexts.contexts, calls=contexts.calls)
+            notes.update([contexts.note] if contexts.note else [])
         if planned.target and sample.contexts is None and sample.calls is None:
             sample = structs.replace(
                 sample, error=f"no contexts found in the answer of target {planned.target}"

@@ -94,8 +94,8 @@ def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
         return jobs
     from germane.judges.labels import LabelsJudge
 
-    members = (getattr(one, "judge", one) for one in members_of(judge))
-    readers = [one for one in members if isinstance(one, LabelsJudge)]
+    members = (getattr(judge, "judge", judge) for judge in members_of(judge))
+    readers = [member for member in members if isinstance(member, LabelsJudge)]
     return (_taught(job, readers, alone=bool(judged_by(judge))) for job in jobs)
 
 
@@ -181,7 +181,7 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     )
     in_flight = options.jobs if several else None
     limited = any(limit is not None for limit in (options.rpm, options.tpm, in_flight))
-    given: dict[str, Json] = {
+    values: dict[str, Json] = {
         "base_url": options.base_url,
         "headers": dict(options.headers),
         "prompts": dict(options.prompts),
@@ -193,7 +193,7 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }
-    given_options = {name: value for name, value in given.items() if value not in (None, {})}
+    given_options = {name: value for name, value in values.items() if value not in (None, {})}
     return {"reading": options.reading, "batch": options.batch, **given_options}
 
 
@@ -249,12 +249,14 @@ def default_measures(
     """
     gold = retrieved = references = False
     for sample in samples:
-        places = [place.context for place in sample.places()]
+        contexts = [passage.context for passage in sample.places()]
         retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
-        found_by_id = asked or not places or any(one.id for one in places)
+        found_by_id = asked or not contexts or any(context.id for context in contexts)
         gold = gold or (found_by_id and any(grade > 0 for grade in (sample.qrels or {}).values()))
         references = references or bool(sample.reference)
-        labels = labels or any(one.grade is not None or one.relevant is not None for one in places)
+        labels = labels or any(
+            context.grade is not None or context.relevant is not None for context in contexts
+        )
         if gold and labels and references:
             break
     if not retrieved:
@@ -262,24 +264,26 @@ def default_measures(
         return DefaultMeasures(
             (), "", why, 'write "contexts": [...] on each line, or name the system: --target'
         )
-    found: dict[tuple[str, ...], str] = {_OF_GOLD: "from gold labels (qrels)"} if gold else {}
+    result: dict[tuple[str, ...], str] = {_OF_GOLD: "from gold labels (qrels)"} if gold else {}
     reads = set(judge.split()) <= {"labels", "gold"}
     chosen = "labels" if labels and alone and not judge else ""
     if judge or chosen:
-        found[_OF_RELEVANCE] = "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
+        result[_OF_RELEVANCE] = (
+            "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
+        )
     from germane.judges.client.providers import decides
 
     if judge and not reads and references and not all(map(decides, judge.split())):
-        found[_OF_REFERENCES] = f"judged by {judge} against the references"
+        result[_OF_REFERENCES] = f"judged by {judge} against the references"
     told = environment("judge") and not judge
     named = (
         f"; {environment('judge')} of GERMANE_JUDGE is asked only where it is named: --judge" if told else ""
     )
-    if not found:
+    if not result:
         fix = 'name a judge: --judge openai:gpt-4o-mini, give gold ("qrels": {"d7": 1}), or name measures with -m'
         return DefaultMeasures((), "", f"the data hold neither gold nor people's labels{named}", fix)
-    why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in found.items())
-    measures = tuple(name for names in found for name in names)
+    why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in result.items())
+    measures = tuple(name for names in result for name in names)
     return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")
 
 

@@ -128,8 +128,8 @@ async def aevaluate(
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
     line = NotebookLine() if progress or (progress is None and in_notebook()) else None
-    found = read_questions(samples, _log_notice, asked=target is not None)
-    jobs = (Job(sample=sample, graders=graders) for sample in found)
+    questions = read_questions(samples, _log_notice, asked=target is not None)
+    jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
@@ -187,10 +187,10 @@ async def report_on(
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
     if judge is not None and ledger is not None:
-        for one in members_of(judge):
-            if not one.kept:
+        for value in members_of(judge):
+            if not value.kept:
                 _log.warning(
-                    "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", one.name
+                    "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", value.name
                 )
     declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     declared |= {} if corpus is None else {"corpus": corpus}
@@ -246,8 +246,8 @@ async def _answered(
             line.show(f"{asked.name}: {done:,} of {total:,} questions asked", last=done == total)
 
     done = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
-    found = (prepared(one, lambda sample: sample, notes) for one in done)
-    return [job_of(one.sample, one.graders, one.case) for one in found]
+    planned_cases = (prepared(case, lambda sample: sample, notes) for case in done)
+    return [job_of(case.sample, case.graders, case.case) for case in planned_cases]
 
 
 async def _report_in(
@@ -276,9 +276,9 @@ async def _report_in(
         tables = await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
     over = budget.exceeded
     if pool.missing and ledger is not None and not over:
-        from germane.ledger.replay import missing_in_words
+        from germane.ledger.replay import describe_missing
 
-        over = missing_in_words(ledger, replay, pool.missing, tables.items)
+        over = describe_missing(ledger, replay, pool.missing, tables.items)
     manifest = manifest_of(settings, judge, pool.spent)
     return Report.build(
         tables,
@@ -313,18 +313,18 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     listed = cast("Iterable[Asked]", [measures] if single else measures)
-    found: dict[Grader, None] = {}
-    for one in listed:
-        if isinstance(one, Measure | str):
-            plain = parse_measures([one]) if isinstance(one, str) else (one.require_cutoff(),)
-            found.update(dict.fromkeys(graders_of(plain)))
+    result: dict[Grader, None] = {}
+    for value in listed:
+        if isinstance(value, Measure | str):
+            plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
+            result.update(dict.fromkeys(graders_of(plain)))
         else:
             from germane.graders.specs import scored  # only graders of cases need it
 
-            found[scored(one)] = None
-    if not found:
+            result[scored(value)] = None
+    if not result:
         raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
-    names = [grader.name for grader in found]
+    names = [grader.name for grader in result]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"two graders are named {twice!r}", fix='give one of them another name: name="b"')
-    return tuple(found)
+    return tuple(result)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from germane.judging.driver import Answerer, Running, finish, recall
+from germane.judging.driver import AnswerSource, Running, finish, recall
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
@@ -67,7 +67,7 @@ class Evaluation(Generic[Store]):
         self,
         cases: Iterable[Case],
         graders: tuple[Grader, ...],
-        answers: Answerer,
+        answers: AnswerSource,
         store: Store,
         settings: Settings | None = None,
         *,
@@ -126,12 +126,12 @@ class Working:
     @property
     def finished(self) -> bool:
         """Whether everything is answered."""
-        return all(one.finished for one in self.programs)
+        return all(program.finished for program in self.programs)
 
     def part(self) -> Part:
         """What the block's samples were asked, answered and scored."""
         part, block = Part(), self.block
-        results = [one.result for one in self.programs]
+        results = [program.result for program in self.programs]
         part.scores, part.notes = block.scores(results), block.notes
         numbers = {id(graders): _numbered(graders, part) for graders in block.grader_sets}
         part.graded = [numbers[id(job.graders)] for job in block.jobs]
@@ -142,8 +142,8 @@ class Working:
             if items:
                 add_items(part.items, sample, items)
             history = turns(sample) if sample.history else ()
-            known = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
-            add_labels(part.labels, sample, history, known)
+            names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
+            add_labels(part.labels, sample, history, names)
             if job.labels:
                 part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
@@ -162,11 +162,15 @@ class Working:
         for owner, program in zip(self.block.owners, self.programs, strict=True):
             for questions, answers in program.trace:
                 asked[owner.job] += _items_of(questions)
-                kinds = {"relevance"} if isinstance(questions, Passages) else {one.kind for one in questions}
+                kinds = (
+                    {"relevance"}
+                    if isinstance(questions, Passages)
+                    else {question.kind for question in questions}
+                )
                 for measure in owner.measures:
                     part.reads.setdefault(measure, set()).update(kinds)
-                with_it = sum(one.judgement.provenance.get("against") == "reference" for one in answers)
-                held = sum("against" in one.judgement.provenance for one in answers)
+                with_it = sum(answer.judgement.provenance.get("against") == "reference" for answer in answers)
+                held = sum("against" in answer.judgement.provenance for answer in answers)
                 counts = Counter(with_reference=with_it, without_reference=held - with_it)
                 for measure in owner.measures if held else ():
                     part.references.setdefault(measure, Counter()).update(counts)
@@ -187,10 +191,10 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
 
 def _numbered(graders: Sequence[Grader], part: Part) -> int:
     """The number of a grader set in a part, which it joins where it is new."""
-    shown = [dump_grader(grader) for grader in graders]
-    if shown not in part.graders:
-        part.graders.append(shown)
-    return part.graders.index(shown)
+    visible = [dump_grader(grader) for grader in graders]
+    if visible not in part.graders:
+        part.graders.append(visible)
+    return part.graders.index(visible)
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:

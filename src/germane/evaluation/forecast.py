@@ -25,7 +25,7 @@ from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
 from germane.judging.requests import model_of
-from germane.judging.spending import Receipts
+from germane.judging.spending import UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Job
@@ -102,7 +102,7 @@ class Forecast:
 
     @cached_property
     def _by_judge(self) -> list[tuple[Judge, Usage]]:
-        return _usages(one for line in self.lines.values() for one in line.asked)
+        return _usages(value for line in self.lines.values() for value in line.asked)
 
     @cached_property
     def later_usd(self) -> float | None:
@@ -149,19 +149,21 @@ class Forecast:
     def text(self) -> str:
         """A table that a person reads."""
         lines = list(self.lines.values())
-        known = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
-        table, shown = (
-            TextTable(["measure", "new calls", *known, "~tokens in", "~tokens out", "~price"], names=1),
+        names = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
+        table, string_io = (
+            TextTable(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"], names=1),
             StringIO(),
         )
         for line in lines:
-            counts = (getattr(line, name) for name in known)
+            counts = (getattr(line, name) for name in names)
             tokens = line.usage.input_tokens, line.usage.output_tokens
             calls = f"{'~' if line.estimated else ''}{line.new:,}"
-            table.add([line.measure, calls, *(f"{one:,}" for one in (*counts, *tokens)), _price(line.usage)])
-        table.print(shown)
+            table.add(
+                [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.usage)]
+            )
+        table.print(string_io)
         head = f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked"
-        return "\n".join([head, "", shown.getvalue(), *self._remarks()])
+        return "\n".join([head, "", string_io.getvalue(), *self._remarks()])
 
     def _in_batches(self) -> str:
         return f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""
@@ -235,15 +237,15 @@ class _Counted:
     def __init__(self, pool: Pool) -> None:
         self.asked: dict[str, list[_LookedUp]] = {}
         self.took: list[float] = []
-        self._pool, self._timed = pool, Receipts()
+        self._pool, self._timed = pool, UsageLog()
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """An answer to everything."""
         keyed = [self._pool.keyed(questions) for questions in asked]
-        found = self._pool.find(chain.from_iterable(keyed))
+        judgements = self._pool.find(chain.from_iterable(keyed))
         return [
             [
-                self._answer(question, key, judge, found)
+                self._answer(question, key, judge, judgements)
                 for question, (key, judge) in zip(questions, pairs, strict=True)
             ]
             for questions, pairs in zip(asked, keyed, strict=True)
@@ -258,11 +260,11 @@ class _Counted:
     ) -> Answer:
         """The first usable answer, a typical one where an answer is still to come, else the failure."""
         asked = self.asked[key] = self._look_up(question, key, judge, found)
-        known = [one.answer for one in asked if one.answer is not None]
-        if len(known) < len(asked) or not known:
+        answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
+        if len(answers) < len(asked) or not answers:
             typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
-            known.append(typical._replace(value=question.read(question.typical())))
-        best = next((one for one in known if one.usable), known[0])
+            answers.append(typical._replace(value=question.read(question.typical())))
+        best = next((answer for answer in answers if answer.usable), answers[0])
         return (
             best
             if best.judgement.key == key
@@ -279,10 +281,12 @@ class _Counted:
         if answer is not None and not answer.holds:
             answer = None
         if answer is None and isinstance(judge, PanelJudge):
-            members = [(one.key(question), one) for one in judge.next_members(question, ())]
+            members = [
+                (next_member.key(question), next_member) for next_member in judge.next_members(question, ())
+            ]
             theirs = self._pool.find(members)
-            return [asked for one in members for asked in self._look_up(question, *one, theirs)]
-        return [_LookedUp(key, judge, question, answer, sum(one.stored for one in members_of(judge)))]
+            return [asked for member in members for asked in self._look_up(question, *member, theirs)]
+        return [_LookedUp(key, judge, question, answer, sum(judge.stored for judge in members_of(judge)))]
 
 
 class Forecaster:
@@ -302,11 +306,11 @@ class Forecaster:
         settings: Settings,
         known: EarlierJudgements | None = None,
         ledger: Ledger | None = None,
-        receipts: Receipts | None = None,
+        receipts: UsageLog | None = None,
     ) -> None:
         self._answers = _Counted(Pool(Router(judge), ledger, known=known))
         self.found = Forecast(judge.name if judge is not None else "none needed", took=self._answers.took)
-        self._settings, self._receipts, self._seen = settings, receipts or Receipts(), Receipts()
+        self._settings, self._usage_log, self._seen = settings, receipts or UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
@@ -336,10 +340,10 @@ class Forecaster:
             estimated = jobs[number].sample.key in self._waiting
             for _, answers in working.programs[program].trace:
                 heard = [answers[at] for at in passages] if passages is not None else answers
-                questions = [one for answer in heard for one in asked[answer.judgement.key]]
-                for one in questions:
-                    self._count_one(lines[name], one, estimated=estimated)
-                estimated = estimated or any(one.answer is None for one in questions)
+                questions = [looked_up for answer in heard for looked_up in asked[answer.judgement.key]]
+                for question in questions:
+                    self._count_one(lines[name], question, estimated=estimated)
+                estimated = estimated or any(looked_up.answer is None for looked_up in questions)
         asked.clear()
 
     def _count_one(self, line: ForecastLine, asked: _LookedUp, *, estimated: bool) -> None:
@@ -356,7 +360,7 @@ class Forecaster:
                 self.found.certain.append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self.found.failed += asked.calls
-        elif asked.key in self._receipts:
+        elif asked.key in self._usage_log:
             self.found.paid += asked.calls
         else:
             line.cached += asked.calls
@@ -374,14 +378,14 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
     run_coroutine(
         forecaster.count((job for job, _ in zip(read, seen, strict=False)), size=50, seconds=_SECONDS)
     )
-    found, read_all = forecaster.found, next(seen) + sum(1 for _ in read)
-    if not found.samples:
+    forecast, read_all = forecaster.found, next(seen) + sum(1 for _ in read)
+    if not forecast.samples:
         return None
-    share, cost = read_all / found.samples, found.total.cost_usd
+    share, cost = read_all / forecast.samples, forecast.total.cost_usd
     return Expected(
-        calls=round(found.calls * share),
+        calls=round(forecast.calls * share),
         cost_usd=None if cost is None else cost * share,
-        exact=share == 1 and not found.estimated,
+        exact=share == 1 and not forecast.estimated,
     )
 
 

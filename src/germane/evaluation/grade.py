@@ -83,7 +83,7 @@ class Graded:
 
 
 def options_of(
-    document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
+    document: Mapping[str, Json], options: Mapping[str, Json], warn: Warn | None = None
 ) -> GradeOptions:
     """The options that are `given`, or stand in the document's `config` or beside it.
 
@@ -91,12 +91,12 @@ def options_of(
     """
     config = document.get("config")
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
-    found = {name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP}
-    for key, value in {**(config if isinstance(config, Mapping) else {}), **given}.items():
+    result = {name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP}
+    for key, value in {**(config if isinstance(config, Mapping) else {}), **options}.items():
         name = names.get(fold(key), key)
         if warn is not None or name in _OF_GRADERS:
-            found[name] = value
-    return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
+            result[name] = value
+    return read_model(GradeOptions, node_of(result, Place("config")), warn=warn)
 
 
 def document_sample(
@@ -118,10 +118,10 @@ def document_sample(
     sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
         return sample
-    found = find_contexts(sample, contexts_from=options.contexts_from)
-    if found.note and note is not None:
-        note(found.note)
-    return structs.replace(sample, contexts=found.contexts, calls=found.calls)
+    contexts = find_contexts(sample, contexts_from=options.contexts_from)
+    if contexts.note and note is not None:
+        note(contexts.note)
+    return structs.replace(sample, contexts=contexts.contexts, calls=contexts.calls)
 
 
 def _read(row: Mapping[str, Json]) -> Sample:
@@ -178,8 +178,8 @@ def _text(value: Json) -> str:
 
 def _last_user(document: Mapping[str, Json]) -> str:
     turns = document.get("input_messages") or document.get("input") or ()
-    said = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
-    return _text(said[-1].get("content")) if said else ""
+    lines = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
+    return _text(lines[-1].get("content")) if lines else ""
 
 
 def grade(
@@ -220,8 +220,8 @@ def grader_named(
     if not is_grader(name):
         return None
     config = document.get("config")
-    given = {} if not isinstance(config, Mapping) or is_grader(name) in _RUNS_CODE else config
-    return grader_of({**given, **options, "type": name}, Where(folder=Path.cwd(), warn=warn))
+    values = {} if not isinstance(config, Mapping) or is_grader(name) in _RUNS_CODE else config
+    return grader_of({**values, **options, "type": name}, Where(folder=Path.cwd(), warn=warn))
 
 
 def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
@@ -242,10 +242,10 @@ def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
     )
 
 
-def _messages(given: Json) -> tuple[Message, ...]:
-    if not isinstance(given, list) or not given:
+def _messages(value: Json) -> tuple[Message, ...]:
+    if not isinstance(value, list) or not value:
         return ()
-    return _read({"query": "-", "messages": given}).messages
+    return _read({"query": "-", "messages": value}).messages
 
 
 def grade_case(
@@ -297,14 +297,14 @@ def _graded(
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
-    shown, value = explanation.as_json(), score.value or 0.0
-    shown["misses"] = explanation.missed(grader.expected_relevant_count)
+    fields, value = explanation.as_json(), score.value or 0.0
+    fields["misses"] = explanation.missed(grader.expected_relevant_count)
     failed = grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
     verdict = "fail" if failed else verdict_of(value, least)
-    shown["details"] |= {"measure": str(grader.measure), "verdict": verdict}
+    fields["details"] |= {"measure": str(grader.measure), "verdict": verdict}
     if score.why:
-        shown["details"]["note"] = score.why
+        fields["details"]["note"] = score.why
     pieces = [(text.partition(" - "), True) for text in explanation.hits]
-    pieces += [(text.partition(" - "), False) for text in shown["misses"]]
+    pieces += [(text.partition(" - "), False) for text in fields["misses"]]
     assertions = [{"text": head, "passed": held, "evidence": more} for (head, _, more), held in pieces]
-    return {"score": value, **shown, "assertions": assertions}
+    return {"score": value, **fields, "assertions": assertions}

@@ -57,19 +57,19 @@ def _table(file: Path) -> dict[str, Json] | None:
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
     known: dict[str, Json] = {}
-    for name, given in table.items():
+    for name, value in table.items():
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
-        place = Place(str(file))
+        location = Place(str(file))
         if key not in SETTINGS:
             near = nearest(key, SETTINGS, 0.6)
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
-            raise InputError(f"unknown setting {name!r}", fix=fix, place=place)
-        if not isinstance(given, SETTINGS[key].setting) or isinstance(given, bool):
+            raise InputError(f"unknown setting {name!r}", fix=fix, place=location)
+        if not isinstance(value, SETTINGS[key].setting) or isinstance(value, bool):
             wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].setting)
-            raise InputError(f"{name} must be {wanted}, not {given!r}", fix="mend the value", place=place)
-        listed = given if isinstance(given, list) else [given]
-        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].setting else given
+            raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=location)
+        listed = value if isinstance(value, list) else [value]
+        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].setting else value
     return FrozenDict(known)
 
 
@@ -110,13 +110,15 @@ class JudgeOptions:
 
     def filled(self, *sources: Mapping[str, Json]) -> Self:
         """These options; one that is not given takes its value from the first source that has it, else from the config."""
-        given, known = self.given(), {field.name for field in fields(self)}
-        found: dict[str, Json] = {}
+        options, known = self.given(), {field.name for field in fields(self)}
+        result: dict[str, Json] = {}
         for source in (read_config().values, *reversed(sources)):
-            found |= {
+            result |= {
                 name: value for name, value in source.items() if value is not None and name in _CONFIGURED
             }
-        return replace(self, **{name: value for name, value in found.items() if name in known - given.keys()})
+        return replace(
+            self, **{name: value for name, value in result.items() if name in known - options.keys()}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +171,11 @@ class Options(JudgeOptions):
 
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
-        found = {**(stored.get("options") or {})}
+        result = {**(stored.get("options") or {})}
         if (cwd := Path(stored.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
-            found |= _placed(found, cwd)
+            result |= _placed(result, cwd)
         known = {field.name for field in fields(self)}
-        earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
+        earlier = Options(**{name: _tuples(value) for name, value in result.items() if name in known})
         return replace(earlier, **self.given())
 
     def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
@@ -190,10 +192,10 @@ class Options(JudgeOptions):
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest: all but the headers, which may hold keys, and what holds for one session."""
-        shown = asdict(self)
+        fields = asdict(self)
         for name in ("headers", "force", "later", "wait"):
-            del shown[name]
-        return shown
+            del fields[name]
+        return fields
 
 
 def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
@@ -229,7 +231,7 @@ class Expected:
     exact: bool
 
 
-class Watch:
+class Callbacks:
     """Whoever looks on while a run works. The defaults ignore everything."""
 
     wants_forecast = False

@@ -259,13 +259,13 @@ class Suite:
                     self.warn(Notice(problem, "", spec.place))
             specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
             made = graders_of_specs(specs, file, self.settings, self.warn)
-            self._made[key] = tuple(replace(one, threshold=threshold) for one in made)
+            self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
         return self._made[key]
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Every grader that any case of these files has (None = data of no eval file); no data is read for it."""
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
-        return tuple(dict.fromkeys(one for file, case in cases for one in self.graders(file, case)))
+        return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
 
     def all_graders(self) -> tuple[Grader, ...]:
         """Every grader that any case has."""
@@ -274,7 +274,9 @@ class Suite:
     @property
     def gates(self) -> tuple[Gate, ...]:
         """The gates that the files declare."""
-        return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
+        return tuple(
+            Gate.parse(text, location) for file in self.files.values() for text, location in file.gates
+        )
 
     def places(self) -> dict[str, list[Json]]:
         """File and line of each case of the eval files: where a failure is shown."""
@@ -290,7 +292,7 @@ class Suite:
 
         names, wanted = set(allowed), set[tuple[str, Path]]()
         for file in self.files.values():
-            for spec in (*file.measures, *(one for case in file.cases for one in case.graders)):
+            for spec in (*file.measures, *(grader for case in file.cases for grader in case.graders)):
                 if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
@@ -301,10 +303,10 @@ class Suite:
             if path not in self.files:
                 wanted |= {(target, self.targets_file or path.parent) for target in self.options.targets}
         for target, where in sorted(wanted):
-            kind, place = kind_of(target, where)
+            kind, location = kind_of(target, where)
             if kind.live and target not in names:
                 problem = f"the target {target} runs or sends something, and its file is not trusted"
-                raise InputError(problem, fix=f"look at it, then: --allow {target}", place=place)
+                raise InputError(problem, fix=f"look at it, then: --allow {target}", place=location)
 
     @property
     def targets_file(self) -> Path | None:
@@ -328,14 +330,14 @@ class Suite:
 
     def setting(self, name: str) -> Json:
         """One setting (judge, against, repeat) that the eval files agree on; None where none names it."""
-        found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
-        if len(found) > 1:
-            values = " and ".join(map(str, found))
+        files = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
+        if len(files) > 1:
+            values = " and ".join(map(str, files))
             raise InputError(
                 f"the eval files name different values of {name}: {values}",
                 fix=f"run them one by one, or give --{name}",
             )
-        return next(iter(found), None)
+        return next(iter(files), None)
 
 
 def _no_case(wanted: str | None) -> InputError:
@@ -369,26 +371,26 @@ def load_suite(
 
     Of a folder its eval files count; one without any is a folder of data.
     """
-    found: list[Path] = []
+    results: list[Path] = []
     for named in paths:
         path = here(str(named))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
-            found += inside or ([path] if read and data_files(path) else [])
-            if not found:
+            results += inside or ([path] if read and data_files(path) else [])
+            if not results:
                 fix = "name a file"
                 raise InputError("there is no eval file in this folder", fix=fix, place=Place(str(path)))
         elif not path.exists() and str(path) != "-":
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
-            found.append(path)
+            results.append(path)
     files: dict[Path, EvalFile] = {}
-    for path in found if read else ():
+    for path in results if read else ():
         if path.suffix in _YAML:
             from germane.samples.evalfile import read_eval_file
 
             files[path] = read_eval_file(path, warn=warn, environ=environ)
-    return tuple(dict.fromkeys(found)), files
+    return tuple(dict.fromkeys(results)), files
 
 
 def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
@@ -424,17 +426,17 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     options = suite.options
     named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
     look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
-    found = default_measures(
+    measures = default_measures(
         (planned.sample for planned in islice(look.matching(), _LOOKED_AT)),
         str(named or ""),
         labels=bool(options.labels),
         asked=bool(options.targets),
         alone=not suite.files,
     )
-    if not found.measures:
-        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {found.why}"
-        raise InputError(problem, fix=found.fix)
-    return replace(suite, usual=parse_measures(found.measures), _made={}), found
+    if not measures.measures:
+        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {measures.why}"
+        raise InputError(problem, fix=measures.fix)
+    return replace(suite, usual=parse_measures(measures.measures), _made={}), measures
 
 
 def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
@@ -450,7 +452,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
     names = [path.stem for path in whole.paths]
     if len(set(names)) < len(names):
         names = ["-".join(path.with_suffix("").parts).strip("-/") for path in whole.paths]
-    found: dict[str, Options] = {}
+    results: dict[str, Options] = {}
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
@@ -461,7 +463,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
         in_part = _names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
-        found[str(path)] = replace(
+        results[str(path)] = replace(
             options,
             paths=(str(path),),
             folder=str(Path(options.folder) / name) if options.folder else "",
@@ -469,11 +471,11 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
             baseline=str(before) if before is not None and before.is_dir() else options.baseline,
             outputs=(),
         )
-    if not found:
+    if not results:
         raise _no_case(options.wanted)
     for gate in map(Gate.parse, options.gates):
         gate.check_named(sorted(measured))
-    return found
+    return results
 
 
 def _are_one(suite: Suite, options: Options) -> bool:
@@ -517,7 +519,11 @@ class Feasibility:
     def look(self, job: Job) -> None:
         """Take one more sample and its graders into account."""
         sample = job.sample
-        self._without_slices = [one for one in self._without_slices if not sample_slices(sample, one.by)]
+        self._without_slices = [
+            without_slice
+            for without_slice in self._without_slices
+            if not sample_slices(sample, without_slice.by)
+        ]
         for grader in job.graders:
             name = (sample.system, grader.name)
             if name in self._possible:
@@ -576,8 +582,8 @@ class Plan:
         self.suite, self.defaults = _with_defaults(suite)
         if self.defaults is not None and self.defaults.judge:
             self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
-        given = self.options.given()
-        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
+        values = self.options.given()
+        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in values})
         options = self.options
         read = self._judge_words()[0] if options.repeat in {None, 1} else ""
         settings = Settings.of(options.against, options.scale, options.rubric).with_judge(read)
@@ -669,11 +675,11 @@ class Plan:
             problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {words}")
         options = replace(self.options, base_url=url)
-        found = pick_judge(
+        judge = pick_judge(
             flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
         )
         if needed:
-            check_answers(found, self.suite.all_graders())
-        if found is not None and self.options.judge is None:
+            check_answers(judge, self.suite.all_graders())
+        if judge is not None and self.options.judge is None:
             self.options = replace(self.options, judge=words)
-        return found if needed else None
+        return judge if needed else None

@@ -171,8 +171,8 @@ def rank_part(
     run = RunFile(run) if isinstance(run, str | Path) else run
     if isinstance(run, RunFile) and doc_id is None and (ranges := gold.in_ranges) is not None:
         with suppress(NotPlain):
-            found, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
-            return _scored(shown_name(run.path), found, ids, wanted, missing)
+            results, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
+            return _scored(shown_name(run.path), results, ids, wanted, missing)
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     if isinstance(hits.queries, list):
         samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
@@ -255,20 +255,22 @@ def _scored(
 ) -> Part:
     """The scores of the queries of the gold, range by range, and what should be known of the run."""
     count = len(samples.ends) if isinstance(samples, Ids) else len(samples)
-    computed, noted, said = np.empty((count, len(wanted))), dict[int, Noted](), _Remarks()
+    computed, noted, remarks = np.empty((count, len(wanted))), dict[int, Noted](), _Remarks()
     for hits in ranges:
         lengths = np.maximum(hits.lengths, 0)
         table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
         counted = (hits.lengths >= 0) | (missing == "zero")
-        own = slice(said.queries, said.queries + len(counted))
+        own = slice(remarks.queries, remarks.queries + len(counted))
         for number, measure in enumerate(wanted):
             computed[own, number] = np.where(counted, values(measure, table), np.nan)
-        for row in (np.flatnonzero(~counted) + said.queries).tolist():
+        for row in (np.flatnonzero(~counted) + remarks.queries).tolist():
             rows = range(row * len(wanted), (row + 1) * len(wanted))
             noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-        said.add(hits, relevant_known(table, rel=1) == 0)
-    scores = ScoreTable.of_columns(samples, [(str(one), str(one)) for one in wanted], computed, noted)
-    return Part(scores=scores, notes=Counter(said.words(name, missing)))
+        remarks.add(hits, relevant_known(table, rel=1) == 0)
+    scores = ScoreTable.of_columns(
+        samples, [(str(measure), str(measure)) for measure in wanted], computed, noted
+    )
+    return Part(scores=scores, notes=Counter(remarks.words(name, missing)))
 
 
 class _Remarks:
@@ -290,9 +292,9 @@ class _Remarks:
             ("ignored", np.ones(len(hits.ignored)), hits.ignored),
             ("nothing", nothing, hits.queries),
         ):
-            count, shown = self._found[what]
-            more = [queries[row] for row in np.flatnonzero(rows)[: 3 - len(shown)].tolist()]
-            self._found[what] = count + int(np.count_nonzero(rows)), shown + more
+            count, visible = self._found[what]
+            more = [queries[row] for row in np.flatnonzero(rows)[: 3 - len(visible)].tolist()]
+            self._found[what] = count + int(np.count_nonzero(rows)), visible + more
 
     def words(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
         """The remarks about the run of this name."""
@@ -304,10 +306,10 @@ class _Remarks:
             ("ignored", "with results but without gold, ignored"),
             ("nothing", "without any relevant document in the gold, counted as 0"),
         ):
-            count, shown = self._found[kind]
+            count, visible = self._found[kind]
             if count:
                 more = ", ..." if count > 3 else ""
-                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(shown)}{more}"
+                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(visible)}{more}"
         for count, what in (
             (self.repeated, "naming a document again, dropped"),
             (self.folded, "from further chunks of a document, dropped"),
@@ -333,12 +335,12 @@ def ranked_report(
     """
     made = list(parts)
     merged = made[0] if len(made) == 1 else merge(made)
-    known = list(queries)
-    scored = {query for query, _, _ in merged.scores.samples} if known else set[str]()
-    merged.samples.extend(sample for sample in known if sample.id in scored)
-    if known and not merged.samples:
+    samples = list(queries)
+    scored = {query for query, _, _ in merged.scores.samples} if samples else set[str]()
+    merged.samples.extend(sample for sample in samples if sample.id in scored)
+    if samples and not merged.samples:
         ours, theirs = (
-            ", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in known][:3])
+            ", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in samples][:3])
         )
         raise InputError(
             f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
@@ -356,26 +358,26 @@ def ranked_report(
 def document_ids(pattern: str) -> DocumentId:
     """A mapping of chunk ids to document ids: what the pattern (or its first group) matches, else the id itself."""
     try:
-        found = re.compile(pattern)
+        result = re.compile(pattern)
     except re.error as fault:
         raise InputError(
             f"--doc-id {pattern!r} is not a regular expression: {fault}", fix="write e.g. '^[^#]+'"
         ) from None
 
     def document_id(chunk: str) -> str:
-        match = found.search(chunk)
-        return (match[1 if found.groups else 0] or chunk) if match else chunk
+        match = result.search(chunk)
+        return (match[1 if result.groups else 0] or chunk) if match else chunk
 
     return document_id
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
     """The measures; MeasureError where there is none, or where one cannot be computed from gold labels alone."""
-    given = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
-    if not given:
+    values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
+    if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
     wanted: dict[Measure, None] = {}
-    for measure in given:
+    for measure in values:
         measure.require_cutoff()
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
@@ -422,11 +424,11 @@ def _ordered(results: Results) -> list[str]:
     ids, scores = results.ids, results.scores
     if not scores:
         return ids
-    given = np.frombuffer(scores)
-    if (given[1:] < given[:-1]).all():
+    values = np.frombuffer(scores)
+    if (values[1:] < values[:-1]).all():
         return ids
-    order = np.argsort(-given, kind="stable")
-    best_first = given[order]
+    order = np.argsort(-values, kind="stable")
+    best_first = values[order]
     if (best_first[1:] == best_first[:-1]).any():
         return [doc for _, doc in sorted(zip(scores, ids, strict=True), reverse=True)]
     return [ids[position] for position in order.tolist()]

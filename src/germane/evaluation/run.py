@@ -30,7 +30,7 @@ from germane.errors import (
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
-from germane.evaluation.options import Options, Watch
+from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.stages import Goals, Stages
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import (
@@ -43,7 +43,7 @@ from germane.evaluation.session import (
 )
 from germane.judges.judge import Judge, members_of
 from germane.judging.pool import Pool
-from germane.judging.spending import Budget, Receipts
+from germane.judging.spending import Budget, UsageLog
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 def run(
     options: Options,
-    watch: Watch | None = None,
+    watch: Callbacks | None = None,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -80,32 +80,32 @@ def run(
         JudgeError: The judge cannot be used at all.
         Interrupted: After Ctrl-C; the message names the command that continues.
     """
-    watch = watch or Watch()
+    watch = watch or Callbacks()
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
         plan = Plan(options, watch.warn, stored)
         return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
 
 
-def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
+def run_each(options: Options, watch: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
     """Run each of the evaluations that the paths are (see `separate`), one after the other: its path and its report.
 
     The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
     all of them together. Raises as `run` does.
     """
-    watch = watch or Watch()
+    watch = watch or Callbacks()
     with options.confined():
-        plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
+        plans = {path: Plan(options, watch.warn) for path, options in separate(options).items()}
     if options.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
     budget, command = Budget(options.max_cost, options.max_calls), uuid4().hex
     later: list[AskedLater] = []
-    for number, (path, one) in enumerate(list(plans.items()), 1):
+    for number, (path, plan) in enumerate(list(plans.items()), 1):
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
-                report = _Run(one, watch, budget=budget, command=part).go()
+                report = _Run(plan, watch, budget=budget, command=part).go()
             yield path, report
         except AskedLater as under_way:
             later.append(under_way)
@@ -121,7 +121,7 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
 
 def forecast(
     options: Options,
-    watch: Watch | None = None,
+    watch: Callbacks | None = None,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -136,12 +136,14 @@ def forecast(
     """
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
-        return _forecast(options, watch or Watch(), stored, resume, retry_errors=retry_errors, reask=reask)
+        return _forecast(
+            options, watch or Callbacks(), stored, resume, retry_errors=retry_errors, reask=reask
+        )
 
 
 def _forecast(
     options: Options,
-    watch: Watch,
+    watch: Callbacks,
     stored: dict[str, Json],
     resume: Path | None,
     *,
@@ -158,17 +160,17 @@ def _forecast(
 
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
-    place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
-    known = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
+    location = ledger_of(options, resume, stored)
+    receipts = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
+    judgements = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
     feasibility = plan.feasibility()
     with contextlib.ExitStack() as opened:
         ledger: Ledger | None = None
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
-        elif place is not None and is_there(place):
-            ledger = opened.enter_context(contextlib.closing(open_at(place, reading=True)))
-        forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
+        elif location is not None and is_there(location):
+            ledger = opened.enter_context(contextlib.closing(open_at(location, reading=True)))
+        forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
             cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), resume))
@@ -181,13 +183,13 @@ def _forecast(
                 yield job if has_answer else forecaster.waiting(job)
 
         run_coroutine(forecaster.count(jobs()))
-        found = forecaster.found
+        forecast = forecaster.found
     if (
-        not found.waiting and plan.share is None
+        not forecast.waiting and plan.share is None
     ):  # a sample that waits, or of another part, may have what these lack
         feasibility.check()
     until = bool(options.until or options.until_decided)
-    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
+    return replace(forecast, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
 
 
 class _Run:
@@ -196,7 +198,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        watch: Watch,
+        watch: Callbacks,
         stored: dict[str, Json] | None = None,
         resume: Path | None = None,
         *,
@@ -249,7 +251,7 @@ class _Run:
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        asks = any(one.stored for one in members_of(self.plan.judge)) if self.plan.judge else False
+        asks = any(judge.stored for judge in members_of(self.plan.judge)) if self.plan.judge else False
         session = Session(
             self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks, whole=self.whole
         )
@@ -425,9 +427,9 @@ class _Run:
         missing = ""
         if self.missing and session.ledger is not None:  # of a ledger that is replayed
             replay = self.options.replay or ""
-            from germane.ledger.replay import missing_in_words
+            from germane.ledger.replay import describe_missing
 
-            missing = missing_in_words(session.ledger, replay, self.missing, session.folder.items)
+            missing = describe_missing(session.ledger, replay, self.missing, session.folder.items)
         made = {
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),
@@ -458,7 +460,7 @@ class _Run:
 
             settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
-        asked = judge and not self.options.replay and any(one.stored for one in members_of(judge))
+        asked = judge and not self.options.replay and any(judge.stored for judge in members_of(judge))
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.watch.failed(session.command("--retry-errors"))
@@ -466,7 +468,7 @@ class _Run:
 
     def _warn_of_gold(self, report: Report) -> None:
         """Say where gold ids are of another corpus: none of them scores, whatever comes back."""
-        nothing = any(one.basis.source == "gold" and one.mean == 0 for one in report.summaries)
+        nothing = any(summary.basis.source == "gold" and summary.mean == 0 for summary in report.summaries)
         if self.corpus is None and not nothing:
             return
         from germane.labelling.moving import unknown_gold
@@ -488,8 +490,8 @@ class _Run:
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
             manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, session.total))
             verdict = Verdict(code, (str(failure),))
-            known = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
-            self.watch.stopped(known)
+            report = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
+            self.watch.stopped(report)
         return error
 
     def _discard(self, session: Session, *, asked: bool) -> bool:
@@ -510,16 +512,16 @@ class _Run:
         Where one of these is an eval file, they have means of their own.
         """
         suite, warnings = self.plan.suite, list(map(str, self.plan.notices))
-        said: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        fields: dict[str, Json] = {"warnings": warnings} if warnings else {}
         if self.command:
-            said["command"] = self.command
+            fields["command"] = self.command
         if len(suite.paths) > 1 and suite.files:
-            said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
+            fields["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
         if self.stages is not None:
-            said |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
+            fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
         elif (drawn := suite.draw()) is not None:
-            said["sampled"] = drawn.as_json()
-        return said
+            fields["sampled"] = drawn.as_json()
+        return fields
 
 
 async def _interruptibly(work: Any) -> Any:

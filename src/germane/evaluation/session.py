@@ -14,7 +14,7 @@ from germane.evaluation.choice import ledger_place, open_ledger, remove_ledger
 from germane.evaluation.options import Options
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
-from germane.judging.spending import Receipts, Spent
+from germane.judging.spending import Spent, UsageLog
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.tables.stored import EarlierJudgements
@@ -36,9 +36,9 @@ def check_same_judge(stored: Mapping[str, Json], judge: Judge | None) -> None:
     if not before or not asked or before == asked:
         return
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
-    shown = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
+    text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
     raise InputError(
-        f"another judge than this evaluation began with: {shown}; every verdict would be asked again",
+        f"another judge than this evaluation began with: {text}; every verdict would be asked again",
         fix="give the judge as before, or --reask",
     )
 
@@ -78,7 +78,9 @@ def answers_so_far(
     """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too."""
     if folder is None or not stored:
         return EarlierJudgements()
-    return folder.earlier(finished=not stored.get("replaces", False), keep=lambda one: errors or whole(one))
+    return folder.earlier(
+        finished=not stored.get("replaces", False), keep=lambda judgement: errors or whole(judgement)
+    )
 
 
 def command_to_resume(folder: Path, options: Options, *flags: str) -> str:
@@ -119,11 +121,11 @@ class Session:
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder, options.format)
         self.existed = folder.exists()
-        place = ledger_of(options, folder, stored) if asks or options.ledger else None
-        if place is not None:
+        location = ledger_of(options, folder, stored) if asks or options.ledger else None
+        if location is not None:
             from germane.ledger.store import is_there
 
-            is_there(place)  # a place where no ledger can be is refused before anything is made
+            is_there(location)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()
         try:
             if not (stored or options.force):
@@ -135,11 +137,11 @@ class Session:
             self.known = answers_so_far(self.folder, stored, errors=not again)
             if options.no_cache and not stored:
                 remove_ledger(folder / "ledger.sqlite")
-            self.ledger = open_ledger(place, options.replay)
+            self.ledger = open_ledger(location, options.replay)
         except BaseException:
             self.folder.close()
             raise
-        self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
+        self.receipts = UsageLog(folder / "receipts.jsonl", resumed=self.resumed)
 
     def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
         """A manifest with what is needed to continue the run."""

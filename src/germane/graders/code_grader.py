@@ -64,8 +64,8 @@ class CodeGrader(CaseGrader):
         """
         values, passed = keys.values, keys.others
         script, folder = plain_value(values.get("script", ())), keys.folder.resolve()
-        given = values.get("cwd")
-        values["cwd"] = str(start_folder(script, folder) if given is None else (folder / given).resolve())
+        value = values.get("cwd")
+        values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
         if "target" in passed and (calls := _lent(passed["target"])) is not None:
             del passed["target"]
             values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
@@ -73,9 +73,9 @@ class CodeGrader(CaseGrader):
         super().complete(keys)
         for key in passed:
             keys.refuse(key, cls.spellings(), " A setting of the script's own stands under config:")
-        given = plain_value(values.get("config", {}))
-        if isinstance(given, dict):
-            values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **given}
+        value = plain_value(values.get("config", {}))
+        if isinstance(value, dict):
+            values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **value}
         if hint := misplaced(script, values["cwd"]):
             problem, _, instead = hint.partition(": write ")
             keys.warn(problem, f"write {instead}", keys.node.place)
@@ -87,7 +87,7 @@ class CodeGrader(CaseGrader):
 
     def compute(self, case: Case) -> Program[GraderResult]:
         """Run it, and read what it printed."""
-        found = yield from ask(
+        result = yield from ask(
             ScriptGrade(
                 command=self.script,
                 document=freeze(script_document(case, self.config)),
@@ -99,7 +99,7 @@ class CodeGrader(CaseGrader):
                 of=names_of(case, self.label),
             )
         )
-        return result_of(found)
+        return result_of(result)
 
 
 def result_of(found: ScriptResult) -> GraderResult:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
-from germane.errors import InputError, Wrong
+from germane.errors import InputError, Invalid
 from germane.graders.code_grader import result_of
 from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
@@ -65,15 +65,15 @@ class Aggregator(YamlModel):
         """Its folder starts from the eval file's."""
         super().complete(keys)
         values, folder = keys.values, keys.folder.resolve()
-        given, path = values.get("cwd"), plain_value(values.get("path", ()))
-        values["cwd"] = str(start_folder(path, folder) if given is None else (folder / given).resolve())
+        value, path = values.get("cwd"), plain_value(values.get("path", ()))
+        values["cwd"] = str(start_folder(path, folder) if value is None else (folder / value).resolve())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.type == "code_judge" and not self.path:
-            raise Wrong("has no path", "write path: ./aggregate.py")
+            raise Invalid("has no path", "write path: ./aggregate.py")
         if self.type == "threshold" and self.threshold is None:
-            raise Wrong("has no threshold", "write threshold: 0.5")
+            raise Invalid("has no threshold", "write threshold: 0.5")
         return self
 
 
@@ -129,10 +129,10 @@ class Composite(CaseGrader):
         how = self.aggregator.type
         if how in {"weighted_average", "threshold"}:
             return self._with_members(self._counted(found), found)
-        for name, one in found.items():
-            if one.status in {"error", "incomplete"}:
-                return self._with_members(GraderResult.failed(f"{name}: {one.why}"), found)
-        sent = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
+        for name, value in found.items():
+            if value.status in {"error", "incomplete"}:
+                return self._with_members(GraderResult.failed(f"{name}: {value.why}"), found)
+        sent = {name: _sent(result, agentv=self.agentv) for name, result in found.items()}
         try:
             asked = self._scripted(sent, case) if how == "code_judge" else self._modelled(sent)
             made = yield from asked
@@ -147,35 +147,35 @@ class Composite(CaseGrader):
 
     def _counted(self, found: Mapping[str, GraderResult]) -> GraderResult:
         """The weighted mean, or the share that passes, of what is not skipped."""
-        kept = {name: one for name, one in found.items() if one.status != "skipped"}
+        kept = {name: result for name, result in found.items() if result.status != "skipped"}
         if not kept:
-            return GraderResult.skipped("; ".join(f"{name}: {one.why}" for name, one in found.items()))
+            return GraderResult.skipped("; ".join(f"{name}: {result.why}" for name, result in found.items()))
         share = self.aggregator.type == "threshold"
         weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
         total = fsum(weights[name] for name in kept)
         if not total and not self.agentv:
             return GraderResult.skipped("the weights of its members sum to 0")
-        worth = [(weights[name], _ends(one, share=share)) for name, one in kept.items()]
+        worth = [(weights[name], _ends(result, share=share)) for name, result in kept.items()]
         ends = [fsum(weight * value[end] for weight, value in worth) / (total or 1.0) for end in (0, 1)]
-        broken = [f"{name}: {one.why}" for name, one in kept.items() if one.score is None]
+        broken = [f"{name}: {result.why}" for name, result in kept.items() if result.score is None]
         if broken:
             why, bounds = "; ".join(broken), (ends[0], min(1.0, ends[1]))
             if len(broken) == len(kept):
                 return GraderResult.failed(why)
             return GraderResult(score=None, status="incomplete", why=why, bounds=bounds)
-        hits = tuple(f"[{name}] {text}" for name, one in kept.items() for text in one.hits)
-        misses = tuple(f"[{name}] {text}" for name, one in kept.items() for text in one.misses)
+        hits = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.hits)
+        misses = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.misses)
         score = min(1.0, ends[0])
-        passed = sum(one.verdict == "pass" for one in kept.values())
+        passed = sum(result.verdict == "pass" for result in kept.values())
         verdict: Verdict | None = None
         if share:
             reached = score >= cast("float", self.aggregator.threshold)
             verdict = "pass" if reached else "fail"
-            said = f"{passed}/{len(kept)} evaluators passed (threshold: {self.aggregator.threshold:g})"
-            hits, misses = ((said, *hits), misses) if reached else (hits, (said, *misses))
+            message = f"{passed}/{len(kept)} evaluators passed (threshold: {self.aggregator.threshold:g})"
+            hits, misses = ((message, *hits), misses) if reached else (hits, (message, *misses))
         elif self.all_pass:
             verdict = "pass" if passed == len(kept) else "fail"
-        reasons = [f"{name}: {one.reasoning}" for name, one in kept.items() if one.reasoning]
+        reasons = [f"{name}: {result.reasoning}" for name, result in kept.items() if result.reasoning]
         return GraderResult(
             score=score, verdict=verdict, hits=hits, misses=misses, reasoning="; ".join(reasons)
         )
@@ -199,8 +199,8 @@ class Composite(CaseGrader):
     def _modelled(self, results: Json) -> Program[GraderResult]:
         values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
         template = self.aggregator.prompt or prompt_text("composite")
-        found = yield from ask(FreeForm(template=template, values=values))
-        return self.shown(found)
+        result = yield from ask(FreeForm(template=template, values=values))
+        return self.shown(result)
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0."""
@@ -211,25 +211,41 @@ class Composite(CaseGrader):
     def _with_members(self, made: GraderResult, found: Mapping[str, GraderResult]) -> GraderResult:
         """The result with those of the members under `graders` in its details."""
         members = [
-            {"name": one.label, "type": one.type, "weight": self._weight(one), **found[one.label].as_json()}
-            for one in self.graders
+            {
+                "name": grader.label,
+                "type": grader.type,
+                "weight": self._weight(grader),
+                **found[grader.label].as_json(),
+            }
+            for grader in self.graders
         ]
         return replace(made, details=freeze({**made.details, "graders": members}))
 
 
-def _ends(one: GraderResult, *, share: bool) -> tuple[float, float]:
+def _ends(grader_result: GraderResult, *, share: bool) -> tuple[float, float]:
     """The least and the most that a member can be worth: its score, or whether it passes."""
-    if one.score is None:
-        return one.bounds if one.bounds and not share else (0.0, 1.0)
-    value = float(one.verdict == "pass") if share else one.score
+    if grader_result.score is None:
+        return grader_result.bounds if grader_result.bounds and not share else (0.0, 1.0)
+    value = float(grader_result.verdict == "pass") if share else grader_result.score
     return value, value
 
 
-def _sent(one: GraderResult, *, agentv: bool) -> dict[str, Json]:
+def _sent(grader_result: GraderResult, *, agentv: bool) -> dict[str, Json]:
     """A member's result as a script or a model reads it."""
-    shown: dict[str, Any] = {"score": one.score, "verdict": one.verdict, "hits": list(one.hits)}
-    shown |= {"misses": list(one.misses), "expectedAspectCount": max(1, len(one.hits) + len(one.misses))}
-    shown |= {"reasoning": one.reasoning} if one.reasoning else {}
+    fields: dict[str, Any] = {
+        "score": grader_result.score,
+        "verdict": grader_result.verdict,
+        "hits": list(grader_result.hits),
+    }
+    fields |= {
+        "misses": list(grader_result.misses),
+        "expectedAspectCount": max(1, len(grader_result.hits) + len(grader_result.misses)),
+    }
+    fields |= {"reasoning": grader_result.reasoning} if grader_result.reasoning else {}
     if not agentv:
-        shown |= {"assertions": one.assertions, "status": one.status, "why": one.why}
-    return {**shown, "details": dict(one.details)} if one.details else shown
+        fields |= {
+            "assertions": grader_result.assertions,
+            "status": grader_result.status,
+            "why": grader_result.why,
+        }
+    return {**fields, "details": dict(grader_result.details)} if grader_result.details else fields

@@ -30,8 +30,8 @@ def answer_of(case: Case) -> str:
     """The candidate answer: the response, else the last thing that the system said."""
     if case.sample.response is not None:
         return case.sample.response
-    said = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
-    return next(filter(None, said), "")
+    lines = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
+    return next(filter(None, lines), "")
 
 
 def reference_of(case: Case) -> str:
@@ -89,8 +89,8 @@ def tokens_of(case: Case) -> TokenCount | None:
         return None
     spellings = (("input", "input_tokens", "prompt_tokens"), ("output", "output_tokens", "completion_tokens"),
                  ("cached", "cached_tokens"))  # fmt: skip
-    given = [[_number(usage.get(name)) for name in names] for names in spellings]
-    counts = [next((count for count in one if count is not None), None) for one in given]
+    values = [[_number(usage.get(name)) for name in names] for names in spellings]
+    counts = [next((count for count in value if count is not None), None) for value in values]
     return None if counts[:2] == [None, None] else TokenCount(*(count or 0 for count in counts))
 
 
@@ -103,21 +103,21 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
     calls = Counter(call.tool for call in tool_calls(case))
     if not case.sample.messages and not isinstance(reported_summary, Mapping):
         return None
-    found: dict[str, Json] = {
+    result: dict[str, Json] = {
         "event_count": calls.total(),
         "tool_names": sorted(calls),
         "tool_calls_by_name": dict(calls),
         "error_count": 0,
     }
     if spoken := sum(message.role == "assistant" for message in case.sample.messages):
-        found["llm_call_count"] = spoken
+        result["llm_call_count"] = spoken
     if isinstance(reported_summary, Mapping) and not calls:
-        found |= reported_summary
+        result |= reported_summary
     usage = _metadata(case, "token_usage", "tokenUsage")
     reported = {"token_usage": usage, "cost_usd": cost_of(case), "duration_ms": duration_of(case)}
-    found |= {name: value for name, value in reported.items() if value is not None}
-    found["tool_calls"] = found.get("tool_calls") or found["tool_calls_by_name"]
-    return found
+    result |= {name: value for name, value in reported.items() if value is not None}
+    result["tool_calls"] = result.get("tool_calls") or result["tool_calls_by_name"]
+    return result
 
 
 def json_in(text: str) -> Json:
@@ -127,9 +127,9 @@ def json_in(text: str) -> Json:
         ValueError: It is none.
     """
     bare = _FENCE.sub("", text).strip()
-    found = _OBJECT.search(bare)
+    match = _OBJECT.search(bare)
     try:
-        return json.loads(found[0] if found else bare, parse_constant=_no_constant)
+        return json.loads(match[0] if match else bare, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested without end") from None
 
@@ -142,7 +142,9 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     """The document on a grading script's stdin, the keys of both generations of AgentV side by side."""
     sample = case.sample
     reference, criteria = reference_of(case), criteria_of(case)
-    said, wanted = [list(map(message_json, one)) for one in (sample.messages, case.expected_messages)]
+    lines, wanted = [
+        list(map(message_json, messages)) for messages in (sample.messages, case.expected_messages)
+    ]
     asked = list(map(message_json, case.input_messages)) or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {
@@ -151,7 +153,7 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "expected_messages": wanted,
         "reference_answer": reference,
         "candidate_answer": answer_of(case),
-        "output_messages": said or None,
+        "output_messages": lines or None,
         "guideline_files": list(case.guideline_files),
         "input_files": list(case.input_files),
         "input_messages": asked,
@@ -161,11 +163,11 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "expected_output": wanted or reference,
         "output": answer_of(case),
         "input": asked,
-        "messages": said,
+        "messages": lines,
         "file_changes": None,
         "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
-        "trace": None if summary is None else {**summary, "messages": said},
+        "trace": None if summary is None else {**summary, "messages": lines},
         "token_usage": _metadata(case, "token_usage", "tokenUsage"),
         "cost_usd": cost_of(case),
         "duration_ms": duration_of(case),
@@ -176,12 +178,12 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
 
 def message_json(message: Message) -> dict[str, Json]:
     """A message as AgentV's documents show it; what is not there is left out."""
-    found: dict[str, Json] = {"role": message.role}
-    found |= {} if message.content is None else {"content": message.content}
+    result: dict[str, Json] = {"role": message.role}
+    result |= {} if message.content is None else {"content": message.content}
     fields = {"id": "id", "tool": "tool", "input": "input", "output": "output", "duration_ms": "ms"}
     made = [{name: getattr(call, field) for name, field in fields.items()} for call in message.tool_calls]
     calls = [{name: value for name, value in call.items() if value is not None} for call in made]
-    return {**found, "tool_calls": calls} if calls else found
+    return {**result, "tool_calls": calls} if calls else result
 
 
 ABSENT = object()
@@ -198,17 +200,17 @@ def value_at(value: Json, path: str) -> Json:
     return value
 
 
-def same(one: Json, other: Json) -> bool:
+def same(first: Json, other: Json) -> bool:
     """Whether two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return one == other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(first, bool) or isinstance(other, bool):
+        return first is other
+    if isinstance(first, int | float) and isinstance(other, int | float):
+        return first == other
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        return first.keys() == other.keys() and all(same(value, other[key]) for key, value in first.items())
+    if isinstance(first, list | tuple) and isinstance(other, list | tuple):
+        return len(first) == len(other) and all(map(same, first, other))
+    return type(first) is type(other) and bool(first == other)
 
 
 def plain_number(value: float) -> str:

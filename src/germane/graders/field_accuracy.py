@@ -81,8 +81,8 @@ class FieldAccuracy(DirectGrader):
         if expected_value is ABSENT:
             return _Found(True, f"{path}: no expected value")
         if mine is ABSENT:
-            said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
-            return _Found(not rule.required, said, counts=rule.required)
+            message = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
+            return _Found(not rule.required, message, counts=rule.required)
         if rule.match == "numeric_tolerance":
             return self._numbers(rule, mine, expected_value)
         return (
@@ -101,13 +101,13 @@ class FieldAccuracy(DirectGrader):
         share = off / abs(wanted) if rule.relative and wanted else off
         if share <= rule.tolerance:
             return _Found(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
-        said = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
-        return _Found(False, f"{rule.path} (outside tolerance: {said})")
+        message = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
+        return _Found(False, f"{rule.path} (outside tolerance: {message})")
 
     def _dates(self, rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
         texts = [
-            plain_number(one) if _kind(one) == "number" else str(one).strip()
-            for one in (mine, expected_value)
+            plain_number(value) if _kind(value) == "number" else str(value).strip()
+            for value in (mine, expected_value)
         ]
         days = [date_in(text, rule.formats, agentv=self.agentv) for text in texts]
         if None in days:
@@ -118,9 +118,11 @@ class FieldAccuracy(DirectGrader):
         return _Found(False, f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
 
     def _result(self, found: Sequence[_Found]) -> GraderResult:
-        hits = tuple(one.text for one in found if one.met)
-        misses = tuple(one.text for one in found if not one.met)
-        counted = [(rule.weight, one.met) for rule, one in zip(self.fields, found, strict=True) if one.counts]
+        hits = tuple(value.text for value in found if value.met)
+        misses = tuple(value.text for value in found if not value.met)
+        counted = [
+            (rule.weight, value.met) for rule, value in zip(self.fields, found, strict=True) if value.counts
+        ]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
@@ -128,8 +130,8 @@ class FieldAccuracy(DirectGrader):
             score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         else:
             return GraderResult.skipped("no field that counts is in the answer")
-        said = f"{len(hits)}/{len(found)} fields matched"
-        return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=said))
+        message = f"{len(hits)}/{len(found)} fields matched"
+        return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
 
 
 def _exactly(rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
@@ -142,7 +144,11 @@ def _exactly(rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
 
 def _expected(case: Case) -> Json:
     """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
-    contents = [said.content for said in reversed(case.expected_messages) if said.role == "assistant"]
+    contents = [
+        expected_message.content
+        for expected_message in reversed(case.expected_messages)
+        if expected_message.role == "assistant"
+    ]
     for content in [*contents, reference_of(case)]:
         listed = isinstance(content, list | tuple)
         parts = listed and any(isinstance(part, Mapping) and "type" in part for part in content)
@@ -170,10 +176,10 @@ def _number(value: Json, *, prefix: bool) -> float | None:
     """A number, or a text that is one; with `prefix` a text that begins with one is enough."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    found = _PREFIX.match(value) if isinstance(value, str) else None
-    if found is None or not isinstance(value, str):
+    match = _PREFIX.match(value) if isinstance(value, str) else None
+    if match is None or not isinstance(value, str):
         return None
-    return float(found[1]) if prefix or found.end() == len(value.rstrip()) else None
+    return float(match[1]) if prefix or match.end() == len(value.rstrip()) else None
 
 
 def _two_digits(value: float) -> str:
@@ -203,13 +209,13 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
     first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
     numbers month first whatever the formats are.
     """
-    if agentv and (found := _USUAL[0].fullmatch(text)) and found["time"]:
+    if agentv and (match := _USUAL[0].fullmatch(text)) and match["time"]:
         return _moment(text)
-    if agentv and (found := _USUAL[3].fullmatch(text)):
-        return _rolled_over(int(found["m"]), int(found["d"]), int(found["y"]), {form[:2] for form in formats})
+    if agentv and (match := _USUAL[3].fullmatch(text)):
+        return _rolled_over(int(match["m"]), int(match["d"]), int(match["y"]), {form[:2] for form in formats})
     escaped = () if agentv else (re.escape(form).replace(r"\-", "-") for form in formats)
     own = (re.compile(_UNIT.sub(lambda unit: _UNITS[unit[0]], form)) for form in escaped)
-    days = (_day(found.groupdict()) for one in (*own, *_USUAL) if (found := one.fullmatch(text)))
+    days = (_day(match.groupdict()) for pattern in (*own, *_USUAL) if (match := pattern.fullmatch(text)))
     return next(filter(None, days), None)
 
 
@@ -223,15 +229,15 @@ def _day(parts: Mapping[str, str | None]) -> date | None:
 
 def _moment(text: str) -> date | None:
     try:
-        moment = datetime.fromisoformat(text)
+        parse_time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+    return (parse_time.astimezone(UTC) if parse_time.tzinfo else parse_time).date()
 
 
-def _rolled_over(one: int, two: int, year: int, starts: Collection[str]) -> date | None:
+def _rolled_over(number: int, two: int, year: int, starts: Collection[str]) -> date | None:
     """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
-    month, day = (one, two) if one <= 12 or ("MM" in starts and "DD" not in starts) else (two, one)
+    month, day = (number, two) if number <= 12 or ("MM" in starts and "DD" not in starts) else (two, number)
     if not (1 <= month <= 12 and 1 <= day <= 31 and year):
         return None
     return date(year, month, 1) + timedelta(days=day - 1)

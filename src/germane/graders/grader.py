@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from germane.errors import InputError, Wrong, say
+from germane.errors import InputError, Invalid, say
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
@@ -42,7 +42,7 @@ Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
 
 def _gate(value: Any) -> Any:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Wrong(f"is {say(value)}", "write true (0.8) or a number from 0 to 1")
+        raise Invalid(f"is {say(value)}", "write true (0.8) or a number from 0 to 1")
     return value
 
 
@@ -55,9 +55,9 @@ Gate01 = Annotated[
 
 def _command(value: Any) -> str | tuple[str, ...]:
     words = (value,) if isinstance(value, str) else value
-    texts = isinstance(words, list | tuple) and all(isinstance(one, str) for one in words)
+    texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
     if not texts or not "".join(words).strip():
-        raise Wrong(f"is {say(value)}", "write a command: python3 grade.py")
+        raise Invalid(f"is {say(value)}", "write a command: python3 grade.py")
     return str(value) if isinstance(value, str) else tuple(map(str, words))
 
 
@@ -103,10 +103,10 @@ class GraderResult:
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
         """The share of the checks that are met; `what` they are is counted in the reasoning."""
-        found = list(checks)
-        hits = tuple(said for met, said in found if met)
-        misses = tuple(said for met, said in found if not met and said)
-        total = sum(met is not None for met, _ in found)
+        results = list(checks)
+        hits = tuple(message for met, message in results if met)
+        misses = tuple(message for met, message in results if not met and message)
+        total = sum(met is not None for met, _ in results)
         reasoning = f"{len(hits)}/{total} {what}" if what else ""
         return cls(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
 
@@ -121,18 +121,20 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        said = [(text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)]
+        lines = [
+            (text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)
+        ]
         return [
             {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in said
+            for (text, _, evidence), passed in lines
         ]
 
     def as_json(self) -> dict[str, Json]:
         """The result in the words of both generations of AgentV."""
-        found: dict[str, Json] = {"score": self.score, "verdict": self.verdict, "hits": list(self.hits)}
-        found |= {"misses": list(self.misses), "reasoning": self.reasoning, "assertions": self.assertions}
-        found |= {"details": self.details} if self.details else {}
-        return found if self.status == "ok" else {**found, "status": self.status, "why": self.why}
+        result: dict[str, Json] = {"score": self.score, "verdict": self.verdict, "hits": list(self.hits)}
+        result |= {"misses": list(self.misses), "reasoning": self.reasoning, "assertions": self.assertions}
+        result |= {"details": self.details} if self.details else {}
+        return result if self.status == "ok" else {**result, "status": self.status, "why": self.why}
 
 
 def result_from(value: Any, name: str) -> GraderResult:
@@ -251,17 +253,17 @@ class CaseGrader(YamlModel, ABC):
         if sample.error is not None and sample.response is None and not sample.messages:
             return GraderResult.failed(sample.error)
         try:
-            found = yield from self.compute(case)
+            result = yield from self.compute(case)
         except Missing as missing:
-            found = self.missing(missing.why)
-        if found.score is None:
-            return found
-        score, verdict = found.score, found.verdict
+            result = self.missing(missing.why)
+        if result.score is None:
+            return result
+        score, verdict = result.score, result.verdict
         if self.negate:
             verdict = _NEGATED[verdict or self.verdict(score)] if self.agentv else None
             score = 1 - score
-            found = replace(found, score=score, hits=found.misses, misses=found.hits)
-        return replace(found, verdict=verdict or self.verdict(score))
+            result = replace(result, score=score, hits=result.misses, misses=result.hits)
+        return replace(result, verdict=verdict or self.verdict(score))
 
     def verdict(self, score: float) -> Verdict:
         """The verdict on a score."""

@@ -26,14 +26,14 @@ def _held(
     name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
 ) -> tuple[bool, str]:
     """Whether a value is within its limit, and both in words."""
-    said = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
-    return value <= most, said.rstrip()
+    message = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
+    return value <= most, message.rstrip()
 
 
 def _within(held: Checks, reasoning: str) -> GraderResult:
     """1 where every limit is kept, else 0."""
-    found = GraderResult.of_checks(held)
-    return replace(found, score=float(not found.misses), reasoning=reasoning)
+    result = GraderResult.of_checks(held)
+    return replace(result, score=float(not result.misses), reasoning=reasoning)
 
 
 class Latency(DirectGrader):
@@ -102,8 +102,8 @@ class TokenUsage(DirectGrader):
         most = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
         limits = [(name, limit) for name, limit in most.items() if limit is not None]
         held = [_held(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
-        said = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
-        return _within(held, f"token_usage {said}")
+        message = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
+        return _within(held, f"token_usage {message}")
 
 
 EXPLORING = frozenset(
@@ -137,11 +137,11 @@ class ExecutionMetrics(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """Each limit against what was reported."""
-        found = [*self._held(case)]
+        results = [*self._held(case)]
         if self.agentv:  # what is not known is not kept
-            return GraderResult.of_checks([(bool(kept), said) for kept, said in found], "limits kept")
-        known = [(kept, said) for kept, said in found if kept is not None]
-        unknown = [said for kept, said in found if kept is None]
+            return GraderResult.of_checks([(bool(kept), message) for kept, message in results], "limits kept")
+        known = [(kept, message) for kept, message in results if kept is not None]
+        unknown = [message for kept, message in results if kept is None]
         if not known:
             return GraderResult.skipped("; ".join(unknown))
         return GraderResult.of_checks(known, "; ".join(["limits kept", *unknown]))

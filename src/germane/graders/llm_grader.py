@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from germane.errors import AnswerError, InputError, Wrong
+from germane.errors import AnswerError, InputError, Invalid
 from germane.graders.evidence import (
     answer_of,
     criteria_of,
@@ -78,8 +78,8 @@ class Templated(Question[A], Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """The values that the template shows, by name."""
-        shown = variables_in(self.template)
-        return {name: value for name, value in self.values.items() if name in shown}
+        visible = variables_in(self.template)
+        return {name: value for name, value in self.values.items() if name in visible}
 
 
 class OpinionPayload(PayloadModel):
@@ -94,16 +94,16 @@ class OpinionPayload(PayloadModel):
     @classmethod
     def _asserted(cls, given: Any) -> Any:
         listed = given.get("assertions") if isinstance(given, Mapping) else None
-        if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
+        if not isinstance(listed, list | tuple) or not all(isinstance(value, Mapping) for value in listed):
             return given
-        found: dict[bool, list[str]] = {True: [], False: []}
-        for one in listed:
-            if not isinstance(passed := one.get("passed"), bool):
+        result: dict[bool, list[str]] = {True: [], False: []}
+        for item in listed:
+            if not isinstance(passed := item.get("passed"), bool):
                 raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
-            said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
-            found[passed].append(said)
+            message = " - ".join(str(item[name]) for name in ("text", "evidence") if item.get(name))
+            result[passed].append(message)
         kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
-        hits, misses = [*given.get("hits", ()), *found[True]], [*given.get("misses", ()), *found[False]]
+        hits, misses = [*given.get("hits", ()), *result[True]], [*given.get("misses", ()), *result[False]]
         return {**kept, "hits": hits, "misses": misses}
 
 
@@ -125,7 +125,7 @@ class FreeForm(Templated[GraderResult]):
         scores = sorted(payload["score"] for payload in payloads)
         score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
         nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
-        agree = sum(verdict_of(one) == verdict_of(score) for one in scores) / len(scores)
+        agree = sum(verdict_of(value) == verdict_of(score) for value in scores) / len(scores)
         return voting.Vote({**nearest, "score": score}, agree)
 
     def typical(self) -> Json:
@@ -210,17 +210,17 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
         if self.partial:
-            return tuple(one for one in payload.checks if one.id in self.ids), payload.overall_reasoning
-        found: dict[str, Check] = {}
+            return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
+        result: dict[str, Check] = {}
         for item in payload.checks:
-            if item.id in found:
+            if item.id in result:
                 raise AnswerError(f'the item "{item.id}" was checked twice')
             if item.id not in self.ids:
                 raise AnswerError(f'there is no item "{item.id}": the ids are {", ".join(self.ids)}')
-            found[item.id] = item
-        if missing := [one for one in self.ids if one not in found]:
+            result[item.id] = item
+        if missing := [id_ for id_ in self.ids if id_ not in result]:
             raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
-        return tuple(found[one] for one in self.ids), payload.overall_reasoning
+        return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
         """Item by item; what is said about the whole is the first one's."""
@@ -235,7 +235,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         """A sentence per item."""
         why = "The answer names it and explains why."
         verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
-        checks = [{"id": one, "reasoning": why, **verdict} for one in self.ids]
+        checks = [{"id": id_, "reasoning": why, **verdict} for id_ in self.ids]
         return {"checks": checks, "overall_reasoning": why}
 
 
@@ -292,10 +292,14 @@ class RubricItem(YamlModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if not self.description and not self.score_ranges:
-            raise Wrong("is not complete", "write description: what must be true")
-        covered = [n for one in self.score_ranges for n in range(one.score_range[0], one.score_range[1] + 1)]
+            raise Invalid("is not complete", "write description: what must be true")
+        covered = [
+            n
+            for score_range in self.score_ranges
+            for n in range(score_range.score_range[0], score_range.score_range[1] + 1)
+        ]
         if self.score_ranges and sorted(covered) != list(range(11)):
-            raise Wrong(
+            raise Invalid(
                 "leaves scores out, or has them twice",
                 "cover each whole number from 0 to 10 once",
                 "score_ranges",
@@ -317,13 +321,16 @@ class RubricItem(YamlModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        spans = ("-".join(map(str, dict.fromkeys(one.score_range))) for one in self.score_ranges)
-        ranges = "; ".join(
-            f"{span}: {one.outcome}" for span, one in zip(spans, self.score_ranges, strict=True)
+        spans = (
+            "-".join(map(str, dict.fromkeys(score_range.score_range))) for score_range in self.score_ranges
         )
-        said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
+        ranges = "; ".join(
+            f"{span}: {score_range.outcome}"
+            for span, score_range in zip(spans, self.score_ranges, strict=True)
+        )
+        message = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
-        return f"[{self.id}]{noted} {said}"
+        return f"[{self.id}]{noted} {message}"
 
 
 VARIABLES = (
@@ -334,14 +341,14 @@ VARIABLES = (
 """The variables of a grader's template, in the words of both generations of AgentV."""
 
 
-def unknown_variable(template: str, variables: Sequence[str]) -> Wrong | None:
+def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
     """The fault of a template that names a variable which does not exist: `{{anwser}}`."""
     names = (name for name in sorted(variables_in(template)) if name[:1].isalpha() or name[:1] == "_")
     unknown = next((name for name in names if name not in variables), None)
     if unknown is None:
         return None
     listed = ", ".join(f"{{{{{name}}}}}" for name in variables)
-    return Wrong(f"names a variable that does not exist: {{{{{unknown}}}}}", f"the variables are {listed}")
+    return Invalid(f"names a variable that does not exist: {{{{{unknown}}}}}", f"the variables are {listed}")
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
@@ -370,7 +377,7 @@ def _prompt_file(value: str, info: ValidationInfo) -> tuple[str, str]:
         return (folder / name).read_text("utf-8-sig"), name
     except (OSError, UnicodeDecodeError) as fault:
         why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
-        raise Wrong(f"{name} in {folder} cannot be read: {why}", "check the path") from None
+        raise Invalid(f"{name} in {folder} cannot be read: {why}", "check the path") from None
 
 
 PromptText = Annotated[str, template_of(VARIABLES)]
@@ -404,13 +411,13 @@ class PromptCommand(YamlModel):
             file = folder / command[-1]
             if not file.is_file():
                 problem = f"has no file {str(command[-1])!r} in {folder}"
-                raise Wrong(problem, "end the command with its script", "command")
+                raise Invalid(problem, "end the command with its script", "command")
             values |= {"command": [*command[:-1], str(file)], "cwd": str(file.parent)}
 
 
 _Prompt = Annotated[
     Annotated[PromptText, Tag("text")] | Annotated[PromptCommand, Tag("command")],
-    Discriminator(lambda given: "text" if isinstance(given, str) else "command"),
+    Discriminator(lambda value: "text" if isinstance(value, str) else "command"),
 ]
 
 
@@ -438,10 +445,10 @@ class LLMGrader(CaseGrader):
     def complete(cls, keys: Keys) -> None:
         """`criteria`, and a `rubric` that is a text, are the prompt; a list of them is the rubric."""
         values, others, spelt = keys.values, keys.others, keys.node.spelt
-        given = [(key, for_model(others.pop(key))) for key in [*others] if fold(key) == "criteria"]
+        items = [(key, for_model(others.pop(key))) for key in [*others] if fold(key) == "criteria"]
         if isinstance(values.get("rubrics"), str):
-            given.append((spelt["rubrics"], values.pop("rubrics")))
-        for key, value in given:
+            items.append((spelt["rubrics"], values.pop("rubrics")))
+        for key, value in items:
             name = "prompt" if isinstance(value, str) else "rubrics"
             if values.setdefault(name, value) is value:
                 spelt[name] = key
@@ -487,8 +494,8 @@ class LLMGrader(CaseGrader):
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
-            found = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return self.shown(found)
+            result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            return self.shown(result)
         template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
             template=template,
@@ -497,8 +504,8 @@ class LLMGrader(CaseGrader):
             scored=self.scored,
             partial=self.agentv,
         )
-        checks, said = yield from ask(question)
-        return self._rubric(checks, said)
+        checks, message = yield from ask(question)
+        return self._rubric(checks, message)
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0 in free form."""
@@ -506,7 +513,7 @@ class LLMGrader(CaseGrader):
             return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
         return GraderResult.failed(why)
 
-    def _rubric(self, checks: Sequence[Check], said: str) -> GraderResult:
+    def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
         items = {item.id: item for item in self.rubrics}
         hits: list[str] = []
         misses: list[str] = []
@@ -527,7 +534,7 @@ class LLMGrader(CaseGrader):
             verdict="fail" if failed else None,
             hits=tuple(hits),
             misses=tuple(misses),
-            reasoning=said,
+            reasoning=message,
             details=FrozenDict(details),
         )
 
@@ -562,7 +569,7 @@ class LLMGrader(CaseGrader):
 def _said(item: RubricItem, check: Check) -> str:
     text = f"[{item.id}] {item.description}".rstrip()
     if check.score is not None:
-        ranges = ((*one.score_range, one.outcome) for one in item.score_ranges)
+        ranges = ((*score_range.score_range, score_range.outcome) for score_range in item.score_ranges)
         means = next((outcome for low, high, outcome in ranges if low <= check.score <= high), "")
         text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
     return f"{text}: {check.reasoning}" if check.reasoning else text

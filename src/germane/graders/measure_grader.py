@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
-from germane.errors import Wrong, say
+from germane.errors import Invalid, say
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
@@ -23,10 +23,10 @@ from germane.types import Context, FrozenDict, Sample
 NOT_FOUND = "No retrieved context found in candidate answer"
 
 
-def _measure(given: Any) -> Any:
-    if not isinstance(given, Measure | str):
-        raise Wrong(f"is {say(given)}", "write a measure's name: context_precision@5")
-    return Measure.parse(given) if isinstance(given, str) else given
+def _measure(measure: Any) -> Any:
+    if not isinstance(measure, Measure | str):
+        raise Invalid(f"is {say(measure)}", "write a measure's name: context_precision@5")
+    return Measure.parse(measure) if isinstance(measure, str) else measure
 
 
 class MeasureGrader(CaseGrader):
@@ -111,7 +111,7 @@ class MeasureGrader(CaseGrader):
                 score=None, status=outcome.status, why=outcome.why, bounds=outcome.bounds,
                 hits=explanation.hits, misses=explanation.misses, reasoning=explanation.reasoning,
             )  # fmt: skip
-        shown = explanation.as_json()
+        fields = explanation.as_json()
         failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
         return GraderResult(
             score=outcome.value,
@@ -119,5 +119,5 @@ class MeasureGrader(CaseGrader):
             hits=explanation.hits,
             misses=tuple(explanation.missed(self.expected_relevant_count)),
             reasoning=explanation.reasoning,
-            details=FrozenDict(shown["details"]),
+            details=FrozenDict(fields["details"]),
         )

@@ -85,7 +85,7 @@ def grader_of(
     where = where or Where()
     node = spec if isinstance(spec, Node) else node_of(spec, Place("grader"))
     try:
-        kind, node, fixed = _sorted_out(node, where)
+        kind, node, fixed = _resolve_type(node, where)
         context = {"folder": where.folder, "warn": where.warn, "grader_of": partial(grader_of, where=where)}
         fixed["compatibility"] = where.compatibility
         return read_model(kind, node, faults, fixed=fixed, **context)
@@ -93,7 +93,7 @@ def grader_of(
         raise error.at(node.place) from None
 
 
-def _sorted_out(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
+def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
     """The class that a mapping describes, the mapping without what says so, and the fields that follow from it."""
     if node.text is not None and not node.is_null():
         node = Node(node.place, pairs={"type": node}, keys={"type": node.place})
@@ -178,20 +178,20 @@ def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
     except InputError as error:
         raise _no_type(text, error) from None
     params, node = _taken(node, "params", "parameters")
-    given: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
+    options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
     for name in measure.definition.params:
         value, node = _taken(node, name)
         if value is not None:
-            given.setdefault(name, value.json())
+            options.setdefault(name, value.json())
     k, node = _taken(node, "k", "cutoff")
-    measure = measure(**given) if given else measure
+    measure = measure(**options) if options else measure
     return (measure if k is None else measure @ k.json()).require_cutoff(), node
 
 
 def _no_type(text: str, error: InputError) -> InputError:
     """The error on a name that is no measure's: it names the graders too."""
     head = text.partition("(")[0].partition("@")[0].strip()
-    if any(fold(head) == fold(one.name) for one in definitions()) or ".py:" in text:
+    if any(fold(head) == fold(definition.name) for definition in definitions()) or ".py:" in text:
         return error
     near = nearest(head, [*TYPES, *(name.replace("_", "-") for name in get_args(Test)), *ALIASES])
     if fold(head) == "inlineassert":
@@ -213,7 +213,7 @@ def graders_of_specs(
 
     InputError at the first fault; with `faults` all of them are added to these.
     """
-    found: dict[str, Grader] = {}
+    graders: dict[str, Grader] = {}
     folder = file.path.resolve().parent
     where = Where(folder=folder, warn=warn, compatibility=file.compatibility, settings=settings)
     for spec in specs:
@@ -224,14 +224,14 @@ def graders_of_specs(
             continue
         name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
         number = 1
-        while name in found:
+        while name in graders:
             number += 1
             name = f"{first}-{number}"
         grader = scored(made.model_copy(update={"name": name}))
         if isinstance(spec.spec, str):  # no more than the name of a measure
             grader = replace(grader, options=FrozenDict())
-        found[name] = grader
-    return tuple(found.values())
+        graders[name] = grader
+    return tuple(graders.values())
 
 
 _OWN_TYPES = ("assertions", "graders", "judges")
@@ -244,14 +244,14 @@ def own_type(name: str, folder: Path) -> Path | None:
     """
     name = name.strip()
     name = name[4:] if name.startswith(("not_", "not-")) else name
-    known = any(fold(name) == fold(one.name) for one in definitions()) or is_grader(name)
+    known = any(fold(name) == fold(definition.name) for definition in definitions()) or is_grader(name)
     if known or not name.replace("-", "").replace("_", "").isalnum():
         return None
     folder = folder.resolve()
     files = (
-        one / ".agentv" / kind / f"{name}.{suffix}"
+        path / ".agentv" / kind / f"{name}.{suffix}"
         for kind in _OWN_TYPES
-        for one in (folder, *folder.parents)
+        for path in (folder, *folder.parents)
         for suffix in ("ts", "js", "mts", "mjs")
     )
     return next((file for file in files if file.is_file()), None)
@@ -266,7 +266,7 @@ def code_in(spec: Json, folder: Path | None = None) -> str:
     if isinstance(spec, str):
         return spec if ".py:" in spec else ""
     if isinstance(spec, list | tuple):
-        return next(filter(None, (code_in(one, folder) for one in spec)), "")
+        return next(filter(None, (code_in(value, folder) for value in spec)), "")
     if not isinstance(spec, Mapping):
         return ""
     folded = {fold(str(key)): value for key, value in spec.items()}
@@ -282,8 +282,8 @@ def code_in(spec: Json, folder: Path | None = None) -> str:
             return command if isinstance(command, str) else " ".join(map(str, command))
     inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
     held = [folded.get(name) for name in inside]
-    held += [one for name in ("prompt", "value") if isinstance(one := folded.get(name), Mapping)]
-    return next(filter(None, (code_in(one, folder) for one in held)), "")
+    held += [row for name in ("prompt", "value") if isinstance(row := folded.get(name), Mapping)]
+    return next(filter(None, (code_in(value, folder) for value in held)), "")
 
 
 def scored(grader: CaseGrader) -> Grader:

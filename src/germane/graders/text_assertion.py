@@ -59,8 +59,8 @@ class TextAssertion(DirectGrader):
     @property
     def label(self) -> str:
         """The test, and what is looked for where that is one thing."""
-        one = self.value if len(self.value) == 1 else ()
-        return self.name or "-".join([self.test.replace("_", "-"), *one])
+        value = self.value if len(self.value) == 1 else ()
+        return self.name or "-".join([self.test.replace("_", "-"), *value])
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -102,18 +102,18 @@ class TextAssertion(DirectGrader):
             return True, "Output is valid JSON"
         if self.test == "regex":
             passed = self._pattern().search(text, timeout=REGEX_SECONDS) is not None
-            shown = f"/{self.value[0]}/{self.flags}"
-            return passed, f"Output {'matches' if passed else 'does not match'} pattern {shown}"
+            words = f"/{self.value[0]}/{self.flags}"
+            return passed, f"Output {'matches' if passed else 'does not match'} pattern {words}"
         test = self.test.removesuffix("_any").removesuffix("_all")
         compare, does, does_not = _TESTS[test]
-        found = [value for value in self.value if compare(text, value)]
+        results = [value for value in self.value if compare(text, value)]
         note = " (case-insensitive)" if test == "icontains" else ""
         quoted = ", ".join(f'"{value}"' for value in self.value)
         if self.test.endswith("_all"):
-            lacking = ", ".join(f'"{value}"' for value in self.value if value not in found)
+            lacking = ", ".join(f'"{value}"' for value in self.value if value not in results)
             all_there = f"Output contains all {len(self.value)} expected strings{note}"
             return not lacking, f"Output missing{note}: {lacking}" if lacking else all_there
-        said = f"{does} {quoted}" if found else f"{does_not} {quoted}"
+        message = f"{does} {quoted}" if results else f"{does_not} {quoted}"
         if self.test.endswith("_any"):
-            said = f'contains "{found[0]}"' if found else f"does not contain any of: {quoted}"
-        return bool(found), f"Output {said}{note}"
+            message = f'contains "{results[0]}"' if results else f"does not contain any of: {quoted}"
+        return bool(results), f"Output {message}{note}"

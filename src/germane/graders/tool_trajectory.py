@@ -89,88 +89,89 @@ class ToolTrajectory(DirectGrader):
     def _any_order(self, made: Mapping[str, float]) -> GraderResult:
         if not self.minimums:
             return GraderResult(score=1.0, hits=("No tool requirements specified",))
-        said = "{}: called {} times (required ≥{})"
+        message = "{}: called {} times (required ≥{})"
         counts = [(tool, made.get(tool, 0), least) for tool, least in self.minimums.items()]
         checks = [
-            (n >= least, said.format(tool, plain_number(n), plain_number(least))) for tool, n, least in counts
+            (n >= least, message.format(tool, plain_number(n), plain_number(least)))
+            for tool, n, least in counts
         ]
         return GraderResult.of_checks(checks, EXPECTED)
 
     def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         at = 0
-        for place, one in enumerate(expected):
-            while at < len(calls) and calls[at].tool != one.tool:
+        for position, call in enumerate(expected):
+            while at < len(calls) and calls[at].tool != call.tool:
                 at += 1
             there = at < len(calls)
-            kept = there and self._matches(one, calls[at])
+            kept = there and self._matches(call, calls[at])
             why = f": tool found at {at} but args mismatch" if there else ", not found in remaining trace"
-            said = (
-                f"Found {one.tool} at position {at}"
+            message = (
+                f"Found {call.tool} at position {at}"
                 if kept
-                else f"Expected {one.tool} at position {place}{why}"
+                else f"Expected {call.tool} at position {position}{why}"
             )
-            yield kept, said
-            yield from _in_time(one, calls[at] if kept else None)
+            yield kept, message
+            yield from _in_time(call, calls[at] if kept else None)
             at += there
 
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         if len(calls) != len(expected):
             yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
-        for place, one in enumerate(expected):
-            call = calls[place] if place < len(calls) else None
-            kept = call is not None and self._is(one, call)
-            said = f"{one.tool}{'' if kept else ' args mismatch'}"
-            if call is None or call.tool != one.tool:
-                said = f"expected {one.tool}, got {call.tool if call else 'nothing'}"
-            yield kept, f"Position {place}: {said}"
-            yield from _in_time(one, call if kept else None)
+        for position, expected_call in enumerate(expected):
+            call = calls[position] if position < len(calls) else None
+            kept = call is not None and self._is(expected_call, call)
+            message = f"{expected_call.tool}{'' if kept else ' args mismatch'}"
+            if call is None or call.tool != expected_call.tool:
+                message = f"expected {expected_call.tool}, got {call.tool if call else 'nothing'}"
+            yield kept, f"Position {position}: {message}"
+            yield from _in_time(expected_call, call if kept else None)
         for _ in () if self.agentv else calls[len(expected) :]:
             yield False, ""
 
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
-        for one in expected:
-            at = next((at for at, call in left.items() if self._is(one, call)), None)
+        for expected_call in expected:
+            at = next((at for at, call in left.items() if self._is(expected_call, call)), None)
             if at is None:
-                yield False, f"Expected {one.tool} not found in actual trajectory"
+                yield False, f"Expected {expected_call.tool} not found in actual trajectory"
             else:
-                yield True, f"Found {one.tool} at position {at}"
+                yield True, f"Found {expected_call.tool} at position {at}"
                 del left[at]
 
     def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
-        for place, call in enumerate(calls):
-            allowed = any(self._is(one, call) for one in expected)
-            yield allowed, f"Position {place}: {call.tool} is {'' if allowed else 'not '}in allowed set"
+        for position, call in enumerate(calls):
+            allowed = any(self._is(expected_call, call) for expected_call in expected)
+            yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
-    def _is(self, one: ExpectedCall, call: ToolCall) -> bool:
-        return call.tool == one.tool and self._matches(one, call)
+    def _is(self, expected_call: ExpectedCall, call: ToolCall) -> bool:
+        return call.tool == expected_call.tool and self._matches(expected_call, call)
 
-    def _matches(self, one: ExpectedCall, call: ToolCall) -> bool:
-        how = self.args_match if one.args_match is None else one.args_match
-        if one.args is None or one.args == "any" or how == "ignore":
+    def _matches(self, expected_call: ExpectedCall, call: ToolCall) -> bool:
+        how = self.args_match if expected_call.args_match is None else expected_call.args_match
+        if expected_call.args is None or expected_call.args == "any" or how == "ignore":
             return True
-        given: Mapping[str, Json] = one.args
+        options: Mapping[str, Json] = expected_call.args
         made = call.input
         if not isinstance(made, Mapping):
             return False
         if how == "exact":
-            return same(given, made)
+            return same(options, made)
         if how == "superset":
-            return all(key in made and same(value, made[key]) for key, value in given.items())
+            return all(key in made and same(value, made[key]) for key, value in options.items())
         if how == "subset":
-            return all(key in given and same(value, given[key]) for key, value in made.items())
-        wanted = {path: value for path in how if (value := value_at(given, path)) is not ABSENT}
+            return all(key in options and same(value, options[key]) for key, value in made.items())
+        wanted = {path: value for path in how if (value := value_at(options, path)) is not ABSENT}
         return all(same(value, value_at(made, path)) for path, value in wanted.items())
 
 
-def _in_time(one: ExpectedCall, call: ToolCall | None) -> Checks:
+def _in_time(expected_call: ExpectedCall, call: ToolCall | None) -> Checks:
     """Whether a call kept to its limit, where it has one; None is no call as expected. Left out without a duration."""
-    most = one.max_duration_ms
+    most = expected_call.max_duration_ms
     if most is not None and call is None:
         yield False, ""
     elif most is not None and call is not None and call.ms is not None:
         took = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
-        yield call.ms <= most, f"{one.tool} {took} (max: {plain_number(most)}ms)"
+        yield call.ms <= most, f"{expected_call.tool} {took} (max: {plain_number(most)}ms)"
 
 
 class SkillTrigger(DirectGrader):
@@ -198,16 +199,19 @@ class SkillTrigger(DirectGrader):
         passed, name = bool(used) == self.should_trigger, f'Skill "{self.skill}"'
         if self.should_trigger:
             absent = f"{name} not found in {len(calls)} tool call(s)" if calls else "No tool calls recorded"
-            said = used or absent
+            message = used or absent
         else:
-            said = used or f"{name} correctly did not trigger"
-        return GraderResult.of_checks([(passed, said)])
+            message = used or f"{name} correctly did not trigger"
+        return GraderResult.of_checks([(passed, message)])
 
     def _used_by(self, call: ToolCall) -> str:
         """How a call uses the skill; "" where it does not."""
-        given: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
+        options: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
         file, tool = f"skills/{self.skill}/", call.tool.lower()
-        named, path = str(given.get("skill") or ""), str(given.get("file_path") or given.get("path") or "")
+        named, path = (
+            str(options.get("skill") or ""),
+            str(options.get("file_path") or options.get("path") or ""),
+        )
         if tool == "skill" and self.skill in named:
             return f'Skill tool invoked with skill="{named}"'
         if tool == "read" and file in path:

@@ -93,7 +93,7 @@ class _Metric(BaseMetric):
         expected_output: str | None = None,
         actual_output: str | None = None,
         retrieval_context: Sequence[Any] | None = None,
-        **shown: Any,
+        **row: Any,
     ) -> float | None:
         """Measure one case; returns the score. InputError where a field that the metric needs is absent."""
         fields: dict[str, Any] = {
@@ -102,7 +102,7 @@ class _Metric(BaseMetric):
             "actual_output": actual_output,
             "retrieval_context": retrieval_context,
         }
-        return run_coroutine(self.a_measure(test_case, **fields, **shown))
+        return run_coroutine(self.a_measure(test_case, **fields, **row))
 
     async def a_measure(
         self,
@@ -116,13 +116,13 @@ class _Metric(BaseMetric):
         _in_component: bool = False,
     ) -> float | None:
         """The same, for code that runs in an event loop; what begins with _ is DeepEval's own."""
-        given = {
+        options = {
             "input": input,
             "expected_output": expected_output,
             "actual_output": actual_output,
             "retrieval_context": None if retrieval_context is None else list(retrieval_context),
         }
-        row = {name: _field(test_case, name) if value is None else value for name, value in given.items()}
+        row = {name: _field(test_case, name) if value is None else value for name, value in options.items()}
         for name in self.needs:
             required(row[name], name, type(self).__qualname__, Missing)
         (measured,) = await ameasure_case(row, [self.measures], judge=self.model, called="model")
@@ -131,7 +131,7 @@ class _Metric(BaseMetric):
         self.score = 0.0 if low else score.value
         self.reason = measured.reason if self.include_reason else None
         self.error = None if score.value is not None else f"{score.status}: {score.why}"
-        costs = [one.usage.cost_usd for one in measured.judgements]
+        costs = [judgement.usage.cost_usd for judgement in measured.judgements]
         known = [cost for cost in costs if cost is not None]
         self.evaluation_model, self.evaluation_cost = measured.source, sum(known) if known == costs else None
         self.is_successful()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from germane.errors import InputError, Place, Wrong, say
+from germane.errors import InputError, Invalid, Place, say
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.samples.files import JsonFault, parse_strict_json
@@ -170,7 +170,7 @@ def document_of(chunk: Id) -> str:
 def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     """The ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
 
-    A text that begins like a list and is none, and two documents in what should be one id, raise Wrong; with
+    A text that begins like a list and is none, and two documents in what should be one id, raise Invalid; with
     `strict=False` such a text is one id, as the original reads it.
     """
     if value is None:
@@ -178,13 +178,13 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
     if isinstance(value, dict) or not isinstance(value, Iterable):
-        raise Wrong(f"is {say(value)}", _LIST)
+        raise Invalid(f"is {say(value)}", _LIST)
     ids = tuple(value)
-    for one in ids:
-        if isinstance(one, bool) or not isinstance(one, str | int) or one == "":
-            raise Wrong(f"holds {say(one)}", "an id is a string that is not empty")
-        if strict and isinstance(one, str) and len(_URN.findall(one)) > 1:
-            raise Wrong(f"holds several documents in one id: {say(one)}", _LIST)
+    for id_ in ids:
+        if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
+            raise Invalid(f"holds {say(id_)}", "an id is a string that is not empty")
+        if strict and isinstance(id_, str) and len(_URN.findall(id_)) > 1:
+            raise Invalid(f"holds several documents in one id: {say(id_)}", _LIST)
     return ids
 
 
@@ -192,14 +192,14 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
     """What a cell says: a list, or a list of the one id that it is."""
     for read in (parse_strict_json, ast.literal_eval) if text else ():
         try:
-            found = read(text)
+            result = read(text)
         except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-        if isinstance(found, list | tuple | set | dict):
-            return found
-        return [] if found is None else [found] if isinstance(found, str) else [text]
+        if isinstance(result, list | tuple | set | dict):
+            return result
+        return [] if result is None else [result] if isinstance(result, str) else [text]
     if strict and text.startswith(("[", "(", "{")):
-        raise Wrong(f"is a list that cannot be read: {say(text)}", _LIST)
+        raise Invalid(f"is a list that cannot be read: {say(text)}", _LIST)
     return [text] if text else []
 
 
@@ -223,18 +223,18 @@ _ABSENT = object()
 def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
     """Each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
     for number, record in enumerate(records, 1):
-        place = _get(record, "place")
-        if not isinstance(place, Place):
-            place = Place("results" if name == "doc_ids" else "references", number)
+        location = _get(record, "place")
+        if not isinstance(location, Place):
+            location = Place("results" if name == "doc_ids" else "references", number)
         qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
-            raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=place)
+            raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=location)
         if value is _ABSENT or (value is None and name == "doc_ids"):
-            raise InputError(f"there is no {name}", fix=f'write "{name}": [...]', place=place)
+            raise InputError(f"there is no {name}", fix=f'write "{name}": [...]', place=location)
         try:
-            yield _Listed(qid, ids_in(value, strict=strict), place)
-        except Wrong as wrong:
-            raise wrong.under(name).error(place) from None
+            yield _Listed(qid, ids_in(value, strict=strict), location)
+        except Invalid as wrong:
+            raise wrong.under(name).error(location) from None
 
 
 def _get(record: Any, name: str, default: Any = None) -> Any:
@@ -251,13 +251,13 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
 
     qids are compared as text; a missing one is the record's number. Gold ids are normalised as retrieved ones are.
     """
-    gold, found = _by_qid(references, "reference"), _by_qid(results, "result")
-    common = [qid for qid in found if qid in gold]
-    if gold and found and not common:
-        shown = f"the results have {say(next(iter(found)))}, the references {say(next(iter(gold)))}"
-        raise InputError(f"no qid of the results is among the references: {shown}", fix="give the same qids")
-    qids: list[Id] = [*common, *(qid for qid in gold if qid not in found)]
-    retrieved = [found[qid].documents if qid in found else () for qid in qids]
+    gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
+    common = [qid for qid in result if qid in gold]
+    if gold and result and not common:
+        text = f"the results have {say(next(iter(result)))}, the references {say(next(iter(gold)))}"
+        raise InputError(f"no qid of the results is among the references: {text}", fix="give the same qids")
+    qids: list[Id] = [*common, *(qid for qid in gold if qid not in result)]
+    retrieved = [result[qid].documents if qid in result else () for qid in qids]
     known = [frozenset(gold[qid].documents) for qid in qids]
     values = _values(retrieved, known)
     rows: _Rows = [
@@ -266,16 +266,16 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     ]
     counts = {
         "questions with gold and no result, counted 0": len(qids) - len(common),
-        "results without a reference, left out": len(found) - len(common),
-        "empty results, counted 0 in nDCG@10 too": sum(not found[qid].ids for qid in common),
+        "results without a reference, left out": len(result) - len(common),
+        "empty results, counted 0 in nDCG@10 too": sum(not result[qid].ids for qid in common),
         "chunks of a document that stands higher in the same list, dropped": sum(
-            len(found[qid].ids) - len(found[qid].documents) for qid in common
+            len(result[qid].ids) - len(result[qid].documents) for qid in common
         ),
         "gold ids with a document's id inside, read as that document": sum(
-            document_of(one) != one for entry in gold.values() for one in entry.ids
+            document_of(id_) != id_ for entry in gold.values() for id_ in entry.ids
         ),
         "qids that are a number in one file and text in the other, compared as text": sum(
-            type(found[qid].qid) is not type(gold[qid].qid) for qid in common
+            type(result[qid].qid) is not type(gold[qid].qid) for qid in common
         ),
         "references that name no document, skipped": known.count(frozenset()),
     }
@@ -291,14 +291,14 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
 
 
 def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
-    known: dict[Id, _Listed] = {}
+    results: dict[Id, _Listed] = {}
     for number, entry in enumerate(entries, 1):
         qid = str(number) if entry.qid in {None, ""} else str(entry.qid)
-        if qid in known:
-            problem = f"the qid {qid!r} is there already, at {known[qid].place}"
+        if qid in results:
+            problem = f"the qid {qid!r} is there already, at {results[qid].place}"
             raise InputError(problem, fix=f"keep one {what} a question", place=entry.place)
-        known[qid] = entry
-    return known
+        results[qid] = entry
+    return results
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
@@ -328,9 +328,9 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
     merged: dict[str, list[tuple[int, str]]] = {}
     gold: dict[str, frozenset[Id]] = {}
     for entry, known in pairs:
-        merged.setdefault(str(entry.qid), []).extend((rank, str(one)) for rank, one in enumerate(entry.ids))
+        merged.setdefault(str(entry.qid), []).extend((rank, str(id_)) for rank, id_ in enumerate(entry.ids))
         gold[str(entry.qid)] = known
-    lists = {qid: [chunk for _, chunk in sorted(places)] for qid, places in merged.items() if places}
+    lists = {qid: [chunk for _, chunk in sorted(positions)] for qid, positions in merged.items() if positions}
     if not lists or any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
         return 0.0
     return statistics.fmean(_own_ideal_ndcg(list(lists.values()), [gold[qid] for qid in lists]))
@@ -338,7 +338,7 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
 
 def _breaks_the_run(qid: str, chunks: Sequence[str]) -> bool:
     """Whether the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
-    return len(set(chunks)) < len(chunks) or any(re.search(r"\s", one) for one in (qid, *chunks))
+    return len(set(chunks)) < len(chunks) or any(re.search(r"\s", name) for name in (qid, *chunks))
 
 
 def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
@@ -347,13 +347,15 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
     gold. Where a denominator is 0 the value is 0.
     """
-    marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
+    marked = [
+        [float(doc in known) for doc in results] for results, known in zip(retrieved, gold, strict=True)
+    ]
     table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
     columns = (
         ranked.values(ranked.SetR, table).tolist(),
         ranked.values(ranked.SetP, table).tolist(),
         ranked.values(ranked.SetF, table).tolist(),
-        [len(found) for found in retrieved],
+        [len(results) for results in retrieved],
         [len(known) for known in gold],
         [int(sum(row)) for row in marked],
         ranked.values(ranked.nDCG @ 10, table).tolist(),
@@ -367,7 +369,7 @@ def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[
     The original's: a document that was not found costs nothing.
     """
     pairs = zip(retrieved, gold, strict=True)
-    marked = [[float(document_of(chunk) in known) for chunk in found] for found, known in pairs]
+    marked = [[float(document_of(chunk) in known) for chunk in results] for results, known in pairs]
     values: list[float] = ranked.values(ranked.nDCG @ 10, RankedLabels.of_lists(marked)).tolist()
     return values
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import cell
-from germane.errors import InputError, Place, Wrong, say
+from germane.errors import InputError, Invalid, Place, say
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -47,19 +47,19 @@ def read_results(path: str | Path, *, parity: Parity | None = None) -> list[RAGR
     return [
         RAGResult(
             qid=row.get("qid"),
-            doc_ids=_ids(row, "doc_ids", place, parity),
+            doc_ids=_ids(row, "doc_ids", location, parity),
             system_name=str(row.get("system_name") or "") or None,
-            place=place,
+            place=location,
         )
-        for place, row in _rows(Path(path), "doc_ids", parity)
+        for location, row in _rows(Path(path), "doc_ids", parity)
     ]
 
 
 def read_references(path: str | Path, *, parity: Parity | None = None) -> list[QAPair]:
     """The references in a file: `qid`, `document_ids` (a JSON list, a Python list literal, or one id)."""
     return [
-        QAPair(qid=row.get("qid"), document_ids=_ids(row, "document_ids", place, parity), place=place)
-        for place, row in _rows(Path(path), "document_ids", parity)
+        QAPair(qid=row.get("qid"), document_ids=_ids(row, "document_ids", location, parity), place=location)
+        for location, row in _rows(Path(path), "document_ids", parity)
     ]
 
 
@@ -70,7 +70,7 @@ def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[Place, d
         raise InputError("there is no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
-    rows = [(place, _checked(place, row, needed)) for place, row in _READERS[suffix](path)]
+    rows = [(location, _checked(location, row, needed)) for location, row in _READERS[suffix](path)]
     if not rows:
         raise InputError("there is nothing in it", fix=f"write qid and {needed}", place=file)
     qids = [row["qid"] for _, row in rows if row.get("qid")]
@@ -83,8 +83,8 @@ def _checked(place: Place, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
         raise InputError(f"this is {say(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place)
     if needed not in row:
-        shown = ", ".join(row)[:200]
-        raise InputError(f"there is no {needed}, only {shown}", fix=f"write qid and {needed}", place=place)
+        text = ", ".join(row)[:200]
+        raise InputError(f"there is no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
     return row
 
 
@@ -93,7 +93,7 @@ def _ids(row: dict[str, Json], name: str, place: Place, parity: Parity | None) -
         raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=place)
     try:
         return ids_in(row[name], strict=parity is None)
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.under(name).error(place) from None
 
 
@@ -201,6 +201,6 @@ def report(result: EvaluationResult) -> str:
     for name in AGGREGATES:
         value = result.metrics.get(name)
         percent = name.startswith("pct_")
-        shown = "-" if value is None else f"{value:.2f} %" if percent else f"{value:.4f}"
-        lines.append(f"  {name:{width}}  {shown}")
+        text = "-" if value is None else f"{value:.2f} %" if percent else f"{value:.4f}"
+        lines.append(f"  {name:{width}}  {text}")
     return "\n".join(lines)

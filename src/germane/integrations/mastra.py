@@ -74,8 +74,8 @@ def _yes(verdict: Verdict, read: Callable[[str], str]) -> bool:
 def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
     """The newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
     _, read = _FORMULAS["context_precision"]
-    found = sum(_yes(verdict, read) for verdict in verdicts)
-    return rounded(min(1.0, found / claims) * scale) if claims else 0.0
+    count = sum(_yes(verdict, read) for verdict in verdicts)
+    return rounded(min(1.0, count / claims) * scale) if claims else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +136,11 @@ class _Metric:
         scale: float = 1,
         parity: Parity | None = None,
     ) -> None:
-        given = {"context": context, "scale": scale, **(options or {})}
-        self.model, self.parity, self.scale = model, _checked(parity), given.pop("scale")
-        self.context = list(required(given.pop("context"), "context", type(self).__name__))
-        if given:
-            raise InputError(f"there is no option {next(iter(given))!r}", fix="write context or scale")
+        values = {"context": context, "scale": scale, **(options or {})}
+        self.model, self.parity, self.scale = model, _checked(parity), values.pop("scale")
+        self.context = list(required(values.pop("context"), "context", type(self).__name__))
+        if values:
+            raise InputError(f"there is no option {next(iter(values))!r}", fix="write context or scale")
 
     def measure(self, input: str, output: str) -> MetricResult:  # noqa: A002 - the tool's own word
         """Measure the contexts for one question and its answer."""
@@ -276,7 +276,7 @@ class ContextRelevanceScorer(_Scorer):
             return ScorerResult(score=None, reason=reason)
         levels = [_level(check) for check in relevant.explanation.relevance_checks]
         distinct = [context.text for context in distinct_contexts(used.sample)]
-        in_use = {distinct[place - 1] for places in used.support for place in places}
+        in_use = {distinct[position - 1] for positions in used.support for position in positions}
         texts = [context.text for context in used.sample.contexts or ()]
         unused = sum(level == "high" and texts[i] not in in_use for i, level in enumerate(levels))
         missing = used.support.count(())

@@ -52,9 +52,11 @@ class Measured:
         In their order, leaving out what was not answered.
         """
         if self.score.type == "context_recall":
-            return [bool(places) for places in self.support]
+            return [bool(positions) for positions in self.support]
         if self.score.type == "context_relevancy":
-            return [one["relevant"] for answer in self._answers("statements") for one in answer["statements"]]
+            return [
+                value["relevant"] for answer in self._answers("statements") for value in answer["statements"]
+            ]
         checks = (check["relevant"] for check in self.explanation.relevance_checks)
         return [relevant for relevant in checks if relevant is not None]
 
@@ -65,7 +67,11 @@ class Measured:
         return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
 
     def _answers(self, kind: str) -> Iterator[Json]:
-        return (one.answer for one in self.judgements if one.kind == kind and one.error is None)
+        return (
+            judgement.answer
+            for judgement in self.judgements
+            if judgement.kind == kind and judgement.error is None
+        )
 
 
 def measure_case(
@@ -92,7 +98,7 @@ async def ameasure_case(
     with naming(called):
         report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())
-    judges = sorted({one.judge for one in judgements})
+    judges = sorted({judgement.judge for judgement in judgements})
     return tuple(
         Measured(
             sample=sample,
@@ -161,8 +167,8 @@ def _of_another_tool(model: Any) -> Any:
     if hasattr(model, "a_generate") and hasattr(model, "get_model_name"):  # DeepEval
 
         async def generate(prompt: str) -> str:
-            found = await model.a_generate(prompt)
-            return str(found[0] if isinstance(found, tuple) else found)  # its own models say the cost, too
+            result = await model.a_generate(prompt)
+            return str(result[0] if isinstance(result, tuple) else result)  # its own models say the cost, too
 
         return LLMJudge(generate, name=str(model.get_model_name()))
     if hasattr(model, "agenerate_text"):  # any other of Ragas' first kind
@@ -170,8 +176,8 @@ def _of_another_tool(model: Any) -> Any:
         async def generate_text(prompt: str) -> str:
             from langchain_core.prompt_values import StringPromptValue
 
-            found = await model.agenerate_text(StringPromptValue(text=prompt))
-            return str(found.generations[0][0].text)
+            value = await model.agenerate_text(StringPromptValue(text=prompt))
+            return str(value.generations[0][0].text)
 
         return LLMJudge(generate_text)
     if hasattr(model, "agenerate") and hasattr(model, "provider"):  # Ragas' llm_factory

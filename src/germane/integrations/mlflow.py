@@ -45,7 +45,7 @@ def scorer(
         row = row_of(_single(inputs), outputs, _expected(expectations))
         if trace is not None and not any(SPELLINGS.get(key) in {"contexts", "calls"} for key in row):
             row |= _retrieved(trace)
-        return [_feedback(one) for one in measure_case(row, measures, judge=judge, ledger=ledger)]
+        return [_feedback(measured) for measured in measure_case(row, measures, judge=judge, ledger=ledger)]
 
     return mlflow.genai.scorer(name=name)(score)
 
@@ -94,14 +94,18 @@ def _passages(documents: Any) -> Iterator[dict[str, Json]]:
         }
 
 
-def _feedback(one: Measured) -> Feedback:
-    kind = "CODE" if one.source == "gold" else "LLM_JUDGE"
-    bounds = {"bounds": f"{one.score.bounds[0]:g} to {one.score.bounds[1]:g}"} if one.score.bounds else {}
+def _feedback(measured: Measured) -> Feedback:
+    kind = "CODE" if measured.source == "gold" else "LLM_JUDGE"
+    bounds = (
+        {"bounds": f"{measured.score.bounds[0]:g} to {measured.score.bounds[1]:g}"}
+        if measured.score.bounds
+        else {}
+    )
     return Feedback(
-        name=one.score.measure,
-        value=one.score.value,
-        error=AssessmentError(one.score.status.upper(), one.problem) if one.problem else None,
-        rationale=one.reason,
-        source=AssessmentSource(source_type=kind, source_id=one.source),
-        metadata={"status": one.score.status, **bounds},
+        name=measured.score.measure,
+        value=measured.score.value,
+        error=AssessmentError(measured.score.status.upper(), measured.problem) if measured.problem else None,
+        rationale=measured.reason,
+        source=AssessmentSource(source_type=kind, source_id=measured.source),
+        metadata={"status": measured.score.status, **bounds},
     )

@@ -41,11 +41,11 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
         """The scores of one case. InputError where a field cannot be read."""
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
-        found = measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
-        return {one.score.measure: _shown(one) for one in found}
+        results = measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
+        return {measured.score.measure: _shown(measured) for measured in results}
 
 
-def _shown(one: Measured) -> EvaluationReason:
-    if one.score.value is None:
-        return EvaluationReason(one.score.status, f"{one.problem} [{one.source}]")
-    return EvaluationReason(one.score.value, f"{one.reason} [{one.source}]")
+def _shown(measured: Measured) -> EvaluationReason:
+    if measured.score.value is None:
+        return EvaluationReason(measured.score.status, f"{measured.problem} [{measured.source}]")
+    return EvaluationReason(measured.score.value, f"{measured.reason} [{measured.source}]")

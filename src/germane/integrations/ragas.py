@@ -105,8 +105,8 @@ class Metric:
         for fields, name in product(inputs, self.needs):
             required(fields.get(name), name, type(self).__name__)
         # who compares a reference with contexts alone is shown no query, and a sample has one
-        found = await aevaluate([{"user_input": "-", **fields} for fields in inputs], [self])
-        pairs = zip(found[self.name], found.why, strict=True)
+        result = await aevaluate([{"user_input": "-", **fields} for fields in inputs], [self])
+        pairs = zip(result[self.name], result.why, strict=True)
         return [MetricResult(value, why.get(self.name)) for value, why in pairs]
 
     def single_turn_score(self, sample: Any, callbacks: Any = None) -> float | None:
@@ -291,11 +291,11 @@ async def aevaluate(
     if unknown := of_ragas.keys() - _OF_RAGAS:
         raise InputError(f"evaluate has no argument {min(unknown)}", fix="leave it out")
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
-        given = getattr(other, "__name__", type(other).__name__)
-        made = f"call it: {given}()" if isinstance(other, type) and issubclass(other, Metric) else (
+        value = getattr(other, "__name__", type(other).__name__)
+        made = f"call it: {value}()" if isinstance(other, type) and issubclass(other, Metric) else (
             "import it from germane.integrations.ragas, or leave it to Ragas"
         )  # fmt: skip
-        raise InputError(f"{given} is not a metric of germane's", fix=made)
+        raise InputError(f"{value} is not a metric of germane's", fix=made)
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise InputError("two metrics have the same name", fix="give each metric once")
@@ -309,12 +309,12 @@ async def aevaluate(
         with naming("llm"):
             report = await evaluate_samples(samples, measures, judge=judge, against=group[0].against)
         reports.append(report)
-        found = defaultdict[str, list[Score]](list)
+        result = defaultdict[str, list[Score]](list)
         for score in report.scores():
-            found[score.measure].append(score)
+            result[score.measure].append(score)
         for metric in group:
             means[metric.name] = report[metric.measure].mean
-            for index, score in enumerate(found[str(Measure.parse(metric.measure))]):
+            for index, score in enumerate(result[str(Measure.parse(metric.measure))]):
                 scores[index][metric.name] = score.value
                 if score.value is None:
                     why[index][metric.name] = f"{score.status}: {score.why}"
@@ -338,10 +338,10 @@ def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
     if isinstance(dataset, Mapping):
         columns = zip(*dataset.values(), strict=True)
         dataset = [dict(zip(dataset, row, strict=True)) for row in columns]
-    for given in records(dataset):
-        row = given
-        if not isinstance(given, Mapping):
-            (row,) = records([given.model_dump() if hasattr(given, "model_dump") else vars(given)])
+    for record in records(dataset):
+        row = record
+        if not isinstance(record, Mapping):
+            (row,) = records([record.model_dump() if hasattr(record, "model_dump") else vars(record)])
         truths = row.pop("ground_truths", None)
         if truths and not {"ground_truth", "reference"} & row.keys():
             row["ground_truth"] = "\n".join(truths)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
-    from germane.judges.judge import Judge, Judges, LocalJudge, Reply, as_judge
+    from germane.judges.judge import Judge, Judges, LocalJudge, Reply, load_judge
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
     from germane.judges.llm import DecisionJudge, LLMJudge
@@ -34,7 +34,7 @@ _HOME = {
     "RateLimiter": "client.limits",
     "Reply": "judge",
     "RetryPolicy": "client.retry",
-    "as_judge": "judge",
+    "load_judge": "judge",
     "repeated": "panel",
 }
 
@@ -52,9 +52,9 @@ __all__ = [
     "RateLimiter",
     "Reply",
     "RetryPolicy",
-    "as_judge",
     "judge_from",
     "judge_named",
+    "load_judge",
     "repeated",
 ]
 _LOCAL = {"labels": "LabelsJudge", "gold": "GoldJudge", "lexical": "LexicalJudge"}
@@ -99,19 +99,19 @@ def judge_from(judge: Judges) -> Judge:
     from germane.judges.panel import panel_of
 
     named = judge.split() if isinstance(judge, str) else judge
-    given = list(named) if isinstance(named, list | tuple) else [named]
-    return panel_of([_judge(one) for one in given])
+    values = list(named) if isinstance(named, list | tuple) else [named]
+    return panel_of([_judge(value) for value in values])
 
 
-def _judge(given: Any) -> Judge:
+def _judge(value: Any) -> Judge:
     """One judge: by name, a chat model of LangChain's or a function that answers a prompt, or as it is."""
-    from germane.judges.judge import as_judge
+    from germane.judges.judge import load_judge
 
-    if isinstance(given, str):
-        return judge_named(given)
-    model = callable(given) or hasattr(given, "invoke")
-    if model and not isinstance(given, type) and not hasattr(given, "answer"):
+    if isinstance(value, str):
+        return judge_named(value)
+    model = callable(value) or hasattr(value, "invoke")
+    if model and not isinstance(value, type) and not hasattr(value, "answer"):
         from germane.judges.llm import LLMJudge
 
-        return LLMJudge(given)
-    return as_judge(given)
+        return LLMJudge(value)
+    return load_judge(value)

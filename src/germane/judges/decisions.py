@@ -13,7 +13,7 @@ from math import nan
 from typing import Any
 
 from germane.errors import AnswerError, InputError
-from germane.judges.client.foreign import ForeignTransport, as_completion
+from germane.judges.client.foreign import PydanticAITransport, as_completion
 from germane.judges.client.output import Correction, ModelCapabilities
 from germane.questions.reading import Ask
 from germane.questions.relevance import most_probable
@@ -41,7 +41,7 @@ class DecisionCapabilities(ModelCapabilities):
     ) -> bytes:
         """The request: the shown texts, the instructions without their levels, and these."""
         lines = ask.system.split("\n")
-        levels = {found[1]: found[2] for line in lines if (found := _LEVEL.fullmatch(line))}
+        levels = {match[1]: match[2] for line in lines if (match := _LEVEL.fullmatch(line))}
         (name,) = _LEVELS.keys() & ask.schema["properties"].keys()
         request = {
             "state": ask.user,
@@ -56,7 +56,7 @@ class DecisionCapabilities(ModelCapabilities):
 def check_levels(name: str, text: str, *, template: bool) -> None:
     """InputError where a prompt does not say what each level means."""
     wanted = _LEVELS["relevant" if name.endswith("_binary") else "grade"]
-    levels = [found[1] for line in text.split("\n") if (found := _LEVEL.fullmatch(line))]
+    levels = [match[1] for line in text.split("\n") if (match := _LEVEL.fullmatch(line))]
     if template or sorted(levels) != sorted(wanted):
         lines = ", ".join(f'"{level}: ..."' for level in wanted)
         problem = (
@@ -65,7 +65,7 @@ def check_levels(name: str, text: str, *, template: bool) -> None:
         raise InputError(problem, fix=f"write a line for each level, {lines}, and no variables")
 
 
-class DecisionTransport(ForeignTransport):
+class DecisionTransport(PydanticAITransport):
     """One decisions model; what it answers is given as the completion of a chat, with the payload as its text."""
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
@@ -89,10 +89,10 @@ class DecisionTransport(ForeignTransport):
             raise AnswerError(error.message) from None
         answer = response.answers["relevance"]
         shares = answer.probabilities if isinstance(answer, ScoreAnswer) else {}
-        given = [shares.get(level, nan) for level in range(len(question.criteria))]
-        if not abs(sum(given) - 1) <= _ROUNDING * len(given):
-            raise AnswerError(f"the probabilities {given} are no distribution over {len(given)} levels")
-        probabilities = given if abs(sum(given) - 1) < _EXACT else [one / sum(given) for one in given]
+        values = [shares.get(level, nan) for level in range(len(question.criteria))]
+        if not abs(sum(values) - 1) <= _ROUNDING * len(values):
+            raise AnswerError(f"the probabilities {values} are no distribution over {len(values)} levels")
+        probabilities = values if abs(sum(values) - 1) < _EXACT else [value / sum(values) for value in values]
         mode = most_probable(probabilities)
         verdict = {request["field"]: bool(mode) if request["field"] == "relevant" else mode}
         text = json.dumps({**verdict, "probabilities": probabilities})

@@ -48,16 +48,18 @@ class FakeJudge(LocalJudge):
 
     def reply(self, question: AnyQuestion) -> Reply:
         """The answer that was written down for this question, else its typical one."""
-        found: Json | Answer = self._answers
-        if isinstance(found, Mapping):
+        result: Json | Answer = self._answers
+        if isinstance(result, Mapping):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")
-            found = found.get(question.about, found.get(question.kind, absent))
+            result = result.get(question.about, result.get(question.kind, absent))
         try:
-            found = question.typical() if found is None else found(question) if callable(found) else found
+            result = (
+                question.typical() if result is None else result(question) if callable(result) else result
+            )
         except AnswerError as error:
-            found = error
-        if isinstance(found, AnswerError):
-            return Reply(error=str(found))
-        if isinstance(found, Exception):
-            raise found
-        return found if isinstance(found, Reply) else Reply(payload=found)
+            result = error
+        if isinstance(result, AnswerError):
+            return Reply(error=str(result))
+        if isinstance(result, Exception):
+            raise result
+        return result if isinstance(result, Reply) else Reply(payload=result)

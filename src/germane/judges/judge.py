@@ -149,7 +149,7 @@ class _Completed(Judge):
                 setattr(self, name, getattr(judge, name))
 
 
-def as_judge(judge: Any) -> Judge:
+def load_judge(judge: Any) -> Judge:
     """A judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
 
     InputError where it has not both.
@@ -196,12 +196,12 @@ class LocalJudge(Judge):
         raise NotImplementedError
 
 
-def without_asking(question: AnyQuestion) -> Reply | None:
+def trivial_answer(question: AnyQuestion) -> Reply | None:
     """The reply to a question about nothing, or about an id without a text; None where the judge has to read."""
-    known = question.unasked()
-    if isinstance(known, AnswerError):
-        return Reply(error=str(known))
-    return None if known is None else Reply(payload=known, provenance=_UNASKED)
+    error = question.unasked()
+    if isinstance(error, AnswerError):
+        return Reply(error=str(error))
+    return None if error is None else Reply(payload=error, provenance=_UNASKED)
 
 
 _UNASKED = FrozenDict(unasked=True)

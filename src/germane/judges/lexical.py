@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from germane.judges.judge import LocalJudge, Reply, without_asking
+from germane.judges.judge import LocalJudge, Reply, trivial_answer
 from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
@@ -61,7 +61,7 @@ class LexicalJudge(LocalJudge):
         rule = _RULES.get(question.kind)
         if rule is None:
             return Reply(error=f"the lexical rule cannot answer a question of kind {question.kind}")
-        return without_asking(question) or Reply(payload=rule(question))
+        return trivial_answer(question) or Reply(payload=rule(question))
 
 
 def _relevance(question: Relevance) -> Json:
@@ -69,14 +69,14 @@ def _relevance(question: Relevance) -> Json:
 
     Of the reference its best-covered sentence counts: a passage need not hold the whole answer to help.
     """
-    found = stems(question.passage)
+    names = stems(question.passage)
     query = terms(question.query)
-    share, reasoning = coverage(query, found), reason("query", query, found)
+    share, reasoning = coverage(query, names), reason("query", query, names)
     target = question.reference or question.response
     if target and (parts := [terms(part) for part in sentences(target)]):
-        best = max(parts, key=lambda part: coverage(part, found))
-        share = (share + coverage(best, found)) / 2
-        reasoning = f"{reasoning}; {reason('reference' if question.reference else 'response', best, found)}"
+        best = max(parts, key=lambda part: coverage(part, names))
+        share = (share + coverage(best, names)) / 2
+        reasoning = f"{reasoning}; {reason('reference' if question.reference else 'response', best, names)}"
     if question.scale == "binary":
         return {"relevant": share >= HELPS, "reasoning": reasoning}
     grade = sum(share >= threshold for threshold in (ON_TOPIC, HELPS, ANSWERS))
@@ -100,19 +100,19 @@ def _statements(question: StatementRelevance) -> Json:
     """One statement a sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
     target = question.reference or question.response or ""
     wanted = [terms(question.query), *map(terms, sentences(target))]
-    found = []
+    result = []
     for sentence in sentences(question.passage):
         if has := stems(sentence):
             relevant = any(coverage(part, has) >= BEARS for part in wanted)
-            found.append({"statement": sentence, "relevant": relevant})
-    return {"statements": found}
+            result.append({"statement": sentence, "relevant": relevant})
+    return {"statements": result}
 
 
 def _sufficiency(question: Sufficiency) -> Json:
     """The contexts together have the query's words: what was asked is at least spoken of."""
-    found = stems(question.about)
+    names = stems(question.about)
     query = terms(question.query)
-    return {"reasoning": reason("query", query, found), "sufficient": coverage(query, found) >= ANSWERS}
+    return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
 def _citations(question: CitationSupport) -> Json:
@@ -122,14 +122,16 @@ def _citations(question: CitationSupport) -> Json:
     for number, statement in enumerate(question.statements, 1):
         cited = question.cited(number)
         wanted = terms(statement.split(" [")[0])
-        union = {place: contexts[place - 1] for place in cited}
+        union = {position: contexts[position - 1] for position in cited}
         together = carries(wanted, frozenset().union(*union.values()))
-        alone = [place for place in cited if carries(wanted, union[place])]
+        alone = [position for position in cited if carries(wanted, union[position])]
         parts = alone or [
-            place
-            for place in cited
+            position
+            for position in cited
             if together
-            and not carries(wanted, frozenset().union(*(union[other] for other in cited if other != place)))
+            and not carries(
+                wanted, frozenset().union(*(union[other] for other in cited if other != position))
+            )
         ]
         lacking = [term.word for term in wanted if term.stem not in frozenset().union(*union.values())]
         items.append(
@@ -147,13 +149,13 @@ def _citations(question: CitationSupport) -> Json:
 
 def _nuggets(question: NuggetSupport) -> Json:
     """In full where the contexts carry the nugget together, in part where they have enough of its words."""
-    found = stems(question.about)
+    names = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
         wanted = terms(nugget)
-        partly = "partial_support" if coverage(wanted, found) >= PARTIAL else "not_support"
-        support = "support" if carries(wanted, found) else partly
-        items.append({"nugget": number, "reasoning": reason("nugget", wanted, found), "support": support})
+        partly = "partial_support" if coverage(wanted, names) >= PARTIAL else "not_support"
+        support = "support" if carries(wanted, names) else partly
+        items.append({"nugget": number, "reasoning": reason("nugget", wanted, names), "support": support})
     return {"nuggets": items}
 
 
@@ -198,14 +200,14 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     wanted = terms(claim)
     stems_of_claim = frozenset(term.stem for term in wanted)
     covered = [stems_of_claim & context for context in contexts]
-    alone = [place for place, part in enumerate(covered, start=1) if carries(wanted, part)]
-    places = alone or _pair(wanted, covered)
-    if places:
-        shown = frozenset[str]().union(*(covered[place - 1] for place in places))
+    alone = [position for position, part in enumerate(covered, start=1) if carries(wanted, part)]
+    positions = alone or _pair(wanted, covered)
+    if positions:
+        visible = frozenset[str]().union(*(covered[position - 1] for position in positions))
     else:
-        shown = max(covered, key=lambda part: coverage(wanted, part), default=frozenset())
-    missing = [term.word for term in wanted if term.stem not in shown]
-    return {"claim": number, "contexts": places, "reasoning": _why(places, missing, together=not alone)}
+        visible = max(covered, key=lambda part: coverage(wanted, part), default=frozenset())
+    missing = [term.word for term in wanted if term.stem not in visible]
+    return {"claim": number, "contexts": positions, "reasoning": _why(positions, missing, together=not alone)}
 
 
 def carries(wanted: Terms, found: frozenset[str]) -> bool:
@@ -215,9 +217,11 @@ def carries(wanted: Terms, found: frozenset[str]) -> bool:
 
 
 def _pair(wanted: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    first = {part: place for place, part in reversed(list(enumerate(covered, start=1))) if part}
-    useful = sorted((place, part) for part, place in first.items())  # contexts with equal words count once
-    pairs = ([a, b] for (a, one), (b, other) in combinations(useful, 2) if carries(wanted, one | other))
+    first = {part: position for position, part in reversed(list(enumerate(covered, start=1))) if part}
+    useful = sorted(
+        (position, part) for part, position in first.items()
+    )  # contexts with equal words count once
+    pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(wanted, value | other))
     return next(pairs, [])
 
 
@@ -262,8 +266,8 @@ def terms(text: str) -> Terms:
     A function word in capitals is a name ("WHO", "IT", "US") unless all of the text is in capitals.
     """
     names = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
-    found = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
-    telling = {word: weight for word, weight in found.items() if weight} or dict.fromkeys(found, TELLING)
+    result = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
+    telling = {word: weight for word, weight in result.items() if weight} or dict.fromkeys(result, TELLING)
     heaviest: dict[str, Term] = {}
     for word, weight in telling.items():
         term = Term(word, stem(word), weight)
@@ -310,12 +314,12 @@ def names(text: str) -> list[str]:
     A name is a run of words with capitals, in Chinese and Japanese what stands in title marks or in Katakana. A function
     word is none; a single word that begins a sentence is one unless it is common, or stands in small letters elsewhere.
     """
-    found = list(_found(text))
-    inside = {name for name, first in found if not first}
+    results = list(_found(text))
+    inside = {name for name, first in results if not first}
     small = {word for word in re.findall(r"[^\W_]+", text) if word.islower()}
     kept = (
         name
-        for name, first in found
+        for name, first in results
         if not first or name in inside or not (is_common(name) or name.lower() in small)
     )
     return list(dict.fromkeys(kept))

@@ -32,7 +32,7 @@ from germane.judges.decisions import (
     DecisionTransport,
     check_levels,
 )
-from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, apart, once_stored, without_asking
+from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, apart, once_stored, trivial_answer
 from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
@@ -43,7 +43,7 @@ _TOKENS_BACK = 4
 
 if TYPE_CHECKING:
     from germane.judges.batches.api import BatchAPI
-    from germane.judges.client.foreign import ForeignTransport
+    from germane.judges.client.foreign import PydanticAITransport
 
 START = 16
 """Requests in flight to begin with where no number was given."""
@@ -207,14 +207,16 @@ class LLMJudge(Judge):
             return self._price
         tiers = _TIERS | (_OPENAI_TIERS if self.service.provider == "openai" else {})
         part = tiers.get(str(self.capabilities.parameters.get("service_tier", "auto")))
-        found = price_of(self.service.provider, self.service.model)
-        return None if found is None or part is None else found.times(part)
+        price = price_of(self.service.provider, self.service.model)
+        return None if price is None or part is None else price.times(part)
 
     @property
     def has_batches(self) -> bool:
         """Whether its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
-        known = PROVIDERS[self.service.provider] if self._own is None else None
-        return known is not None and (self.service.provider in _BATCHES if known.extra else not known.local)
+        provider = PROVIDERS[self.service.provider] if self._own is None else None
+        return provider is not None and (
+            self.service.provider in _BATCHES if provider.extra else not provider.local
+        )
 
     @property
     def later_price(self) -> Price | None:
@@ -250,11 +252,11 @@ class LLMJudge(Judge):
             self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
         return self._client
 
-    def _foreign(self) -> ForeignTransport:
+    def _foreign(self) -> PydanticAITransport:
         """A provider with a protocol of its own."""
-        from germane.judges.client.foreign import ForeignTransport
+        from germane.judges.client.foreign import PydanticAITransport
 
-        foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)
+        foreign = PydanticAITransport(self.service, self.service.secret(self._key), self._headers)
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
@@ -271,14 +273,18 @@ class LLMJudge(Judge):
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Readings, and lists of them, as the settings say."""
         asked, others = apart(questions)
-        found = readings(asked, self.prompts, fuse=self.fuse)
-        lists = listed(found, self.prompts, self._batch) if self._batch > 1 else ([one] for one in found)
-        groups = [tuple(question for one in group for question in one.questions) for group in lists]
+        results = readings(asked, self.prompts, fuse=self.fuse)
+        lists = (
+            listed(results, self.prompts, self._batch)
+            if self._batch > 1
+            else ([reading] for reading in results)
+        )
+        groups = [tuple(question for reading in group for question in reading.questions) for group in lists]
         return groups + others
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
         """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
-        if without_asking(questions[0]):
+        if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = word(readings(questions, self.prompts, fuse=self.fuse), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
@@ -295,7 +301,7 @@ class LLMJudge(Judge):
 
         InputError where other calls are under way in another event loop: connections belong to theirs.
         """
-        if (reply := without_asking(questions[0])) is not None:
+        if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
         items = readings(questions, self.prompts, fuse=self.fuse)
         call = GroupCall(self.ready(), self.prompts, items)
@@ -342,10 +348,10 @@ class DecisionJudge(LLMJudge):
     decides = True
 
     def __init__(self, spec: str, **options: Any) -> None:
-        given = {**options, **(options.get("parameters") or {})}
+        values = {**options, **(options.get("parameters") or {})}
         for name in ("temperature", "reasoning", "max_output_tokens", "max_tokens", "batch"):
             options.pop(name, None)
-            if given.get(name) not in {None, 1} or (name == "temperature" and given.get(name) is not None):
+            if values.get(name) not in {None, 1} or (name == "temperature" and values.get(name) is not None):
                 problem = f"a decisions model is asked without {name}: it writes no text"
                 raise InputError(problem, fix="leave it out")
         super().__init__(spec, **{**options, "temperature": None, "reading": "single"})
@@ -401,9 +407,9 @@ def _check(
             check_number(name, value, "write a whole number from 1", least=1, whole=True)
 
 
-def _check_own(given: Mapping[str, object]) -> None:
+def _check_own(options: Mapping[str, object]) -> None:
     """InputError where a setting could only be sent to a server."""
-    if name := next((name for name, value in given.items() if value), None):
+    if name := next((name for name, value in options.items() if value), None):
         raise InputError(f"a model of your own is not sent {name}", fix="set it in the model itself")
 
 
@@ -425,8 +431,8 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
     newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
     """
-    known = PROVIDERS.get(service.provider)
-    limited = known is not None and not known.extra and bool(service.custom or known.local)
+    provider = PROVIDERS.get(service.provider)
+    limited = provider is not None and not provider.extra and bool(service.custom or provider.local)
     newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
     return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 

@@ -100,12 +100,12 @@ class Loopback:
                 raise _Denied(HTTPStatus.TOO_MANY_REQUESTS, f"Max calls exceeded (limit: {self.max_calls})")
             self.calls += len(asked)
         try:
-            found = iter(asyncio.run_coroutine_threadsafe(self._ask(asked), self._loop).result())
+            answers = iter(asyncio.run_coroutine_threadsafe(self._ask(asked), self._loop).result())
         except (GermaneError, CancelledError) as stopped:
             self.stopped = stopped if isinstance(stopped, GermaneError) else None
             why = str(stopped) or "the evaluation was stopped"
             raise _Denied(HTTPStatus.SERVICE_UNAVAILABLE, why) from None
-        return [None if question is None else next(found) for question in questions]
+        return [None if question is None else next(answers) for question in questions]
 
 
 class _Denied(Exception):
@@ -164,8 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bytes) -> None:
         authorization = self.headers.get("Authorization", "")
         try:
-            found = self.loopback.answer(f"{self.command} {self.path}", authorization, body)
-            self._send(HTTPStatus.OK, found)
+            value = self.loopback.answer(f"{self.command} {self.path}", authorization, body)
+            self._send(HTTPStatus.OK, value)
         except _Denied as refused:
             self._send(refused.status, {"error": str(refused)})
 

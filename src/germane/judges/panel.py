@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import DECIDED, Judge, Reply, as_judge, members_of
+from germane.judges.judge import DECIDED, Judge, Reply, load_judge, members_of
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import check_vote, replica_number
@@ -65,8 +65,8 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
     """So many samples of a judge; InputError where that is not one or more."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
-    one = as_judge(judge)
-    return tuple(Replica(one, number) if number > 1 else one for number in range(1, times + 1))
+    value = load_judge(judge)
+    return tuple(Replica(value, number) if number > 1 else value for number in range(1, times + 1))
 
 
 class PanelJudge(Judge):
@@ -94,7 +94,7 @@ class PanelJudge(Judge):
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         check_vote(vote)
-        members = tuple(map(as_judge, members))
+        members = tuple(map(load_judge, members))
         if any(member.decides for member in members):
             raise InputError("a decisions model is no member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
@@ -134,13 +134,13 @@ class PanelJudge(Judge):
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
-        return () if any(one.usable for one in answers) else rest[:1]
+        return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
         """The panel's judgement, from one answer of each member that was asked; usage and time stand on theirs."""
         named = list(zip(_names(self.members), answers, strict=False))
-        votes = [(name, one.judgement.answer) for name, one in named if one.usable]
-        lost = {name: one.value.why for name, one in named if not one.usable}
+        votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
+        lost = {name: answer.value.why for name, answer in named if not answer.usable}
         answer: Json = None
         how: dict[str, Json] = {"failed": lost} if lost else {}
         if votes:
@@ -159,7 +159,7 @@ class PanelJudge(Judge):
             prompt=self.prompt_hash(question),
             answer=answer,
             error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
-            at=max((one.judgement.at for one in answers if one.judgement.at), default=None),
+            at=max((answer.judgement.at for answer in answers if answer.judgement.at), default=None),
             provenance=freeze({**question.settings(), **how}),
         )
 
@@ -238,14 +238,14 @@ def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
     votes = {vote["judge"]: question.short(vote["answer"]) for vote in how.get("votes", ())}
     if len(votes) < 2 and "failed" not in how:
         return {}
-    shown: dict[str, Json] = {"votes": votes}
-    return shown | {name: how[name] for name in ("failed", "agreement") if name in how}
+    fields: dict[str, Json] = {"votes": votes}
+    return fields | {name: how[name] for name in ("failed", "agreement") if name in how}
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
     """Each member's name, with its number where several have the same."""
     names = [member.name for member in members]
-    shown = [
+    visible = [
         f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
         for n, name in enumerate(names)
     ]
@@ -253,4 +253,4 @@ def _names(members: Sequence[Judge]) -> list[str]:
         raise InputError(
             f"a member is twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
         )
-    return shown
+    return visible

@@ -9,7 +9,7 @@ import httpx2
 from germane.encoding import canonical
 from germane.errors import AnswerError, JudgeError
 from germane.judges.client.parsing import object_in
-from germane.judges.judge import Judge, Reply, apart, without_asking
+from germane.judges.judge import Judge, Reply, apart, trivial_answer
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, readings, word
@@ -48,13 +48,13 @@ class ProxyJudge(Judge):
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply per question; an unusable answer is asked again with what was wrong."""
-        if (reply := without_asking(questions[0])) is not None:
+        if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
         (reading,) = readings(questions, self._prompts)
         ask = word([reading], self._prompts)
         problem, requests = "", 0
-        found: dict[int, Json] = {}
-        while requests < _ATTEMPTS and not found:
+        result: dict[int, Json] = {}
+        while requests < _ATTEMPTS and not result:
             requests += 1
             try:
                 text = await self._invoke(ask, problem)
@@ -62,15 +62,15 @@ class ProxyJudge(Judge):
                 for _, _, question, part in ask.split(payload):
                     if isinstance(part, AnswerError):
                         raise part
-                    found[id(question)] = question.checked(part)
+                    result[id(question)] = question.checked(part)
             except AnswerError as unusable:
-                problem, found = str(unusable), {}
+                problem, result = str(unusable), {}
             except (httpx2.HTTPError, JudgeError) as fault:
                 return [Reply(error=f"the runner's judge proxy: {fault}") for _ in questions]
-        error = None if found else f"unusable answer after {_ATTEMPTS} attempts: {problem}"
+        error = None if result else f"unusable answer after {_ATTEMPTS} attempts: {problem}"
         usages = [Usage(requests=requests), *[Usage()] * (len(questions) - 1)]
         return [
-            Reply(payload=found.get(id(question)), error=error, usage=usage)
+            Reply(payload=result.get(id(question)), error=error, usage=usage)
             for question, usage in zip(questions, usages, strict=True)
         ]
 
@@ -84,10 +84,10 @@ class ProxyJudge(Judge):
         response = await self._client.post("/invoke", json=body)
         if response.status_code != httpx2.codes.OK:
             raise JudgeError(f"status {response.status_code}: {response.text[:300]}")
-        found = response.json()
-        if isinstance(found, dict) and isinstance(found.get("rawText"), str):
-            return str(found["rawText"])
-        messages = found.get("outputMessages") if isinstance(found, dict) else None
+        result = response.json()
+        if isinstance(result, dict) and isinstance(result.get("rawText"), str):
+            return str(result["rawText"])
+        messages = result.get("outputMessages") if isinstance(result, dict) else None
         if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
             return str(messages[-1].get("content") or "")
         raise AnswerError("the proxy returned no text")

@@ -114,12 +114,12 @@ def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> st
     """The end of what a program printed, for an error, and how to pass on a key that it misses."""
     printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     stderr = finished.tail(TAIL)
-    shown = f"; its stderr ends: {stderr}" if stderr else ""
-    shown += f"; its stdout ends: {printed}" if out and printed else ""
+    text = f"; its stderr ends: {stderr}" if stderr else ""
+    text += f"; its stdout ends: {printed}" if out and printed else ""
     if name := _missing_key(f"{stderr}\n{printed}", question.env):
         here = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
-        shown += f" ({name} {here}; write `env: [{name}]`)"
-    return shown
+        text += f" ({name} {here}; write `env: [{name}]`)"
+    return text
 
 
 def _unreadable(fault: Exception, text: str) -> str:
@@ -177,10 +177,10 @@ def _agentv_payload(stdout: bytes) -> dict[str, Json]:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         payload = None
-    found = dict(payload) if isinstance(payload, dict) else {}
-    score = found.get("score")
+    result = dict(payload) if isinstance(payload, dict) else {}
+    score = result.get("score")
     number = isinstance(score, int | float) and not isinstance(score, bool)
-    return {**found, "score": score if number else 0, "assertions": []}
+    return {**result, "score": score if number else 0, "assertions": []}
 
 
 def _of(question: AnyScript) -> FrozenDict:

@@ -25,7 +25,7 @@ from germane.judges.client.errors import TransportError
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge
 from germane.judging.requests import Answers, Asked, Request, by_judge, known_at_once, model_of, requests_of
-from germane.judging.spending import Receipts
+from germane.judging.spending import UsageLog
 from germane.ledger.asked import DONE, SENDING, AskedTable, BatchRow
 from germane.ledger.store import LedgerTable
 
@@ -64,7 +64,7 @@ def endpoint_of(judge: Judge) -> tuple[str, str, str]:
 def require_batches(judge: Judge) -> None:
     """InputError where none of those who are asked has batches."""
     models = filter(None, map(model_of, members_of(judge)))
-    if not any(one.has_batches for one in models):
+    if not any(model.has_batches for model in models):
         problem = f"{judge.name} is asked by no provider that has batches"
         raise InputError(problem, fix="leave --later out, or write the requests to a file: germane questions")
 
@@ -91,17 +91,17 @@ class Batches:
         self,
         ledger: LedgerTable,
         judge: Judge,
-        receipts: Receipts,
+        receipts: UsageLog,
         run: str,
         *,
         max_cost: float | None = None,
         max_calls: int | None = None,
     ) -> None:
-        self._ledger, self._table, self._receipts, self._run = ledger, AskedTable(ledger), receipts, run
+        self._ledger, self._table, self._usage_log, self._run = ledger, AskedTable(ledger), receipts, run
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
         self._endpoints = {
-            endpoint_of(one): _Endpoint(one, one.batches()) for one in models if one.has_batches
+            endpoint_of(model): _Endpoint(model, model.batches()) for model in models if model.has_batches
         }
         self._failures = Counter[str]()
         self._stored = 0
@@ -109,8 +109,8 @@ class Batches:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        for one in self._endpoints.values():
-            self._stack.push_async_callback(one.api.close)
+        for endpoint in self._endpoints.values():
+            self._stack.push_async_callback(endpoint.api.close)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -162,14 +162,16 @@ class Batches:
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
         async for lines in _chunks(api.answers(row.name), _AT_ONCE):
             records = self._table.records([line["custom_id"] for line in lines])
-            found = Answers()
+            answers = Answers()
             for line in lines:
-                found.take(line, records.get(line["custom_id"]), "batch")
-            self._pay(row, found)
-            self._ledger.put(found.rows)
-            self._stored += len(found.rows)
-            failures += Counter(why for request, why in found.failed.items() if request not in found.unrun)
-            refused += found.refused
+                answers.take(line, records.get(line["custom_id"]), "batch")
+            self._pay(row, answers)
+            self._ledger.put(answers.rows)
+            self._stored += len(answers.rows)
+            failures += Counter(
+                why for request, why in answers.failed.items() if request not in answers.unrun
+            )
+            refused += answers.refused
         told = refused or failures
         self._table.done(row, told.most_common(1)[0][0] if told else "", refused=bool(refused))
         self._failures += failures
@@ -181,8 +183,10 @@ class Batches:
             return
         model = self._endpoints[row.endpoint].model
         for group in found.groups:
-            if group and not all(one.key in self._receipts for one in group if one.error is None):
-                self._receipts.paid(model, group)
+            if group and not all(
+                judgement.key in self._usage_log for judgement in group if judgement.error is None
+            ):
+                self._usage_log.paid(model, group)
 
     # Questions
 
@@ -194,7 +198,7 @@ class Batches:
         """
         self._ledger.put(known_at_once(asked))
         flying = self._table.in_flight()
-        learned = [self._teach(one.model) for one in self._endpoints.values()]
+        learned = [self._teach(value.model) for value in self._endpoints.values()]
         if self._failures and not self._stored and not any(learned):
             why, count = self._failures.most_common(1)[0]
             raise LimitReached(
@@ -203,10 +207,12 @@ class Batches:
         self._failures.clear()
         later = by_judge(pair for pair in asked if endpoint_of(pair[0]) in self._endpoints)
         for judge, questions in later:
-            one = self._endpoints[endpoint_of(judge)]
+            endpoint = self._endpoints[endpoint_of(judge)]
             new = [question for question in questions if judge.key(question) not in flying]
-            async for some in self._split(requests_of(judge, one.model, new, one.model.later_price), one):
-                row = await self._create(one, some)
+            async for some in self._split(
+                requests_of(judge, endpoint.model, new, endpoint.model.later_price), endpoint
+            ):
+                row = await self._create(endpoint, some)
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
                 note(f"{row.requests:,} requests went out in the batch {row.name}{price}")
         return bool(later and self.open())
@@ -235,7 +241,7 @@ class Batches:
     def _room(self, endpoint: _Endpoint) -> float:
         """How many tokens more may wait at the provider, as far as a failure has told it."""
         rows = self._of(endpoint.model)
-        limits = [found[1] for row in rows if (found := _LIMIT.search(row.why))]
+        limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
@@ -261,7 +267,10 @@ class Batches:
     async def _create(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price
-        tokens, back = sum(one.tokens for one, _ in some), sum(one.tokens_back for one, _ in some)
+        tokens, back = (
+            sum(request.tokens for request, _ in some),
+            sum(request.tokens_back for request, _ in some),
+        )
         row = BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
@@ -269,13 +278,13 @@ class Batches:
             model=name,
             url=url,
             requests=len(some),
-            questions=sum(len(one.asked.keys) for one, _ in some),
+            questions=sum(len(request.asked.keys) for request, _ in some),
             tokens=tokens,
             cost_usd=None if price is None else price.cost(tokens, back),
             at=now(),
         )
         self._check_limits(row)
-        self._table.add(row.id, (one.asked for one, _ in some))
+        self._table.add(row.id, (request.asked for request, _ in some))
         self._table.begin(row)
         try:
             made = await endpoint.api.create(row.id, [line for _, line in some])
@@ -292,13 +301,15 @@ class Batches:
     def _check_limits(self, row: BatchRow) -> None:
         """LimitReached where this batch, with what is paid and what is under way, would be too much."""
         under_way = self.open(own=True)
-        paid = self._receipts.earlier + self._receipts.spent
-        calls = paid.calls + sum(one.questions for one in under_way) + row.questions
+        paid = self._usage_log.earlier + self._usage_log.spent
+        calls = paid.calls + sum(batch_row.questions for batch_row in under_way) + row.questions
         if self._max_calls is not None and calls > self._max_calls:
             raise LimitReached(
                 f"--max-calls {self._max_calls} is less than the {calls:,} questions of all batches"
             )
-        cost = paid.cost_usd + sum(one.cost_usd or 0.0 for one in under_way) + (row.cost_usd or 0.0)
+        cost = (
+            paid.cost_usd + sum(batch_row.cost_usd or 0.0 for batch_row in under_way) + (row.cost_usd or 0.0)
+        )
         if self._max_cost is not None and cost > self._max_cost:
             raise LimitReached(
                 f"--max-cost {self._max_cost:g} is less than what all batches would cost, about ${cost:.4f}"

@@ -17,7 +17,7 @@ Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
 """What one program asked at once, with the answers, in the order of asking."""
 
 
-class Answerer(Protocol):
+class AnswerSource(Protocol):
     """Whoever answers questions: the pool, a store of old answers, a counter."""
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
@@ -60,28 +60,28 @@ class Running(Generic[R]):
         self.go_on(answers)  # type: ignore[arg-type]
         return True
 
-    async def finish(self, answerer: Answerer) -> None:
+    async def finish(self, answerer: AnswerSource) -> None:
         """Go on to the end, as fast as its answers come."""
         while not self.finished:
             questions = self.questions or ()
             recalled = self._recalled or [None] * len(questions)
-            missing = [number for number, one in enumerate(recalled) if one is None]
+            missing = [number for number, answer in enumerate(recalled) if answer is None]
             new = iter(await answerer.judge([questions[number] for number in missing]))
-            self.go_on([next(new) if one is None else one for one in recalled])
+            self.go_on([next(new) if answer is None else answer for answer in recalled])
 
 
-async def recall(programs: Iterable[Running[R]], answerer: Answerer) -> None:
+async def recall(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
     """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
-    going = [one for one in programs if not one.finished]
+    going = [program for program in programs if not program.finished]
     while going:
-        known = await answerer.known([one.questions or () for one in going])
-        moved = [one for one, answers in zip(going, known, strict=True) if one.recall(answers)]
-        going = [one for one in moved if not one.finished]
+        known = await answerer.known([value.questions or () for value in going])
+        moved = [value for value, answers in zip(going, known, strict=True) if value.recall(answers)]
+        going = [value for value in moved if not value.finished]
 
 
-async def finish(programs: Iterable[Running[R]], answerer: Answerer) -> None:
+async def finish(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
     """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
-    tasks = [asyncio.ensure_future(one.finish(answerer)) for one in programs if not one.finished]
+    tasks = [asyncio.ensure_future(program.finish(answerer)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
     except BaseException:
@@ -104,13 +104,15 @@ def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuest
     """A program's result from stored judgements, and what it asked with each typed answer."""
     running = _replayed(program, look_up)
     both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
-    return running.result, [(question, one.value) for pairs in both for question, one in pairs]
+    return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]
 
 
 def _replayed(program: Program[R], look_up: LookUp) -> Running[R]:
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()
-        found = look_up(questions)
-        running.go_on([answered(example_of(questions, n), one) for n, one in enumerate(found)])
+        judgements = look_up(questions)
+        running.go_on(
+            [answered(example_of(questions, n), judgement) for n, judgement in enumerate(judgements)]
+        )
     return running

@@ -21,7 +21,7 @@ from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
-from germane.judging.spending import Budget, Receipts, Spent, unsent
+from germane.judging.spending import Budget, Spent, UsageLog, unsent
 from germane.questions.asking import Answer, answered
 from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
@@ -58,13 +58,13 @@ class Pool:
         ledger: Ledger | None = None,
         *,
         known: EarlierJudgements | None = None,
-        receipts: Receipts | None = None,
+        receipts: UsageLog | None = None,
         budget: Budget | None = None,
         replay: str = "",
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
-        self._receipts = receipts or Receipts()
+        self._usage_log = receipts or UsageLog()
         self.expected = 0
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0
@@ -89,7 +89,7 @@ class Pool:
     @property
     def spent(self) -> Spent:
         """What was asked and paid in this session."""
-        return self._receipts.spent
+        return self._usage_log.spent
 
     # Opening and closing
 
@@ -142,11 +142,11 @@ class Pool:
             scope.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
-        for one in pending:
-            self._pending.pop(one.key, None)
-            if not one.future.done():
-                one.future.set_exception(error)
-                one.future.exception()  # retrieved, even where nobody waits any more
+        for value in pending:
+            self._pending.pop(value.key, None)
+            if not value.future.done():
+                value.future.set_exception(error)
+                value.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
         """Stop, and tell everybody who waits; answers that are in flight are stored all the same."""
@@ -172,8 +172,8 @@ class Pool:
         if self._failure is not None:
             raise self._failure
         keyed = [self.keyed(questions) for questions in asked]
-        found = self.find(pair for pairs in keyed for pair in pairs)
-        answers = [self._known(*both, found) for both in zip(asked, keyed, strict=True)]
+        judgements = self.find(pair for pairs in keyed for pair in pairs)
+        answers = [self._known(*both, judgements) for both in zip(asked, keyed, strict=True)]
         count = sum([len(some) - some.count(None) for some in answers])
         self.expected += count
         self.answered += count
@@ -185,7 +185,7 @@ class Pool:
         if isinstance(questions, Passages):
             judge = self._route(questions.example)
             return [(key, judge) for key in judge.keys(questions)]
-        return [((judge := self._route(one)).key(one), judge) for one in questions]
+        return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def _known(
         self,
@@ -200,20 +200,20 @@ class Pool:
                 question = example_of(questions, number)
                 answer = self._read(question, judgement)
                 if answer.holds:
-                    self._receipts.known(key, judge, question, answer)
+                    self._usage_log.known(key, judge, question, answer)
             answers.append(answer if answer is not None and answer.holds else None)
         return answers
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
         """What is known under these keys, of this evaluation's own or in the ledger."""
         judges = dict(asked)
-        found = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
+        judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
-            found = self._earlier.find(judges.keys() - found.keys()) | found
-        keys = [key for key, judge in judges.items() if judge.stored and judge.kept and key not in found]
+            judgements = self._earlier.find(judges.keys() - judgements.keys()) | judgements
+        keys = [key for key, judge in judges.items() if judge.stored and judge.kept and key not in judgements]
         if keys and self._ledger is not None:
-            found |= self._ledger.find(keys)
-        return found
+            judgements |= self._ledger.find(keys)
+        return judgements
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
@@ -239,16 +239,16 @@ class Pool:
 
     def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
         key = judge.key(question)
-        if (one := self._pending.get(key)) is not None:
-            self._receipts.shared(judge, question)
+        if (pending := self._pending.get(key)) is not None:
+            self._usage_log.shared(judge, question)
             self.answered += 1
-            return one
+            return pending
         loop = asyncio.get_running_loop()
-        self._pending[key] = one = Pending(key, question, judge, loop.create_future())
+        self._pending[key] = pending = Pending(key, question, judge, loop.create_future())
         if not self._arrived:
             loop.call_soon(self._look_up)
-        self._arrived.append(one)
-        return one
+        self._arrived.append(pending)
+        return pending
 
     def _look_up(self) -> None:
         """Settle what is known of the questions that have arrived, and queue the others."""
@@ -256,17 +256,17 @@ class Pool:
         if not arrived:
             return
         try:
-            found = self.find([(one.key, one.judge) for one in arrived])
+            judgements = self.find([(value.key, value.judge) for value in arrived])
             missing: dict[int, list[Pending]] = {}
-            for one in arrived:
-                if (judgement := found.get(one.key)) is not None:
-                    if (answer := self._read(one.question, judgement)).holds:
-                        self._receipts.known(one.key, one.judge, one.question, answer)
-                        self._settle(one, answer)
+            for pending in arrived:
+                if (judgement := judgements.get(pending.key)) is not None:
+                    if (answer := self._read(pending.question, judgement)).holds:
+                        self._usage_log.known(pending.key, pending.judge, pending.question, answer)
+                        self._settle(pending, answer)
                         continue
-                    self._unusable[one.key] = judgement  # the next answer takes its place
-                self._receipts.first(one.key)
-                missing.setdefault(id(one.judge), []).append(one)
+                    self._unusable[pending.key] = judgement  # the next answer takes its place
+                self._usage_log.first(pending.key)
+                missing.setdefault(id(pending.judge), []).append(pending)
             for some in missing.values():
                 self._queue(some[0].judge, some)
             self._on_progress(self)
@@ -279,11 +279,11 @@ class Pool:
             return
         if isinstance(judge, PanelJudge):
             self._panels.add(judge)
-            for one in pending:
-                self._spawn(self._convene(one, judge))
+            for value in pending:
+                self._spawn(self._ask_panel(value, judge))
             return
         if self._replay and judge.stored:
-            self.missing.update((one.key, one.question) for one in pending)
+            self.missing.update((pending.key, pending.question) for pending in pending)
             self._unanswered(judge, pending, f"not in {self._replay}")
             return
         queue = self._queues.get(id(judge))
@@ -295,21 +295,21 @@ class Pool:
             queue.add(pending)
             self._start_groups()
 
-    async def _convene(self, one: Pending, panel: PanelJudge) -> None:
+    async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
         """Ask a panel's members, and combine their answers into the panel's."""
         votes: list[Answer] = []
         try:
-            while members := panel.next_members(one.question, votes):
-                votes += await self._answers([(one.question, member) for member in members])
+            while members := panel.next_members(pending.question, votes):
+                votes += await self._answers([(pending.question, member) for member in members])
         except BaseException as error:
-            self._fail([one], error)
+            self._fail([pending], error)
             if error is self._failure:
                 return
             raise
-        self._receipts.combined(one.key, [vote.judgement.key for vote in votes])
-        judgement = panel.combine(one.key, one.question, votes)
-        children = [replace(vote.judgement, parent=one.key) for vote in votes]
-        self._settle(one, answered(one.question, judgement)._replace(children=tuple(children)))
+        self._usage_log.combined(pending.key, [vote.judgement.key for vote in votes])
+        judgement = panel.combine(pending.key, pending.question, votes)
+        children = [replace(vote.judgement, parent=pending.key) for vote in votes]
+        self._settle(pending, answered(pending.question, judgement)._replace(children=tuple(children)))
 
     # Groups on their way
 
@@ -317,7 +317,7 @@ class Pool:
         """Start what may be started. What the budget forbids waits for what is in flight, which may cost less."""
         for queue in self._queues.values():
             while (group := queue.next()) is not None:
-                questions = [one.question for one in group]
+                questions = [pending.question for pending in group]
                 reserved = self._budget.reserve(queue.judge, questions)
                 if reserved is None:
                     # a running script may wait for this very answer: only judges that cost are waited for
@@ -354,7 +354,7 @@ class Pool:
         self._running.add(scope)
         try:
             if self._failure is None:
-                replies = await replies_of(judge, tuple([one.question for one in pending]), scope)
+                replies = await replies_of(judge, tuple([pending.question for pending in pending]), scope)
         except asyncio.CancelledError:
             if self._failure is None:
                 self._fail(pending, Interrupted("interrupted"))
@@ -362,7 +362,7 @@ class Pool:
         except JudgeError as error:
             if not queue.lost:
                 queue.lost = str(error)
-                self._go_on_without(judge, error)
+                self._drop_member(judge, error)
         finally:
             self._running.discard(scope)  # what was answered is stored, whoever gives up now
         usages = [reply.usage for reply in replies or ()]
@@ -375,7 +375,7 @@ class Pool:
         else:
             self._unanswered(judge, [*pending, *queue.clear()], queue.lost)
 
-    def _go_on_without(self, judge: Judge, error: JudgeError) -> None:
+    def _drop_member(self, judge: Judge, error: JudgeError) -> None:
         """Let panels go on without a member that cannot be used; raises the error where nobody can."""
         panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
         if not panels:
@@ -392,18 +392,20 @@ class Pool:
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
-        answers = [one.answer(reply) for one, reply in zip(pending, replies, strict=True)]
+        answers = [pending.answer(reply) for pending, reply in zip(pending, replies, strict=True)]
         cut_off = self._failure if stopped else None
         try:
-            self._receipts.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
+            self._usage_log.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
             stands = await self._store(judge, answers)
-            for one, answer in zip(pending, answers, strict=True):
+            for value, answer in zip(pending, answers, strict=True):
                 if cut_off is not None and answer.judgement.error is not None:
-                    self._fail([one], cut_off)
+                    self._fail([value], cut_off)
                     continue
-                first = stands.get(one.key, answer.judgement)
-                self._settle(one, answer if first is answer.judgement else self._read(one.question, first))
+                first = stands.get(value.key, answer.judgement)
+                self._settle(
+                    value, answer if first is answer.judgement else self._read(value.question, first)
+                )
 
     async def _store(self, judge: Judge, answers: Sequence[Answer]) -> Mapping[str, Judgement]:
         """What stands in the ledger under the keys of these answers; LedgerError, and the pool stops, where it is full."""
@@ -426,18 +428,18 @@ class Pool:
 
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
         """Nobody was asked these: an error each."""
-        answers = [one.answer(Reply(error=why)) for one in pending]
-        self._receipts.paid(judge, [answer.judgement for answer in answers])
-        for one, answer in zip(pending, answers, strict=True):
-            self._settle(one, answer)
+        answers = [pending.answer(Reply(error=why)) for pending in pending]
+        self._usage_log.paid(judge, [answer.judgement for answer in answers])
+        for value, answer in zip(pending, answers, strict=True):
+            self._settle(value, answer)
 
-    def _settle(self, one: Pending, answer: Answer) -> None:
-        self._pending.pop(one.key, None)
-        kept = self._ledger is not None and one.judge.kept
-        if answer.judgement.error is not None or (one.judge.stored and not kept):
-            self._own[one.key] = (
+    def _settle(self, pending: Pending, answer: Answer) -> None:
+        self._pending.pop(pending.key, None)
+        kept = self._ledger is not None and pending.judge.kept
+        if answer.judgement.error is not None or (pending.judge.stored and not kept):
+            self._own[pending.key] = (
                 answer.judgement
             )  # nobody else remembers it, and it is asked once per evaluation
         self.answered += 1
-        if not one.future.done():
-            one.future.set_result(answer)
+        if not pending.future.done():
+            pending.future.set_result(answer)

@@ -100,10 +100,10 @@ class JudgeQueue:
 
     def add(self, pending: Sequence[Pending]) -> None:
         """Queue these questions, grouped as the judge wants them; JudgeError where it groups others."""
-        by_id = {id(one.question): one for one in pending}
+        by_id = {id(pending.question): pending for pending in pending}
         try:
-            groups = self.judge.group([one.question for one in pending])
-            found = [[by_id.pop(id(question)) for question in group] for group in groups]
+            groups = self.judge.group([pending.question for pending in pending])
+            results = [[by_id.pop(id(question)) for question in group] for group in groups]
         except GermaneError:
             raise
         except Exception as error:
@@ -111,8 +111,8 @@ class JudgeQueue:
             raise JudgeError(f"the judge {self.judge.name} cannot group questions: {why}") from error
         if by_id:
             raise JudgeError(f"the judge {self.judge.name} cannot group questions: {_NOT_ONCE}")
-        for group in filter(None, found):
-            (self._first if any(one.question.opens for one in group) else self._then).append(group)
+        for group in filter(None, results):
+            (self._first if any(pending.question.opens for pending in group) else self._then).append(group)
 
     def next(self) -> list[Pending] | None:
         """The group to be asked next; it stays in the queue. None while the judge has enough to do."""
@@ -132,7 +132,7 @@ class JudgeQueue:
 
     def clear(self) -> list[Pending]:
         """Empty the queue; what stood in it."""
-        left = [one for queue in (self._first, self._then) for group in queue for one in group]
+        left = [pending for queue in (self._first, self._then) for group in queue for pending in group]
         self._first.clear()
         self._then.clear()
         return left
@@ -149,7 +149,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
         if inspect.isawaitable(coming):
             replies = await coming
             if isinstance(replies, list | tuple):  # a plain mapping is a payload
-                replies = [Reply(payload=one) if isinstance(one, Mapping) else one for one in replies]
+                replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in replies]
             wrong = _wrong(replies, len(questions))
         else:
             wrong = "answer() is not a coroutine: write `async def answer(self, questions)`"

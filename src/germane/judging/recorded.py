@@ -46,10 +46,14 @@ class Recorded:
         if isinstance(judgements, StoredJudgements):
             self._stored = StoredAnswers(judgements, judge, however=however)
             return
-        for one in judgements:
-            if one.parent is None and judge in {None, one.judge} and not (however and one.error is not None):
-                put = (one.kind,) if however else tuple(map(one.provenance.get, _SETTINGS))
-                self._known.setdefault((one.item, *put), one)
+        for judgement in judgements:
+            if (
+                judgement.parent is None
+                and judge in {None, judgement.judge}
+                and not (however and judgement.error is not None)
+            ):
+                put = (judgement.kind,) if however else tuple(map(judgement.provenance.get, _SETTINGS))
+                self._known.setdefault((judgement.item, *put), judgement)
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -57,13 +61,16 @@ class Recorded:
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """The recorded answer to each question."""
-        return [answered(example_of(questions, n), one) for n, one in enumerate(self.look_up(questions))]
+        return [
+            answered(example_of(questions, n), judgement)
+            for n, judgement in enumerate(self.look_up(questions))
+        ]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
         return [
-            _lacking(example_of(questions, n).kind, item) if one is None else one
-            for n, (one, item) in enumerate(zip(self.find(questions), _items(questions), strict=True))
+            _lacking(example_of(questions, n).kind, item) if judgement is None else judgement
+            for n, (judgement, item) in enumerate(zip(self.find(questions), _items(questions), strict=True))
         ]
 
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
@@ -73,19 +80,19 @@ class Recorded:
             put = self._put(questions.example)
             names: list[_Name] = [(item, *put) for item in items]
         else:
-            names = [(one.item, *self._put(one)) for one in questions]
-        found = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
-        missing = found.count(None)
+            names = [(question.item, *self._put(question)) for question in questions]
+        judgements = list(map(self._known.get, names)) if self._stored is None else self._stored.find(names)
+        missing = judgements.count(None)
         self.unknown += missing
-        self.found += len(found) - missing
-        return found
+        self.found += len(judgements) - missing
+        return judgements
 
     def _put(self, question: AnyQuestion) -> tuple[str | None, ...]:
         return (question.kind,) if self._however else tuple(map(question.settings().get, _SETTINGS))
 
 
 def _items(questions: Sequence[AnyQuestion]) -> Sequence[str]:
-    return questions.items if isinstance(questions, Passages) else [one.item for one in questions]
+    return questions.items if isinstance(questions, Passages) else [question.item for question in questions]
 
 
 def _lacking(kind: str, item: str) -> Judgement:
@@ -97,9 +104,9 @@ class StoredAnswers:
 
     def __init__(self, judgements: StoredJudgements, judge: str | None, *, however: bool) -> None:
         self._path, self._however = judgements.path, however
-        hashes, places = array("q"), array("q")
+        hashes, positions = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
-        for number, (place, line) in enumerate(judgements.lines(), 1):
+        for number, (position, line) in enumerate(judgements.lines(), 1):
             if (rest := line[_REST]) in settings:
                 put, item = settings[rest], line[ITEM].decode()
             else:
@@ -107,8 +114,8 @@ class StoredAnswers:
                 _remember(settings, line, put)
             if put is not None:
                 hashes.append(hash((item, *put)))
-                places.append(place)
-        self._places = Places(hashes, places)
+                positions.append(position)
+        self._places = Places(hashes, positions)
         self._lines = LinesAt(self._path)
 
     def _named(
@@ -123,9 +130,9 @@ class StoredAnswers:
 
     def find(self, names: Iterable[_Name]) -> list[Judgement | None]:
         """The judgement of each name, None where there is none."""
-        places = self._places.find(names)  # of several with one name the first counts
-        lines = self._lines.find(place for place in places if place >= 0)
-        return [None if place < 0 else load_judgement(decode(next(lines))) for place in places]
+        positions = self._places.find(names)  # of several with one name the first counts
+        lines = self._lines.find(position for position in positions if position >= 0)
+        return [None if position < 0 else load_judgement(decode(next(lines))) for position in positions]
 
 
 _REST = slice(82, None)

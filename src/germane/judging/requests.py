@@ -20,12 +20,12 @@ from germane.judges.batches.api import UNRUN
 from germane.judges.client.output import MODES, PROMPT
 from germane.judges.client.parsing import Completion, completion_in
 from germane.judges.client.providers import Price
-from germane.judges.judge import Judge, Reply, without_asking
+from germane.judges.judge import Judge, Reply, trivial_answer
 from germane.judges.llm import LLMJudge
 from germane.judging.queue import judgement_of
 from germane.ledger.asked import AskedRequest
 from germane.questions.question import AnyQuestion, known_kinds
-from germane.questions.reading import Ask, Reading, readings, word
+from germane.questions.reading import Ask, FusedRequest, readings, word
 from germane.samples.files import read_lines, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
@@ -55,11 +55,11 @@ def model_of(judge: Judge) -> LLMJudge | None:
 
 def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
     """The questions of each judge that have to be asked: what is about nothing is known at once."""
-    found: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+    result: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
-        if without_asking(question) is None:
-            found.setdefault(id(judge), (judge, []))[1].append(question)
-    return list(found.values())
+        if trivial_answer(question) is None:
+            result.setdefault(id(judge), (judge, []))[1].append(question)
+    return list(result.values())
 
 
 def requests_of(
@@ -101,18 +101,18 @@ def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price:
 
 
 def _spelt(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    given = {one.name: getattr(question, one.name) for one in fields(question) if one.init}  # type: ignore[arg-type]
+    options = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     return {
         "kind": question.kind,
         "key": judge.key(question),
         "prompt": judge.prompt_hash(question),
-        "fields": given,
+        "fields": options,
     }
 
 
 def known_at_once(asked: Iterable[Asked]) -> list[Judgement]:
     """The answers about nothing, which no judge is asked for: an empty passage is not relevant."""
-    replies = ((judge, question, without_asking(question)) for judge, question in asked)
+    replies = ((judge, question, trivial_answer(question)) for judge, question in asked)
     return [
         judgement_of(judge.key(question), question, judge, reply)
         for judge, question, reply in replies
@@ -137,8 +137,8 @@ class _Asker(Judge):
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name = record["judge"]
         self.identity = freeze(record["identity"])
-        spelt = (one for item in record["items"] for one in item)
-        self._prompts = {one["key"]: one["prompt"] for one in spelt}
+        spelt = (value for item in record["items"] for value in item)
+        self._prompts = {value["key"]: value["prompt"] for value in spelt}
         self._prompt = ""
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
@@ -184,16 +184,16 @@ class Answers:
             self.unknown += 1
             return
         try:
-            found, problem = _judgements(request, record, _completion(line, record["name"]), source)
+            judgements, problem = _judgements(request, record, _completion(line, record["name"]), source)
         except AnswerError as error:
-            found, problem = [], error
+            judgements, problem = [], error
         if isinstance(problem, _Failed):
             if problem.refused:
                 self.refused[str(problem)] += 1
             if problem.unrun:
                 self.unrun.add(request)
-        self.rows += [one for one in found if one.error is None]
-        self.groups.append(found)
+        self.rows += [judgement for judgement in judgements if judgement.error is None]
+        self.groups.append(judgements)
         if problem is None:
             self.done.add(request)
             self.failed.pop(request, None)
@@ -210,9 +210,9 @@ def read_answers(path: Path) -> Iterator[dict[str, Json]]:
             line = orjson.loads(text)
             line["custom_id"]
         except (ValueError, TypeError, KeyError):
-            place = Place(shown_name(path), number)
+            location = Place(shown_name(path), number)
             fix = 'each line needs {"custom_id": ..., "response": {"body": ...}}'
-            raise InputError("this line is not an answer to a request", fix=fix, place=place) from None
+            raise InputError("this line is not an answer to a request", fix=fix, place=location) from None
         yield line
 
 
@@ -242,12 +242,12 @@ def _judgements(
     ask = Ask(record["name"], "", "", {}, tuple(_reading(spelt, asker, keys) for spelt in record["items"]))
     usage: Usage | None = _usage(got, record)
     rows, last = list[Judgement](), None
-    for place, reading, question, part in _parts(ask, got, text=record["mode"] == "text"):
+    for position, reading, question, part in _parts(ask, got, text=record["mode"] == "text"):
         how: dict[str, Json] = {"mode": record["mode"], "model": got.model, "from": source}
         if len(reading.questions) > 1:
             how["fused"] = tuple(other.kind for other in reading.questions)
         if len(ask.items) > 1:
-            how |= {"list_size": len(ask.items), "place": place}
+            how |= {"list_size": len(ask.items), "place": position}
         answer, problem = None, None
         try:
             answer = _checked(question, part, limited=record["limited"])
@@ -267,7 +267,7 @@ def _judgements(
 
 def _parts(
     ask: Ask, got: Completion, *, text: bool
-) -> list[tuple[int, Reading, AnyQuestion, Json | AnswerError]]:
+) -> list[tuple[int, FusedRequest, AnyQuestion, Json | AnswerError]]:
     """The answer's part for each question; where nothing of it can be used, why."""
     try:
         if got.refusal or got.cut:
@@ -275,7 +275,7 @@ def _parts(
         return list(ask.split({"text": got.text} if text else got.payload()))
     except AnswerError as error:
         items = enumerate(ask.items, 1)
-        return [(place, item, question, error) for place, item in items for question in item.questions]
+        return [(position, item, question, error) for position, item in items for question in item.questions]
 
 
 def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
@@ -287,14 +287,14 @@ def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
     return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
 
-def _reading(spelt: Iterable[Mapping[str, Json]], asker: _Asker, keys: dict[int, str]) -> Reading:
+def _reading(spelt: Iterable[Mapping[str, Json]], asker: _Asker, keys: dict[int, str]) -> FusedRequest:
     """The questions that shared a text, as they were asked; their keys by their id()."""
-    kinds, reading = known_kinds(), Reading("")
-    for one in spelt:
-        question = kinds[one["kind"]](**{name: _tupled(value) for name, value in one["fields"].items()})
-        if asker.at(one["key"]).key(question) != one["key"]:
+    kinds, reading = known_kinds(), FusedRequest("")
+    for row in spelt:
+        question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
+        if asker.at(row["key"]).key(question) != row["key"]:
             raise AnswerError("it was asked by another version of germane: ask again")
-        keys[id(question)] = one["key"]
+        keys[id(question)] = row["key"]
         reading.questions.append(question)
     return reading
 

@@ -77,7 +77,7 @@ _NAMES = tuple(field.name for field in fields(Spent))
 _values = attrgetter(*_NAMES)
 
 
-class Receipts:
+class UsageLog:
     """What an evaluation asks, need not ask and pays, counted as answers arrive.
 
     With a `path`, what was paid is known to the evaluation's next session: one line is written there for each group of
@@ -200,7 +200,7 @@ def _short(key: str) -> int:
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
     """How many of these, that were asked together, failed without one request: nothing was sent, so no call was made."""
-    sent = any(one.usage.requests or one.error is None for one in answers)
+    sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
 

@@ -69,8 +69,8 @@ class AuditedJudge:
         for judgement in report.judgements():
             if judgement.parent is None:
                 graded = kinds[judgement.kind]
-                if judgement.kind == "relevance" and (given := (judgement.answer or {}).get("probabilities")):
-                    probabilities.setdefault(judgement.item, given)
+                if judgement.kind == "relevance" and (value := (judgement.answer or {}).get("probabilities")):
+                    probabilities.setdefault(judgement.item, value)
                 for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
@@ -83,7 +83,7 @@ class AuditedJudge:
             for label in labels
             if label.kind in kinds and (every or label.kind in all_labelled or is_drawn(label))
         ]
-        where = {item: tuple(found) for item, found in places.items()}
+        where = {item: tuple(result) for item, result in places.items()}
         people = sum(by_people(label) for label in labels)
         return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)), probabilities)
 
@@ -92,8 +92,8 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
     """The items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
     answer: Any = judgement.answer
     if judgement.error is not None:
-        if (found := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
-            yield judgement.item, float(found[1]), "graded"
+        if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
+            yield judgement.item, float(match[1]), "graded"
     elif judgement.kind == "relevance":
         if "grade" in answer:
             yield judgement.item, float(answer["grade"]), "graded"
@@ -102,7 +102,7 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
     elif judgement.kind == "sufficiency":
         yield judgement.item, float(answer["sufficient"]), "binary"
     elif judgement.kind == "support":
-        verdicts = {one["claim"]: float(bool(one["contexts"])) for one in answer["claims"]}
+        verdicts = {value["claim"]: float(bool(value["contexts"])) for value in answer["claims"]}
         yield from ((item, verdicts[part], "binary") for part, item in parts if part in verdicts)
 
 
@@ -148,7 +148,7 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
     """One line for each scale that both the judge and people used; a grade beside a yes or no becomes one."""
     book = LabelBook(label for label in read.labels if label.kind == kind)
     pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for label in (vote for one in book for vote in book.votes(one.item) if one.item in graded):
+    for label in (vote for first in book for vote in book.votes(first.item) if first.item in graded):
         grade, scale = graded[label.item]
         if scale == label.scale:
             pairs[scale].append((label.item, grade, float(label.answer)))
@@ -166,27 +166,27 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
         judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
         queries = [read.places.get(item, ((item, ""),))[0][0] for item in items]
         heavy = [weights.get(item, nan) for item in items]
-        found = agreement(
+        judge_agreement = agreement(
             judge,
             people,
             scale=_legal(scale, judge, people),
             queries=queries,
             weights=None if np.isnan(heavy).any() else heavy,
         )
-        between, bias = found.between_queries, found.bias
+        between, bias = judge_agreement.between_queries, judge_agreement.bias
         yield line_of(
             KindLine,
-            found,
+            judge_agreement,
             kind=kind,
             scale=scale,
             n=len(voted),
             confusion={
-                "grades": list(found.confusion.grades),
-                "people_by_judge": found.confusion.table.tolist(),
+                "grades": list(judge_agreement.confusion.grades),
+                "people_by_judge": judge_agreement.confusion.table.tolist(),
             },
             bias={"mean": bias.mean, "interval": bias.ends and list(bias.ends)},
             between_queries=between and asdict(between),
-            illegal={f"{grade:g}": count for grade, count in found.illegal.items()},
+            illegal={f"{grade:g}": count for grade, count in judge_agreement.illegal.items()},
             between_systems=_systems(items, judge - people, read),
             reliability=_reliability(rows, scale, heavy, read.probabilities),
         )
@@ -200,25 +200,25 @@ def _reliability(
 ) -> Json:
     """How often people call relevant what the judge does with about that probability; None where it gives none."""
     counted = [
-        (fsum(given[HELPS if len(given) > 2 else 1 :]), yes(label, scale), 1.0 if isnan(weight) else weight)
+        (fsum(values[HELPS if len(values) > 2 else 1 :]), yes(label, scale), 1.0 if isnan(weight) else weight)
         for (item, _, label), weight in zip(rows, weights, strict=True)
-        if (given := probabilities.get(item)) is not None
+        if (values := probabilities.get(item)) is not None
     ]
     if not counted:
         return None
     predicted, people, weight = (np.array(column) for column in zip(*counted, strict=True))
-    place = np.minimum((predicted * _BINS).astype(int), _BINS - 1)
+    position = np.minimum((predicted * _BINS).astype(int), _BINS - 1)
     bins = []
-    for number in np.unique(place).tolist():
-        inside = place == number
+    for number in np.unique(position).tolist():
+        inside = position == number
         means = [float(np.average(column[inside], weights=weight[inside])) for column in (predicted, people)]
         low, high = number / _BINS, (number + 1) / _BINS
         bins.append(
             {"low": low, "high": high, "n": int(inside.sum()), "predicted": means[0], "people": means[1]}
         )
-    shares = np.bincount(place, weight)[np.unique(place)] / weight.sum()
+    shares = np.bincount(position, weight)[np.unique(position)] / weight.sum()
     error = fsum(
-        share * abs(one["predicted"] - one["people"]) for share, one in zip(shares, bins, strict=True)
+        share * abs(row["predicted"] - row["people"]) for share, row in zip(shares, bins, strict=True)
     )
     return {"bins": bins, "error": error}
 
@@ -260,19 +260,19 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
 
 def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
     """People against people: each pair on what both labelled."""
-    given: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
+    options: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         if label.who is not None:
-            given[label.kind, label.scale][label.who].append(label)
-    for (kind, scale), people in sorted(given.items()):
+            options[label.kind, label.scale][label.who].append(label)
+    for (kind, scale), people in sorted(options.items()):
         books = {who: LabelBook(mine) for who, mine in sorted(people.items())}
-        for one, other in combinations(books, 2):
-            both = [(label, same) for label in books[one] if (same := books[other].get(label.item))]
+        for name, other in combinations(books, 2):
+            both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
             if both:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
-                found = agreement(first, second, scale=_legal(scale, first, second))
-                agreed = line_of(AgreedLine, found)
-                yield {"kind": kind, "scale": scale, "people": [one, other], **agreed}
+                judge_agreement = agreement(first, second, scale=_legal(scale, first, second))
+                agreed = line_of(AgreedLine, judge_agreement)
+                yield {"kind": kind, "scale": scale, "people": [name, other], **agreed}
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
@@ -283,7 +283,9 @@ def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
     for kind, mine in sorted(kinds.items()):
         book = LabelBook(mine)
         votes = [
-            {vote.answer for vote in book.votes(one.item)} for one in book if len(book.votes(one.item)) > 1
+            {vote.answer for vote in book.votes(label.item)}
+            for label in book
+            if len(book.votes(label.item)) > 1
         ]
         if votes:
             yield {"kind": kind, "items": len(votes), "differ": sum(len(answers) > 1 for answers in votes)}
@@ -299,7 +301,7 @@ def _leaves(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         if judgement.error is None:
             rows.append(judgement)
             merged.add(judgement.parent)
-    return (one for one in rows if one.key not in merged)
+    return (row for row in rows if row.key not in merged)
 
 
 def _values(judgement: Judgement) -> tuple[float, ...]:
@@ -312,9 +314,9 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
     asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for one in judgements:
-        if one.parent is not None and one.error is None:
-            asked[one.kind, one.judge][one.parent, one.item].append(one)
+    for judgement in judgements:
+        if judgement.parent is not None and judgement.error is None:
+            asked[judgement.kind, judgement.judge][judgement.parent, judgement.item].append(judgement)
     for (kind, judge), groups in sorted(asked.items()):
         repeated = [
             list(map(_values, rows))
@@ -339,12 +341,12 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
 def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[str, Json]]:
     """Fused against single, listed against alone, and the place in the list: grades, and agreement where labelled."""
     groups: dict[tuple[str, str], list[tuple[float, bool | None]]] = defaultdict(list)
-    for one in _leaves(judgements):
-        how, (grade, *_) = one.provenance, (*_values(one), nan)
-        if one.kind != "relevance" or isnan(grade):
+    for leave in _leaves(judgements):
+        how, (grade, *_) = leave.provenance, (*_values(leave), nan)
+        if leave.kind != "relevance" or isnan(grade):
             continue
-        label = book.get(one.item)
-        scale = "graded" if "grade" in one.answer else "binary"
+        label = book.get(leave.item)
+        scale = "graded" if "grade" in leave.answer else "binary"
         agreed = None if label is None or label.scale != scale else grade == float(label.answer)
         listed = (how.get("list_size") or 1) > 1
         asked = [("request", "fused" if how.get("fused") else "single")]
@@ -381,14 +383,14 @@ def _set_means(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[s
 def _corrected(report: ReportData) -> list[Json]:
     return [
         {
-            "measure": one.measure,
-            "system": one.system,
-            "judged": one.mean,
-            "corrected": one.as_json()["corrected"],
-            "why": one.corrected_why or None,
+            "measure": summary.measure,
+            "system": summary.system,
+            "judged": summary.mean,
+            "corrected": summary.as_json()["corrected"],
+            "why": summary.corrected_why or None,
         }
-        for one in report.summaries
-        if one.basis.source == "judge"
+        for summary in report.summaries
+        if summary.basis.source == "judge"
     ]
 
 
@@ -396,15 +398,15 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
     """How the order of systems changes by correction, per measure with a corrected mean of several systems."""
     for measure in report.measures:
         corrected = [
-            (one.system, one.mean, one.corrected.mean)
-            for one in report.summaries
-            if one.measure == measure and one.mean is not None
-            if one.corrected is not None and one.corrected.mean is not None
+            (summary.system, summary.mean, summary.corrected.mean)
+            for summary in report.summaries
+            if summary.measure == measure and summary.mean is not None
+            if summary.corrected is not None and summary.corrected.mean is not None
         ]
         if len(corrected) > 1:
             systems, before, after = zip(*corrected, strict=True)
             orders = [
-                [name for _, name in sorted(zip(means, systems, strict=True), key=lambda one: -one[0])]
+                [name for _, name in sorted(zip(means, systems, strict=True), key=lambda value: -value[0])]
                 for means in (before, after)
             ]
             yield {
@@ -433,8 +435,8 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
                 " always): its verdicts are worth nothing here, whatever the scores say"
             )
         if line["illegal"]:
-            found = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
-            yield f"{line['kind']}: the judge gave grades outside the scale: {found}"
+            text = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
+            yield f"{line['kind']}: the judge gave grades outside the scale: {text}"
     if sighted := sum(by_people(label) and not label.blind for label in read.labels):
         yield f"{sighted} labels were given by people who may have seen the verdict"
     guidelines = {label.guideline for label in read.labels if by_people(label)}
@@ -518,12 +520,12 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
         yield f"- expected calibration error {_text(curve['error'])} (predicted probability against people's share)"
         rows = (
             (
-                f"{one['low']:.1f} to {one['high']:.1f}",
-                str(one["n"]),
-                _text(one["predicted"]),
-                _text(one["people"]),
+                f"{value['low']:.1f} to {value['high']:.1f}",
+                str(value["n"]),
+                _text(value["predicted"]),
+                _text(value["people"]),
             )
-            for one in curve["bins"]
+            for value in curve["bins"]
         )
         yield (
             "\n"

@@ -75,11 +75,11 @@ class Corpus:
             file for file in sorted(self.path.rglob("*")) if file.is_file() and not file.name.startswith(".")
         ]
         rows = [file for file in files if suffix_of(file) in READERS]
-        found = rows or [file for file in files if file.suffix.lower() in _PLAIN]
-        if not found:
+        paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
+        if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
             raise InputError("there is no document in this folder", fix=fix, place=Place(str(self.path)))
-        return found
+        return paths
 
     @cached_property
     def identity(self) -> dict[str, Json]:
@@ -124,7 +124,7 @@ class Corpus:
             for at in range(len(words) - size + 1 if words else 0):
                 grams.setdefault(tuple(words[at : at + size]), []).append(piece)
         sizes = sorted({len(gram) for gram in grams})
-        found: dict[str, list[FoundPlace]] = {piece: [] for piece in wanted}
+        result: dict[str, list[FoundPlace]] = {piece: [] for piece in wanted}
         for document, text in self.documents() if grams else ():
             listed = tokens(text)
             words = [token.word for token in listed]
@@ -140,10 +140,10 @@ class Corpus:
                     exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
                     span = listed[start].start, listed[end - 1].end
                     everything = (start, end) == (0, len(words))
-                    found[piece].append(FoundPlace(document, *span, share, exact, everything))
+                    result[piece].append(FoundPlace(document, *span, share, exact, everything))
         return {
-            piece: sorted(places, key=lambda one: (-one.share, not one.exact))
-            for piece, places in found.items()
+            piece: sorted(found_places, key=lambda found_place: (-found_place.share, not found_place.exact))
+            for piece, found_places in result.items()
         }
 
 

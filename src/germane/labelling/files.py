@@ -67,11 +67,11 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
         InputError: The file cannot be read, or no row is about anything in the report.
     """
     kinds, documents = _things(report)
-    found, others = list[Label](), 0
+    results, others = list[Label](), 0
     for number, row in _rows(path):
-        place = Place(str(path), number)
-        answer, scale = _answer(row, place)
-        said = {
+        location = Place(str(path), number)
+        answer, scale = _answer(row, location)
+        fields = {
             "answer": answer,
             "scale": scale,
             "who": row.get("who") or who,
@@ -80,23 +80,23 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
             "reason": row.get("reason") or None,
         }
         if not (item := row.get("item")):
-            seen = documents.get(_named(row, place), {}).values()
-            labels = [load_label({**dump_label(label), **said}, place) for label in seen]
+            seen = documents.get(_named(row, location), {}).values()
+            labels = [load_label({**dump_label(label), **fields}, location) for label in seen]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
             drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") in _DRAWN
             kept = {} if drawn else {"queue": "import", "design": None}
-            labels = [load_label({**row, **said, **kept, "kind": kinds[item]}, place)]
+            labels = [load_label({**row, **fields, **kept, "kind": kinds[item]}, location)]
         else:
             labels = []
-        found += labels
+        results += labels
         others += not labels
-    if not found:
+    if not results:
         raise InputError(
             f"{path}: none of its {others} rows is about anything in this report",
             fix="rows name an item of the report, or a sample's id and a document's id",
         )
-    return ImportedLabels(tuple(found), others)
+    return ImportedLabels(tuple(results), others)
 
 
 class LabelFile:
@@ -110,21 +110,23 @@ class LabelFile:
 
     def __init__(self, path: Path) -> None:
         path = path / "labels.jsonl" if path.is_dir() else path
-        found = []
+        labels = []
         for number, row in _rows(path):
             if row.get("kind", "relevance") != "relevance":
                 continue
-            answer, scale = _answer(row, place := Place(str(path), number))
-            item = row.get("item") or _document(*_named(row, place))
+            answer, scale = _answer(row, location := Place(str(path), number))
+            item = row.get("item") or _document(*_named(row, location))
             label = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
-            found.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, place))
-        self.book, self._alone, self._several = LabelBook(), LabelBook(found), dict[str, list[Label]]()
+            labels.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, location))
+        self.book, self._alone, self._several = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
         if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
-        for one in found:
-            if self._alone.unsure(one.item) or len(self._alone.votes(one.item)) > 1:
-                self._several.setdefault(one.item, []).append(structs.replace(one, who=one.who or UNNAMED))
-        others = [one.scale for one in self._alone if one.scale not in {"graded", "binary"}]
+        for value in labels:
+            if self._alone.unsure(value.item) or len(self._alone.votes(value.item)) > 1:
+                self._several.setdefault(value.item, []).append(
+                    structs.replace(value, who=value.who or UNNAMED)
+                )
+        others = [label.scale for label in self._alone if label.scale not in {"graded", "binary"}]
         self._scale = scale_ends(others[0]) if others else None
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
@@ -137,12 +139,12 @@ class LabelFile:
             for name in names:
                 if name in self._several:
                     mine = [
-                        structs.replace(one, item=item, sample=sample.id, system=sample.system)
-                        for one in self._several[name]
+                        structs.replace(label, item=item, sample=sample.id, system=sample.system)
+                        for label in self._several[name]
                     ]
                     several.setdefault(item, mine)
                     return structs.replace(context, grade=None, relevant=None)
-            label = next((found for name in names if (found := self._alone.get(name))), None)
+            label = next((result for name in names if (result := self._alone.get(name))), None)
             if label is None:
                 return context
             if label.scale == "binary":
@@ -157,16 +159,16 @@ class LabelFile:
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
         history = turns(sample)
-        for place in sample.places():
+        for passage in sample.places():
             item, document = (
-                relevance_item(sample.query, passage_of(place.context), history),
-                place.context.id,
+                relevance_item(sample.query, passage_of(passage.context), history),
+                passage.context.id,
             )
             names = (item, *(() if document is None else (_document(sample.id, document),)))
             for name in names:
                 alone = self._alone.get(name)
-                for one in self._several.get(name) or filter(None, [alone]):
-                    yield structs.replace(one, item=item, sample=sample.id, system=sample.system)
+                for label in self._several.get(name) or filter(None, [alone]):
+                    yield structs.replace(label, item=item, sample=sample.id, system=sample.system)
 
 
 def _document(sample: str, document: str) -> str:
@@ -179,15 +181,15 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
         history = turns(sample)
-        for place in sample.places():
-            item = relevance_item(sample.query, passage_of(place.context), history)
+        for passage in sample.places():
+            item = relevance_item(sample.query, passage_of(passage.context), history)
             kinds.setdefault(item, "relevance")
-            if place.context.id is not None:
+            if passage.context.id is not None:
                 seen = Label(
                     item=item, kind="relevance", answer=None, scale="", sample=sample.id, system=sample.system,
-                    call=place.call, rank=place.rank,
+                    call=passage.call, rank=passage.rank,
                 )  # fmt: skip
-                documents.setdefault((sample.id, place.context.id), {}).setdefault(item, seen)
+                documents.setdefault((sample.id, passage.context.id), {}).setdefault(item, seen)
     return kinds, documents
 
 
@@ -220,14 +222,14 @@ def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
     return value, scale or "graded"
 
 
-def _value(given: Json) -> int | bool | None:
+def _value(value: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
-    if isinstance(given, str):
-        text = given.strip().casefold()
+    if isinstance(value, str):
+        text = value.strip().casefold()
         return (
             _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() and len(text) < 10 else None
         )
-    return given if isinstance(given, int) else None
+    return value if isinstance(value, int) else None
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
@@ -260,8 +262,8 @@ def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     qrels = read_qrels(path)
     top = max((grade for known in qrels.values() for grade in known.values()), default=0)
     scale = "graded" if top <= 3 else f"0-{top}"
-    for number, (query, known) in enumerate(qrels.items(), 1):
-        for document, grade in known.items():
+    for number, (query, qrel) in enumerate(qrels.items(), 1):
+        for document, grade in qrel.items():
             yield number, {"sample": query, "id": document, "grade": max(grade, 0), "scale": scale}
 
 
@@ -289,8 +291,8 @@ def export_labels(path: Path, report: ReportData) -> int:
     book = LabelBook(labels)
     lines = []
     for (sample, document), items in documents.items():
-        found = [int(one.answer) for item in items if (one := book.get(item)) is not None]
-        if found and not any(char.isspace() for char in sample + document):
-            lines.append(f"{sample} 0 {document} {max(found)}\n")
+        results = [int(value.answer) for item in items if (value := book.get(item)) is not None]
+        if results and not any(char.isspace() for char in sample + document):
+            lines.append(f"{sample} 0 {document} {max(results)}\n")
     path.write_text("".join(lines), "utf-8")
     return len(lines)

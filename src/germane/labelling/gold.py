@@ -68,65 +68,72 @@ def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
     """
     report = reports[0]
     measures = [Measure.remembered(line.type) for line in report.summaries if line.basis.source == "gold"]
-    measure = next((one for one in measures if one.labels == "gold"), None)
+    measure = next((measure for measure in measures if measure.labels == "gold"), None)
     rel = int((measure.settings.get("rel") if measure else None) or 1)
     samples = [sample for sample in report.samples() if sample.qrels is not None]
     if not samples:
         raise InputError("no sample of this report has gold", fix="name a report whose samples have qrels")
-    places = _places(reports, samples, rel)
+    gold_places = _places(reports, samples, rel)
     worth = _Worth(samples, measure, rel)
-    first = sorted(places, key=lambda one: -round(one.doubt, 9))[:MOST]
-    moved = [replace(one, moves=worth.of([one]) - worth.now if measure else None) for one in first]
-    moved.sort(key=lambda one: -round(one.doubt * (1.0 if one.moves is None else abs(one.moves)), 12))
+    first = sorted(gold_places, key=lambda gold_place: -round(gold_place.doubt, 9))[:MOST]
+    moved = [
+        replace(gold_place, moves=worth.of([gold_place]) - worth.now if measure else None)
+        for gold_place in first
+    ]
+    moved.sort(
+        key=lambda gold_place: (
+            -round(gold_place.doubt * (1.0 if gold_place.moves is None else abs(gold_place.moves)), 12)
+        )
+    )
     return {
         "schema_version": 1,
-        "judges": [(one.manifest.get("judge") or {}).get("source") for one in reports],
+        "judges": [(report.manifest.get("judge") or {}).get("source") for report in reports],
         "measure": None if measure is None else str(measure),
         "counts_from": rel,
-        "places": len(places),
-        "suspects": [one.as_json() for one in moved],
-        "means": worth.means(places) if measure else None,
+        "places": len(gold_places),
+        "suspects": [gold_place.as_json() for gold_place in moved],
+        "means": worth.means(gold_places) if measure else None,
     }
 
 
 def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) -> list[GoldPlace]:
     """Every document of a query whose passage a judge judged, in input order."""
     read = [AuditedJudge.of(report, every=True) for report in reports]
-    graded = [one.kinds.get("relevance", {}) for one in read]
-    book = LabelBook(label for one in read for label in one.labels if label.who is not None)
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    graded = [judge.kinds.get("relevance", {}) for judge in read]
+    book = LabelBook(label for judge in read for label in judge.labels if label.who is not None)
+    result: dict[tuple[str, str], dict[str, str]] = {}
     gold: dict[tuple[str, str], int | None] = {}
     for sample in samples:
         history = turns(sample)
-        for place in sample.places():
-            name, passage = place.context.id, passage_of(place.context)
+        for ranked_passage in sample.places():
+            name, passage = ranked_passage.context.id, passage_of(ranked_passage.context)
             item = relevance_item(sample.query, passage, history)
-            if name is not None and (sample.id, name) not in found and any(item in mine for mine in graded):
-                found[sample.id, name] = {"item": item, "query": sample.query, "passage": passage}
+            if name is not None and (sample.id, name) not in result and any(item in mine for mine in graded):
+                result[sample.id, name] = {"item": item, "query": sample.query, "passage": passage}
                 gold[sample.id, name] = (sample.qrels or {}).get(name)
-    if not found:
+    if not result:
         fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
         raise InputError("no judge judged a passage that gold could be about", fix=fix)
-    grades = [[mine.get(one["item"], (nan, ""))[0] for one in found.values()] for mine in graded]
+    grades = [[mine.get(row["item"], (nan, ""))[0] for row in result.values()] for mine in graded]
     labels = [nan if grade is None else float(grade >= rel) for grade in gold.values()]
-    doubts = doubt_of_labels(labels, grades, [case for case, _ in found]).tolist()
-    places = []
-    for at, ((case, name), one) in enumerate(found.items()):
-        votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(one["item"])]
-        places.append(
+    doubts = doubt_of_labels(labels, grades, [case for case, _ in result]).tolist()
+    gold_places = []
+    for at, ((case, name), entry) in enumerate(result.items()):
+        votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(entry["item"])]
+        gold_places.append(
             GoldPlace(
                 sample=case,
                 id=name,
-                item=one["item"],
-                query=one["query"],
-                passage=one["passage"],
+                item=entry["item"],
+                query=entry["query"],
+                passage=entry["passage"],
                 gold=gold[case, name],
                 grades=tuple(None if np.isnan(row[at]) else row[at] for row in grades),
                 doubt=doubts[at],
                 people=fsum(votes) / len(votes) if votes else None,
             )
         )
-    return places
+    return gold_places
 
 
 class _Worth:
@@ -153,9 +160,9 @@ class _Worth:
     def of(self, turned: Iterable[GoldPlace]) -> float:
         """The mean if gold were the other way round in these places."""
         by_sample: dict[str, dict[str, int]] = defaultdict(dict)
-        for place in turned:
-            relevant = place.gold is not None and place.gold >= self._rel
-            by_sample[place.sample][place.id] = 0 if relevant else self._rel
+        for gold_place in turned:
+            relevant = gold_place.gold is not None and gold_place.gold >= self._rel
+            by_sample[gold_place.sample][gold_place.id] = 0 if relevant else self._rel
         changed = [
             structs.replace(sample, qrels=FrozenDict({**(sample.qrels or {}), **grades}))
             for name, grades in by_sample.items()
@@ -171,7 +178,7 @@ class _Worth:
         """The value of each sample; 0 where gold leaves nothing to find."""
         jobs = [Job(sample=sample, graders=self._graders) for sample in samples]
         outcomes = Block(jobs, Settings()).outcomes([])
-        return [next(iter(one.values())).value or 0.0 for one in outcomes]
+        return [next(iter(outcome.values())).value or 0.0 for outcome in outcomes]
 
     def means(self, places: Sequence[GoldPlace]) -> dict[str, Json]:
         """With gold as it is, as people corrected it, and between which values suspects that nobody looked at leave that.
@@ -180,20 +187,25 @@ class _Worth:
         relevant, with the others, and with all.
         """
         wrong = [
-            one
-            for one in places
-            if one.people is not None
-            and (one.people >= _LEANING) != (one.gold is not None and one.gold >= self._rel)
+            gold_place
+            for gold_place in places
+            if gold_place.people is not None
+            and (gold_place.people >= _LEANING)
+            != (gold_place.gold is not None and gold_place.gold >= self._rel)
         ]
-        open_ = [one for one in places if one.people is None and one.doubt >= _LEANING]
-        relevant = [one for one in open_ if one.gold is not None and one.gold >= self._rel]
-        others = [one for one in open_ if one not in relevant]
+        open_ = [
+            gold_place for gold_place in places if gold_place.people is None and gold_place.doubt >= _LEANING
+        ]
+        relevant = [
+            gold_place for gold_place in open_ if gold_place.gold is not None and gold_place.gold >= self._rel
+        ]
+        others = [gold_place for gold_place in open_ if gold_place not in relevant]
         ends = [self.of([*wrong, *more]) for more in ([], relevant, others, open_)]
         return {
             "gold": self.now,
             "corrected": ends[0],
             "bounds": [min(ends), max(ends)],
-            "looked_at": sum(one.people is not None for one in places),
+            "looked_at": sum(gold_place.people is not None for gold_place in places),
             "wrong": len(wrong),
             "open": len(open_),
         }
@@ -202,17 +214,17 @@ class _Worth:
 def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
     """The audit of the gold for a terminal, as Markdown."""
     suspects, means = found["suspects"], found["means"]
-    judges = ", ".join(str(one) for one in found["judges"])
+    judges = ", ".join(str(value) for value in found["judges"])
     yield f"{found['places']:,} documents that gold and {judges} speak of; gold counts from grade {found['counts_from']}"
     yield ""
     yield "| doubt | moves | query | document | gold | judges |"
     yield "| ---: | ---: | --- | --- | ---: | --- |"
-    for one in suspects[:SHOWN]:
-        gold = "-" if one["gold"] is None else one["gold"]
-        grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in one["grades"])
-        moves = in_digits(one["moves"], "+")
-        names = (shorten(one[name], 60).replace("|", "\\|") for name in ("query", "id"))
-        yield f"| {one['doubt']:.2f} | {moves} | {' | '.join(names)} | {gold} | {grades} |"
+    for suspect in suspects[:SHOWN]:
+        gold = "-" if suspect["gold"] is None else suspect["gold"]
+        grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect["grades"])
+        moves = in_digits(suspect["moves"], "+")
+        names = (shorten(suspect[name], 60).replace("|", "\\|") for name in ("query", "id"))
+        yield f"| {suspect['doubt']:.2f} | {moves} | {' | '.join(names)} | {gold} | {grades} |"
     if means:
         yield ""
         yield from (f"- {line}" for line in mean_lines(found))
@@ -238,16 +250,16 @@ def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> 
     suspects = audit_gold(reports)["suspects"]
     tasks = [
         LabelTask(
-            item=one["item"],
+            item=suspect["item"],
             kind="relevance",
-            case=one["sample"],
-            query=one["query"],
-            passages=(one["passage"],),
-            history=history[one["sample"]],
-            sample=one["sample"],
+            case=suspect["sample"],
+            query=suspect["query"],
+            passages=(suspect["passage"],),
+            history=history[suspect["sample"]],
+            sample=suspect["sample"],
             doubt=-at,
         )
-        for at, one in enumerate(suspects)
+        for at, suspect in enumerate(suspects)
     ]
     return LabelQueue(tasks=tasks, queue="targeted", budget=budget)
 
@@ -259,13 +271,13 @@ def queue_rows(found: Mapping[str, Json]) -> Iterator[list[Json]]:
     say is shown.
     """
     yield [*QUEUE_COLUMNS]
-    for one in found["suspects"]:
+    for value in found["suspects"]:
         yield [
-            one["sample"],
-            one["id"],
-            one["query"],
-            one["passage"][:_LONGEST],
+            value["sample"],
+            value["id"],
+            value["query"],
+            value["passage"][:_LONGEST],
             "",
             "",
-            round(one["doubt"], 4),
+            round(value["doubt"], 4),
         ]

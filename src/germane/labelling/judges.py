@@ -34,11 +34,11 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     otherwise than what is known best. InputError where no item is judged by all and labelled.
     """
     read = [AuditedJudge.of(report, every=every) for report in reports]
-    labels = list(dict.fromkeys(label for one in read for label in one.labels))
+    labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
     book = LabelBook(labels)
-    graded = [one.kinds.get("relevance", {}) for one in read]
+    graded = [judge.kinds.get("relevance", {}) for judge in read]
     votes = [
-        vote for one in book for vote in book.votes(one.item) if all(vote.item in mine for mine in graded)
+        vote for label in book for vote in book.votes(label.item) if all(vote.item in mine for mine in graded)
     ]
     if not votes:
         problem = "no item is judged in all of these reports and labelled by people"
@@ -46,14 +46,16 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             problem, fix="name reports on the same samples, one of which is labelled (germane label)"
         )
     items = [vote.item for vote in votes]
-    queries = [next(one.places[item][0][0] for one in read if item in one.places) for item in items]
+    queries = [next(judge.places[item][0][0] for judge in read if item in judge.places) for item in items]
     several = Counter(items)
     weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
     people = np.array([float(vote.answer) for vote in votes])
     said = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     verdicts = np.array([[yes(*mine[item]) for item in items] for mine in graded])
     kappas = compare_kappas(verdicts, said, queries, weights)
-    best = next((at for at, one in enumerate(kappas) if one.kappa is not None and one.difference is None), 0)
+    best = next(
+        (at for at, kappa in enumerate(kappas) if kappa.kappa is not None and kappa.difference is None), 0
+    )
     gates = list(dict.fromkeys(_gates(reports)))
     known = _outcomes(gates, _corrected(reports[best], labels), own=False)
     lines = []
@@ -62,7 +64,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     ):
         own = np.array([mine[item][0] for item in items])
         alike = {mine[item][1] for item in items} == {vote.scale for vote in votes}
-        found = agreement(
+        judge_agreement = agreement(
             own if alike else verdicts[at], people if alike else said, queries=queries, weights=weights
         )
         judge = report.manifest.get("judge") or {}
@@ -74,15 +76,15 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             "judge": judge.get("source"),
             "report": report.where,
             "n": len(several),
-            "queries": found.queries,
+            "queries": judge_agreement.queries,
             "kappa": kappa.kappa,
             "difference": kappa.difference,
             "interval": interval and list(interval),
             "p": kappa.p,
             "distinguishable": told,
-            "raw": found.raw,
-            "kappa_graded": found.kappa if alike else None,
-            "bias": {"mean": found.bias.mean, "interval": found.bias.ends and list(found.bias.ends)},
+            "raw": judge_agreement.raw,
+            "kappa_graded": judge_agreement.kappa if alike else None,
+            "bias": {"mean": judge_agreement.bias.mean, "interval": judge_agreement.bias.ends and list(judge_agreement.bias.ends)},
             "corrected": list(_widths(_corrected(report, labels))),
             "calls": judge.get("calls", 0) + judge.get("cached", 0),
             "tokens": judge.get("tokens"),
@@ -123,25 +125,25 @@ def _names(reports: Sequence[ReportData]) -> list[str]:
     if len(set(names)) == len(names):
         return names
     where = [report.where or str(number) for number, report in enumerate(reports, 1)]
-    return where if len(set(where)) == len(where) else [f"{one} {n}" for n, one in enumerate(where, 1)]
+    return where if len(set(where)) == len(where) else [f"{name} {n}" for n, name in enumerate(where, 1)]
 
 
 def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
     """A report whose judged means these labels correct."""
     corrections = corrections_of(report).with_labels(labels)
     lines = []
-    for one in report.summaries:
-        mean, why = corrections.of(one) if one.basis.source == "judge" else (None, "")
-        lines.append(replace(one, corrected=mean, corrected_why=why))
+    for summary in report.summaries:
+        mean, why = corrections.of(summary) if summary.basis.source == "judge" else (None, "")
+        lines.append(replace(summary, corrected=mean, corrected_why=why))
     return ReportData(report.tables, report.manifest, report.verdict, lines)
 
 
 def _widths(report: ReportData) -> Iterator[dict[str, Json]]:
-    for one in report.summaries:
-        if (found := one.corrected) is not None and found.ends is not None:
-            interval = list(found.ends)
+    for summary in report.summaries:
+        if (mean := summary.corrected) is not None and mean.ends is not None:
+            interval = list(mean.ends)
             yield {
-                "measure": one.measure, "system": one.system, "judged": one.mean, "mean": found.mean,
+                "measure": summary.measure, "system": summary.system, "judged": summary.mean, "mean": mean.mean,
                 "interval": interval, "width": interval[1] - interval[0],
             }  # fmt: skip
 
@@ -185,11 +187,11 @@ def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
         )
         bias = line["bias"]
         price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
-        widths = ", ".join(f"{one['width']:.3f} {one['measure']}" for one in line["corrected"][:2])
+        widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
         rows.append([
             line["name"], in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
             f"{in_digits(bias['mean'], '+', 3)} ({interval_in_words(bias['interval'], 3, '+')})", widths or "-",
-            str(line["calls"]), price, "; ".join(one["gate"] for one in line["gates_otherwise"]) or "-",
+            str(line["calls"]), price, "; ".join(value["gate"] for value in line["gates_otherwise"]) or "-",
         ])  # fmt: skip
     yield "".join(markdown_table(list(_HEADS), rows))
     yield f"best: {found['best']}; not distinguishable from it: {', '.join(found['not_distinguishable'])}"

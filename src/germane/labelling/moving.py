@@ -117,7 +117,8 @@ class LabelsCheck:
     def as_json(self, labels: Mapping[str, int] | UnsetType = UNSET) -> dict[str, Json]:
         """The document of `germane labels check --json`."""
         quotes = [
-            line_of(QuoteRow, one, places=[line_of(PlaceRow, at) for at in one.places]) for one in self.quotes
+            line_of(QuoteRow, quote, places=[line_of(PlaceRow, at) for at in quote.places])
+            for quote in self.quotes
         ]
         return line_of(
             LabelsCheckDocument,
@@ -131,7 +132,7 @@ class LabelsCheck:
 def gold_ids(sample: Sample) -> list[str]:
     """The ids of a sample's gold: graded documents, and the members of groups."""
     return list(
-        dict.fromkeys([*(sample.qrels or ()), *(one for group in sample.gold or () for one in group)])
+        dict.fromkeys([*(sample.qrels or ()), *(name for group in sample.gold or () for name in group)])
     )
 
 
@@ -139,31 +140,36 @@ def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
     """The text that each document had where it was retrieved."""
     known: dict[str, str] = {}
     for sample in samples:
-        for place in sample.places():
-            context: Context = place.context
+        for passage in sample.places():
+            context: Context = passage.context
             if context.id is not None and context.text.strip():
                 known.setdefault(context.id, context.text)
     return known
 
 
-def _same(one: str, other: str) -> bool:
-    return one == other or [token.word for token in tokens(one)] == [token.word for token in tokens(other)]
+def _same(name: str, other: str) -> bool:
+    return name == other or [token.word for token in tokens(name)] == [token.word for token in tokens(other)]
 
 
 def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheck:
     """Which gold ids a corpus has, whose text changed, and where the quotes of the evidence stand."""
-    ids = list(dict.fromkeys(one for sample in samples for one in gold_ids(sample)))
+    ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
-    quotes = [(sample.id, one.quote) for sample in samples for one in sample.evidence or () if one.quote]
-    found = corpus.find(quote for _, quote in quotes)
+    quotes = [
+        (sample.id, evidence.quote)
+        for sample in samples
+        for evidence in sample.evidence or ()
+        if evidence.quote
+    ]
+    result = corpus.find(quote for _, quote in quotes)
     return LabelsCheck(
         corpus=corpus.identity,
         ids=len(ids),
-        missing=[one for one in ids if one not in now],
-        changed=[one for one in ids if one in now and one in before and not _same(before[one], now[one])],
-        unknown=sum(one in now and one not in before for one in ids),
+        missing=[id_ for id_ in ids if id_ not in now],
+        changed=[id_ for id_ in ids if id_ in now and id_ in before and not _same(before[id_], now[id_])],
+        unknown=sum(id_ in now and id_ not in before for id_ in ids),
         quotes=tuple(
-            CheckedQuote(sample=name, quote=quote, places=tuple(found[quote])) for name, quote in quotes
+            CheckedQuote(sample=name, quote=quote, places=tuple(result[quote])) for name, quote in quotes
         ),
     )
 
@@ -196,15 +202,15 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     for gold of which nothing was found. Groups (`gold`) name every document that a member was carried to.
     """
     before = _known_texts(samples)
-    ids = {one for sample in samples for one in gold_ids(sample)}
+    ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}
     now, moved = corpus.texts_of(ids), Moved()
-    kept = {one for one in ids if one in now and (one not in before or _same(before[one], now[one]))}
-    pieces = [one.quote for sample in samples for one in sample.evidence or () if one.quote]
-    found = corpus.find([*pieces, *(before[one] for one in ids - kept if one in before)])
+    kept = {id_ for id_ in ids if id_ in now and (id_ not in before or _same(before[id_], now[id_]))}
+    pieces = [evidence.quote for sample in samples for evidence in sample.evidence or () if evidence.quote]
+    result = corpus.find([*pieces, *(before[id_] for id_ in ids - kept if id_ in before)])
     carried = []
     for sample in samples:
-        one = _Carried(sample, kept, before, found)
-        carried.append(one.sample(moved))
+        value = _Carried(sample, kept, before, result)
+        carried.append(value.sample(moved))
     return carried, moved
 
 
@@ -225,14 +231,16 @@ class _Carried:
     def sample(self, moved: Moved) -> Sample:
         """The sample with what became of its gold; counted in `moved`."""
         sample, qrels = self._sample, dict(self._sample.qrels or {})
-        quoted = [one for one in sample.evidence or () if one.quote]
-        by_quote = {one.doc for one in quoted if one.doc is not None}
-        everything = any(one.doc is None for one in quoted)  # quotes that name no document stand for all gold
+        quoted = [value for value in sample.evidence or () if value.quote]
+        by_quote = {value.doc for value in quoted if value.doc is not None}
+        everything = any(
+            value.doc is None for value in quoted
+        )  # quotes that name no document stand for all gold
         best = max((grade for grade in qrels.values() if grade > 0), default=1)
         names: dict[str, list[str]] = {}
-        for one in quoted if sample.qrels is not None or sample.gold is None else ():
-            grade = qrels.get(one.doc, best) if one.doc is not None else best
-            self._take(moved, one.quote or "", self._of_quote(one.quote or ""), max(grade, 1))
+        for evidence in quoted if sample.qrels is not None or sample.gold is None else ():
+            grade = qrels.get(evidence.doc, best) if evidence.doc is not None else best
+            self._take(moved, evidence.quote or "", self._of_quote(evidence.quote or ""), max(grade, 1))
         for document in gold_ids(sample):
             grade = qrels.get(document, 1)
             if grade > 0 and (document in by_quote or everything) and document in qrels:
@@ -250,7 +258,7 @@ class _Carried:
         for document in self.sure:
             self.unsure.pop(document, None)
         groups = sample.gold and tuple(
-            tuple(dict.fromkeys(new for one in group for new in names.get(one) or [one]))
+            tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
             for group in sample.gold
         )
         return replace(
@@ -283,24 +291,24 @@ class _Carried:
 
     def _of_quote(self, quote: str) -> tuple[list[str], list[str]]:
         """The documents that hold a quote, and those that may: where none holds it whole, those that hold most of it do."""
-        places = self._found[quote]
-        whole = [at for at in places if at.share == 1.0]
+        found_places = self._found[quote]
+        whole = [at for at in found_places if at.share == 1.0]
         if (
             whole
         ):  # words that only match without their signs are another place, where one matches to the letter
             return [at.document for at in whole if at.exact or not whole[0].exact], []
-        return _split(places, MOST)
+        return _split(found_places, MOST)
 
     def _of_text(self, document: str) -> tuple[list[str], list[str]]:
         """The documents that hold an old passage, and those that hold a part of it."""
         text = self._before.get(document)
         if text is None:
             return [], []
-        places = self._found[text]
-        exact = [at.document for at in places if at.exact]
+        found_places = self._found[text]
+        exact = [at.document for at in found_places if at.exact]
         if exact:  # the same words with other signs may be another passage
-            return exact, [at.document for at in places if not at.exact]
-        return _split(places, WHOLE)
+            return exact, [at.document for at in found_places if not at.exact]
+        return _split(found_places, WHOLE)
 
 
 def _split(places: Iterable[FoundPlace], least: float) -> tuple[list[str], list[str]]:
@@ -316,17 +324,19 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
     gold: dict[str, None] = {}
     listed: set[str] = set()
     for sample in samples:
-        gold |= dict.fromkeys(one for one in gold_ids(sample) if (sample.qrels or {}).get(one, 1) > 0)
-        listed.update(place.context.id for place in sample.places() if place.context.id is not None)
-    absent = [one for one in gold if one not in listed]
+        gold |= dict.fromkeys(
+            gold_id for gold_id in gold_ids(sample) if (sample.qrels or {}).get(gold_id, 1) > 0
+        )
+        listed.update(passage.context.id for passage in sample.places() if passage.context.id is not None)
+    absent = [name for name in gold if name not in listed]
     if corpus is not None and absent:
         there = corpus.texts_of(set(absent))
-        return [one for one in absent if one not in there], len(gold)
+        return [name for name in absent if name not in there], len(gold)
     return (absent if listed and len(absent) == len(gold) else []), len(gold)
 
 
 def quotes_in(check: LabelsCheck) -> Iterator[tuple[str, int]]:
     """How many quotes stand whole, in part, and nowhere."""
-    whole = sum(one.whole for one in check.quotes)
-    part = sum(bool(one.places) and not one.whole for one in check.quotes)
+    whole = sum(quote.whole for quote in check.quotes)
+    part = sum(bool(quote.places) and not quote.whole for quote in check.quotes)
     yield from (("whole", whole), ("in part", part), ("nowhere", len(check.quotes) - whole - part))

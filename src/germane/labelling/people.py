@@ -70,31 +70,35 @@ def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelF
     table = LabelTable()
     for sample in samples if report is None else ():
         add_labels(table, sample, turns(sample))
-    found = list(table if report is None else report.labels())
-    return [*found, *(label for sample in samples if file is not None for label in file.about(sample))]
+    labels = list(table if report is None else report.labels())
+    return [*labels, *(label for sample in samples if file is not None for label in file.about(sample))]
 
 
 def carry_labels(labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus) -> CarriedLabels:
     """People's labels, carried to the documents of a corpus."""
     carried = CarriedLabels()
-    known = list(_places(labels, samples, carried))
-    ids = {one.document for one in known if one.document is not None and one.passage == one.document}
+    labelled_passages = list(_places(labels, samples, carried))
+    ids = {
+        value.document
+        for value in labelled_passages
+        if value.document is not None and value.passage == value.document
+    }
     kept = corpus.texts_of(ids)  # labels under an id alone, whose text nobody knows
-    found = corpus.find(one.passage for one in known if one.document not in kept)
-    texts = kept | corpus.texts_of({at.document for places in found.values() for at in places})
+    result = corpus.find(value.passage for value in labelled_passages if value.document not in kept)
+    texts = kept | corpus.texts_of({at.document for positions in result.values() for at in positions})
     made: dict[tuple[str, str | None], Label] = {}
-    for one in known:
-        places = found.get(one.passage, [])
-        if one.document in kept:
-            places = [FoundPlace(str(one.document), 0, 0, 1.0, exact=True, all=True)]
-        carried.counts[_what(one, places)] += 1
-        for at in places:
-            sure = _holds(one.label, at)
-            item = relevance_item(one.sample.query, texts[at.document], turns(one.sample))
-            said = {"queue": "import", "design": None, "call": None, "rank": None}
+    for labelled in labelled_passages:
+        found_places = result.get(labelled.passage, [])
+        if labelled.document in kept:
+            found_places = [FoundPlace(str(labelled.document), 0, 0, 1.0, exact=True, all=True)]
+        carried.counts[_what(labelled, found_places)] += 1
+        for at in found_places:
+            sure = _holds(labelled.label, at)
+            item = relevance_item(labelled.sample.query, texts[at.document], turns(labelled.sample))
+            fields = {"queue": "import", "design": None, "call": None, "rank": None}
             if not sure:
-                said |= {"answer": None, "reason": UNSURE}
-            label = structs.replace(one.label, item=item, sample=one.sample.id, **said)
+                fields |= {"answer": None, "reason": UNSURE}
+            label = structs.replace(labelled.label, item=item, sample=labelled.sample.id, **fields)
             before = made.setdefault((item, label.who), label)
             if label.answer is not None and (before.answer is None or before.answer < label.answer):
                 made[item, label.who] = label
@@ -109,10 +113,10 @@ def _places(
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
         history = turns(sample)
-        for place in sample.places():
-            passage = passage_of(place.context)
+        for ranked_passage in sample.places():
+            passage = passage_of(ranked_passage.context)
             item = relevance_item(sample.query, passage, history)
-            passages.setdefault(item, (sample, passage, place.context.id))
+            passages.setdefault(item, (sample, passage, ranked_passage.context.id))
     newest: dict[tuple[str, str | None], Label] = {}
     for label in labels:
         before = newest.get((label.item, label.who))
@@ -132,9 +136,9 @@ def _holds(label: Label, at: FoundPlace) -> bool:
     return at.share >= WHOLE if label.answer else at.all
 
 
-def _what(one: _Labelled, places: Sequence[FoundPlace]) -> str:
+def _what(labelled: _Labelled, places: Sequence[FoundPlace]) -> str:
     if any(at.share == 1.0 and at.all for at in places):
         return "same"
-    if any(_holds(one.label, at) for at in places):
+    if any(_holds(labelled.label, at) for at in places):
         return "carried"
     return "unsure" if places else "lost"

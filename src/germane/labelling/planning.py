@@ -64,25 +64,25 @@ def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:
     """
     if not width > 0:
         raise InputError(f"a width of {width}", fix="give --for-width a number above 0, such as 0.05")
-    judged = [one for one in report.summaries if one.basis.source == "judge"]
+    judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     if not judged:
         raise InputError("no measure of this report was judged", fix="name a report of judged measures")
-    return [_plan(one, width) for one in judged]
+    return [_plan(summary, width) for summary in judged]
 
 
 def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
     plan = {"measure": summary.measure, "system": summary.system, "width": width}
-    found = summary.corrected
-    if found is None or found.pilot is None:
+    mean = summary.corrected
+    if mean is None or mean.pilot is None:
         rest = "label two or more passages of every query at random first (--queue random --design passages)"
-        why = rest if found is not None or not summary.corrected_why else f"{summary.corrected_why}; {rest}"
-        return LabelPlan(**plan, labelled=found.labels if found else 0, why=why)  # type: ignore[arg-type]
-    pilot, total = found.pilot, found.total
+        why = rest if mean is not None or not summary.corrected_why else f"{summary.corrected_why}; {rest}"
+        return LabelPlan(**plan, labelled=mean.labels if mean else 0, why=why)  # type: ignore[arg-type]
+    pilot, total = mean.pilot, mean.total
     labels, ends = pilot.labels_for(width), (pilot.width(total, off=-1), pilot.width(total, off=1))
     unsure = not pilot.told(labels) if labels is not None else ends[0] <= width
     return LabelPlan(
         **plan,  # type: ignore[arg-type]
-        labelled=found.labels,
+        labelled=mean.labels,
         total=total,
         labels=None if unsure else labels,
         unsure=unsure,

@@ -20,7 +20,7 @@ from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import JudgedSamples, JudgedThing
+from germane.reports.correct import JudgedSamples, ScoreTerm
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
@@ -75,25 +75,29 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     InputError where there is nothing.
     """
     settings, answers = settings_of(report), recorded(report)
-    agreed = {one.item: one.provenance.get("agreement") for one in report.judgements() if one.parent is None}
+    agreed = {
+        judgement.item: judgement.provenance.get("agreement")
+        for judgement in report.judgements()
+        if judgement.parent is None
+    }
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
-    found: dict[tuple[str, str], LabelTask] = {}
+    tasks: dict[tuple[str, str], LabelTask] = {}
     samples = list(report.samples())
     judged = JudgedSamples(samples, settings, answers.look_up)
     by_measure = [judged.things(measure, range(len(samples))) for measure in measures]
-    for sample, *things in zip(samples, *by_measure, strict=True):
-        for thing in chain.from_iterable(things):
-            if thing.kind == kind and (sample.id, thing.item) not in found:
-                found[sample.id, thing.item] = _task(thing, sample, agreed.get(thing.question.item))
-    if not found and kind == "relevance":
-        unjudged = ((sample, thing) for sample in report.samples() for thing in _unjudged(sample))
-        found = {(sample.id, thing.item): _task(thing, sample, None) for sample, thing in unjudged}
-    if not found:
+    for sample, *terms in zip(samples, *by_measure, strict=True):
+        for term in chain.from_iterable(terms):
+            if term.kind == kind and (sample.id, term.item) not in tasks:
+                tasks[sample.id, term.item] = _task(term, sample, agreed.get(term.question.item))
+    if not tasks and kind == "relevance":
+        unjudged = ((sample, item) for sample in report.samples() for item in _unjudged(sample))
+        tasks = {(sample.id, item.item): _task(item, sample, None) for sample, item in unjudged}
+    if not tasks:
         if kind not in _NOTHING:
             raise InputError(f"--kind {kind} is not known", fix=f"write {', '.join(_NOTHING)}")
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
-    return list(found.values())
+    return list(tasks.values())
 
 
 def queue_of(
@@ -106,53 +110,59 @@ def queue_of(
     if len(reports) == 1:
         pool = fingerprint(pool_of(reports[0].tables, kind))
         return LabelQueue(tasks=label_tasks(reports[0], kind), design=design, pool=pool, **how)
-    if len(reports) > 2 or any(len(one.systems) > 1 for one in reports):
+    if len(reports) > 2 or any(len(report.systems) > 1 for report in reports):
         problem = "labels are drawn from one report, or from what two reports of one system each do not share"
         raise InputError(problem, fix="name one report, or two of one system each")
-    found = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
+    tasks = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
     if design == "passages":
         pair = CorrectedDifferences(*map(CorrectedSide.of, sides_of(reports)))
         unshared = pair.unshared(kind)
-        found = {key: task for key, task in found.items() if key[1] in unshared.get(key[0], ())}
-    if not found:
+        tasks = {key: task for key, task in tasks.items() if key[1] in unshared.get(key[0], ())}
+    if not tasks:
         raise InputError("these two reports share everything that can be labelled", fix="label one of them")
     between = fingerprint(*(pool_of(report.tables, kind) for report in reports))
-    return LabelQueue(tasks=list(found.values()), design=design, between=between, **how)
+    return LabelQueue(tasks=list(tasks.values()), design=design, between=between, **how)
 
 
-def _task(thing: JudgedThing, sample: Sample, agreement: float | None) -> LabelTask:
-    shown = thing.question.inputs()
-    claims = shown.get("claims") or ()
+def _task(judged_thing: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask:
+    fields = judged_thing.question.inputs()
+    claims = fields.get("claims") or ()
     doubt = 0.0
-    if not isnan(thing.verdict):  # the nearer to the threshold the more doubtful; a split panel before all
-        doubt = 1 - abs(thing.verdict - (HELPS - 0.5)) / HELPS if thing.scale != "binary" else 0.5
+    if not isnan(
+        judged_thing.verdict
+    ):  # the nearer to the threshold the more doubtful; a split panel before all
+        doubt = (
+            1 - abs(judged_thing.verdict - (HELPS - 0.5)) / HELPS if judged_thing.scale != "binary" else 0.5
+        )
     if agreement is not None:
         doubt += 1 - agreement
     return LabelTask(
-        item=thing.item,
-        kind=thing.question.kind,
+        item=judged_thing.item,
+        kind=judged_thing.question.kind,
         case=sample.id,
-        query=sample.query if claims else shown.get("query", sample.query),
-        passages=tuple(shown.get("contexts") or (shown.get("passage") or "",)),
-        claim=claims[thing.part - 1] if claims else None,
+        query=sample.query if claims else fields.get("query", sample.query),
+        passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
+        claim=claims[judged_thing.part - 1] if claims else None,
         history=turns(sample),
-        beside=tuple((name, str(shown[name])) for name in _BESIDE if shown.get(name) and not claims),
+        beside=tuple((name, str(fields[name])) for name in _BESIDE if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
-        call=thing.call,
-        rank=thing.rank,
-        verdict=thing.verdict,
+        call=judged_thing.call,
+        rank=judged_thing.rank,
+        verdict=judged_thing.verdict,
         doubt=doubt,
     )
 
 
-def _unjudged(sample: Sample) -> Iterable[JudgedThing]:
+def _unjudged(sample: Sample) -> Iterable[ScoreTerm]:
     """Every passage of a sample of which no judge was asked."""
-    for place in sample.places():
-        if place.context.text.strip():
-            passage, history = passage_of(place.context), turns(sample)
+    for ranked_passage in sample.places():
+        if ranked_passage.context.text.strip():
+            passage, history = passage_of(ranked_passage.context), turns(sample)
             question = Relevance(query=sample.query, passage=passage, history=history)
-            yield JudgedThing(item=question.item, questions=[question], call=place.call, rank=place.rank)
+            yield ScoreTerm(
+                item=question.item, questions=[question], call=ranked_passage.call, rank=ranked_passage.rank
+            )
 
 
 class DrawnTask(NamedTuple):
@@ -213,7 +223,7 @@ class LabelQueue:
         if self.queue == "targeted":
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
             doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
-            return [DrawnTask(self.tasks[place], None) for place in doubtful.tolist()]
+            return [DrawnTask(self.tasks[position], None) for position in doubtful.tolist()]
         cases = np.unique([task.case for task in self.tasks], return_inverse=True)[1]
         sizes = np.bincount(cases)
         # Queries come in a random order of their own: that of their passages would favour long ones.
@@ -227,13 +237,15 @@ class LabelQueue:
         else:
             order = np.lexsort((turn, _turns(cases[shuffled])))[: self.size]
             chances = chances_of_rounds(sizes, self.size)
-        return [self._drawn(place, float(chances[cases[place]])) for place in shuffled[order].tolist()]
+        return [
+            self._drawn(position, float(chances[cases[position]])) for position in shuffled[order].tolist()
+        ]
 
 
 def _turns(codes: Ints) -> Ints:
     """How many of the same code stand before each, shape (n,)."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    found = np.empty(len(codes), np.intp)
-    found[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
-    return found
+    result = np.empty(len(codes), np.intp)
+    result[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
+    return result

@@ -64,16 +64,16 @@ class LabellingSession:
     @property
     def next(self) -> DrawnTask | None:
         """What is to be labelled now: an answer taken back first, what was skipped last; None = everything is labelled."""
-        waiting = {one.task.item: one for one in self.drawn if one.task.item not in self._labels}
+        waiting = {task.task.item: task for task in self.drawn if task.task.item not in self._labels}
         if self._back in waiting:
             return waiting[self._back]
-        fresh = (one for item, one in waiting.items() if item not in self._skipped)
+        fresh = (task for item, task in waiting.items() if item not in self._skipped)
         return next(fresh, None) or next((waiting[item] for item in self._skipped if item in waiting), None)
 
     @property
     def done(self) -> int:
         """How many things of the queue have an answer; being unsure is one."""
-        return sum(one.task.item in self._labels for one in self.drawn)
+        return sum(task.task.item in self._labels for task in self.drawn)
 
     @property
     def total(self) -> int:
@@ -93,10 +93,10 @@ class LabellingSession:
 
     def skip(self) -> None:
         """Leave what is next for later; nothing is stored."""
-        if one := self.next:
+        if task := self.next:
             self._back = ""
-            self._skipped.pop(one.task.item, None)
-            self._skipped[one.task.item] = None
+            self._skipped.pop(task.task.item, None)
+            self._skipped[task.task.item] = None
 
     def undo(self) -> bool:
         """Take back the last answer, which is then next; False where there is none."""
@@ -108,10 +108,10 @@ class LabellingSession:
         return True
 
     def _give(self, value: Json, reason: str | None) -> Label:
-        one = self.next
-        if one is None:
+        drawn_task = self.next
+        if drawn_task is None:
             raise InputError("everything is labelled")
-        task, design = one
+        task, design = drawn_task
         label = Label(
             item=task.item,
             kind=task.kind,

@@ -56,35 +56,35 @@ def set_means(
         if probabilities:
             proxy = judged = np.array(
                 [
-                    _expected(probabilities[item], value) if item in probabilities else one
-                    for item, one in zip(items, judged.tolist(), strict=True)
+                    _expected(probabilities[item], value) if item in probabilities else entry
+                    for item, entry in zip(items, judged.tolist(), strict=True)
                 ]
             )
         least, most = (_people(items, drawn, value, unsure) for unsure in (0.0, 1.0))
         unsure = int((most > least).sum())
         limits = (0.0, 3.0) if value == MEAN else (0.0, 1.0)
         if not len(drawn):
-            found: CorrectedMean | str = "no labels that count"
+            result: CorrectedMean | str = "no labels that count"
         elif illegal:
-            found = f"{illegal} grades are outside the scale"
+            result = f"{illegal} grades are outside the scale"
         elif np.isnan(least).all():
-            found = "people said yes or no" if value == MEAN else "people labelled other things"
+            result = "people said yes or no" if value == MEAN else "people labelled other things"
         elif queue == "stratified" and _moved(items, grades, drawn):
-            found = "the judge's verdicts changed after labels were drawn from their strata"
+            result = "the judge's verdicts changed after labels were drawn from their strata"
         else:
             sides = [
                 _corrected(judged, people, grades, proxy, of_case, (queue, design), limits)
                 for people in ((least, most) if unsure else (least,))
             ]
-            found = between(*sides, unsure=unsure) if unsure else sides[0]
-        yield _line(kind, value, float(judged.mean()), len(items), found)
+            result = between(*sides, unsure=unsure) if unsure else sides[0]
+        yield _line(kind, value, float(judged.mean()), len(items), result)
 
 
 def _expected(probabilities: Sequence[float], value: str) -> float:
     """The mean grade of a distribution, or how probable it is that a grade counts as relevant."""
     if value == SHARE:
         return fsum(probabilities[HELPS:])
-    return fsum(grade * one for grade, one in enumerate(probabilities))
+    return fsum(grade * probability for grade, probability in enumerate(probabilities))
 
 
 def _value(label: Label, value: str) -> float:
@@ -97,16 +97,16 @@ def _people(items: Sequence[str], book: LabelBook, value: str, unsure: float) ->
     """The mean of what people say of each item, nan where nobody was asked; who could not tell counts as `unsure`."""
     top = 3.0 if value == MEAN else 1.0
     votes = (
-        [*(_value(one, value) for one in book.votes(item)), *[unsure * top] * book.unsure(item)]
+        [*(_value(vote, value) for vote in book.votes(item)), *[unsure * top] * book.unsure(item)]
         for item in items
     )
-    return np.array([fsum(given) / len(given) if given else nan for given in votes])
+    return np.array([fsum(vote) / len(vote) if vote else nan for vote in votes])
 
 
 def _moved(items: Sequence[str], grades: Floats, drawn: LabelBook) -> bool:
     """Whether an item stands in another stratum than the one that it was drawn from."""
     strata = ((drawn.get(item), grade) for item, grade in zip(items, grades.tolist(), strict=True))
-    return any(one and design_of(one).get("stratum") != str(int(grade)) for one, grade in strata)
+    return any(label and design_of(label).get("stratum") != str(int(grade)) for label, grade in strata)
 
 
 def _corrected(
@@ -129,11 +129,11 @@ def _corrected(
     sizes = np.bincount(cases)
     scale = (sizes * len(sizes) / len(cases))[cases]
     most = limits[1] * float(scale.max())
-    found = corrected_query_mean(
+    mean = corrected_query_mean(
         judged * scale, people * scale, cases, proxy=proxy * scale, value_range=(0.0, most)
     )
-    ends = found.ends and (found.ends[0], min(found.ends[1], limits[1]))
-    return replace(found, mean=None if found.mean is None else min(found.mean, limits[1]), ends=ends)
+    ends = mean.ends and (mean.ends[0], min(mean.ends[1], limits[1]))
+    return replace(mean, mean=None if mean.mean is None else min(mean.mean, limits[1]), ends=ends)
 
 
 def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:

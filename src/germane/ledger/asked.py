@@ -96,8 +96,13 @@ class AskedTable:
         while some := list(islice(left, _MANY)):
             values = [
                 text
-                for one in some
-                for text in (one.request, batch, " ".join(one.keys), encode(dict(one.record)).decode())
+                for request in some
+                for text in (
+                    request.request,
+                    batch,
+                    " ".join(request.keys),
+                    encode(dict(request.record)).decode(),
+                )
             ]
             marks = ", ".join(["(?, ?, ?, ?)"] * len(some))
             self._ledger.change(
@@ -108,11 +113,11 @@ class AskedTable:
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
         """What must be known to read the answers to these, of those that wait for one."""
-        found: dict[str, dict[str, Json]] = {}
+        result: dict[str, dict[str, Json]] = {}
         for some in _chunks(requests):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
-            found |= {request: decode(record) for request, record in self._ledger.rows(sql, some)}
-        return found
+            result |= {request: decode(record) for request, record in self._ledger.rows(sql, some)}
+        return result
 
     def answered(self, requests: Sequence[str]) -> None:
         """These need no answer any more."""

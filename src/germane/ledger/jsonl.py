@@ -31,11 +31,11 @@ _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgeme
 
 def _utc(text: str) -> str:
     """A time with its zone as it is stored: in UTC, to milliseconds."""
-    found = datetime.datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    time_ = datetime.datetime.fromisoformat(text)
+    if time_.tzinfo is None:
         raise ValueError(f"{text} has no zone")
     try:
-        return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+        return time_.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
     except OverflowError as error:
         raise ValueError(str(error)) from None
 
@@ -166,23 +166,25 @@ def _judgement(line: bytes, place: Place) -> Judgement:
 
 def _explained(error: ValidationError, place: Place) -> InputError:
     """The first thing that is wrong with a row, and what to write instead."""
-    found = error.errors()[0]
-    where = [str(part) for part in found["loc"]]
+    result = error.errors()[0]
+    where = [str(part) for part in result["loc"]]
     fields = _UsageRow.model_fields if len(where) > 1 else _JudgementRow.model_fields
-    shown = f"cannot be {json.dumps(found['input'])[:60]}" if found["type"] != "missing" else "is missing"
-    return InputError(f"{'.'.join(where)} {shown}", fix=f"write {fields[where[-1]].description}", place=place)
+    text = f"cannot be {json.dumps(result['input'])[:60]}" if result["type"] != "missing" else "is missing"
+    return InputError(f"{'.'.join(where)} {text}", fix=f"write {fields[where[-1]].description}", place=place)
 
 
 def _depth(value: Json) -> int:
     """How deep a JSON value is nested, as far as it matters."""
     level: list[Any] = [value]
-    found = 0
-    while level and found <= _DEEPEST:
+    result = 0
+    while level and result <= _DEEPEST:
         inner = (
-            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+            value.values() if isinstance(value, dict) else value
+            for value in level
+            if isinstance(value, dict | list)
         )
-        level, found = [one for many in inner for one in many], found + 1
-    return found
+        level, result = [value for many in inner for value in many], result + 1
+    return result
 
 
 @contextmanager

@@ -116,16 +116,16 @@ class PostgresLedger:
         with db.transaction():
             if not self._reading_only:
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            found = db.execute(
+            value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
             ).fetchone()
-            if found is None and self._reading_only:
+            if value is None and self._reading_only:
                 self._empty = True
-            elif found is None:
+            elif value is None:
                 for statement in _SCHEMA:
                     db.execute(statement)
-        if found is not None:
-            version = re.fullmatch(rf"{_ABOUT} ([0-9]+)", found[0] or "")
+        if value is not None:
+            version = re.fullmatch(rf"{_ABOUT} ([0-9]+)", value[0] or "")
             if version is None:
                 raise LedgerError(
                     f"{self.place} has a table `judgements` of another program; name another database"
@@ -179,11 +179,11 @@ class PostgresLedger:
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements stored under these keys, looked up in batches."""
-        return {one.key: one for one in self._where("key", sorted(keys))}
+        return {judgement.key: judgement for judgement in self._where("key", sorted(keys))}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
         """The judgements whose parent is one of these keys, in the order of their own keys."""
-        return sorted(self._where("parent", keys), key=lambda one: one.key)
+        return sorted(self._where("parent", keys), key=lambda judgement: judgement.key)
 
     def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
         for start in range(0, 0 if self._empty else len(values), _CHUNK):
@@ -199,15 +199,15 @@ class PostgresLedger:
             rows = sorted(
                 {row[0]: row for row in map(to_row, reversed(judgements))}.values(), key=itemgetter(0)
             )
-            useless = [(one.key, to_row(one)[COLUMNS.index("answer")]) for one in replacing]
+            useless = [(judgement.key, to_row(judgement)[COLUMNS.index("answer")]) for judgement in replacing]
         except (TypeError, ValueError) as error:
             raise self._explained(error) from error
 
         def store(db: Any) -> set[str]:
             # one statement is one transaction, and one way to the server and back
             with db.transaction() if useless else nullcontext():
-                for one in useless:
-                    db.execute("DELETE FROM judgements WHERE key = %s AND answer = %s", one)
+                for value in useless:
+                    db.execute("DELETE FROM judgements WHERE key = %s AND answer = %s", value)
                 columns = list(map(list, zip(*rows, strict=True)))
                 return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
 
@@ -237,8 +237,8 @@ class PostgresLedger:
     @property
     def size(self) -> int:
         """Bytes of the table and its indexes."""
-        found = self.rows("SELECT pg_total_relation_size('judgements')")
-        return next((int(row[0]) for row in found), 0)
+        results = self.rows("SELECT pg_total_relation_size('judgements')")
+        return next((int(row[0]) for row in results), 0)
 
     def __len__(self) -> int:
         return next((int(row[0]) for row in self.rows("SELECT count(*) FROM judgements")), 0)

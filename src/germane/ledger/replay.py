@@ -12,7 +12,7 @@ from germane.ledger.upkeep import judges_and_kinds
 from germane.questions.question import AnyQuestion
 from germane.types import ItemRow
 
-__all__ = ["ExportedLedger", "missing_in_words"]
+__all__ = ["ExportedLedger", "describe_missing"]
 
 
 class ExportedLedger(SQLiteLedger):
@@ -29,24 +29,26 @@ class ExportedLedger(SQLiteLedger):
         readable([self.path])
         db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         create_table(db)
-        db.executemany(INSERT, (to_row(one) for one in judgements_of(self.path) if one.error is None))
+        db.executemany(
+            INSERT, (to_row(judgement) for judgement in judgements_of(self.path) if judgement.error is None)
+        )
         db.execute(f"PRAGMA query_only={reading:d}")
         return db
 
 
-def missing_in_words(
+def describe_missing(
     ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
 ) -> str:
     """Which answers a replayed ledger does not hold, by their places in the samples, and what to do; "" where none."""
     if not missing:
         return ""
     kinds = {question.item: question.kind for question in missing.values()}
-    found = [row for row in rows if row.of is None and row.item in kinds]
-    others = set(kinds) - {row.item for row in found}
+    items = [row for row in rows if row.of is None and row.item in kinds]
+    others = set(kinds) - {row.item for row in items}
     named_by_kind = (f"{kind} for a script" for item, kind in kinds.items() if item in others)
-    places = list(dict.fromkeys([*map(_place, found), *named_by_kind]))
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-    named = f": {', '.join(places[:_NAMED])}{more}" if places else ""
+    positions = list(dict.fromkeys([*map(_place, items), *named_by_kind]))
+    more = f" and {len(positions) - _NAMED} more" if len(positions) > _NAMED else ""
+    named = f": {', '.join(positions[:_NAMED])}{more}" if positions else ""
     judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, LedgerTable) else ()) or "nobody"
     return (
         f"{len(missing)} {'answer is' if len(missing) == 1 else 'answers are'} not in {name}{named} "

@@ -222,11 +222,13 @@ class SQLiteLedger:
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements stored under these keys, looked up in batches."""
-        return {one.key: one for one in self._where("key", sorted(keys))}  # neighbours stand on one page
+        return {
+            judgement.key: judgement for judgement in self._where("key", sorted(keys))
+        }  # neighbours stand on one page
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
         """The judgements whose parent is one of these keys, in the order of their own keys."""
-        return sorted(self._where("parent", keys), key=lambda one: one.key)
+        return sorted(self._where("parent", keys), key=lambda judgement: judgement.key)
 
     def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
         with self.using() as db:
@@ -439,8 +441,10 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 def integrity(db: sqlite3.Connection, most: int = 1) -> list[str]:
     """What SQLite's `integrity_check` finds wrong, at most so many problems; nothing where the file is sound."""
-    found = (line for (text,) in db.execute(f"PRAGMA integrity_check({most})") for line in text.splitlines())
-    return [line for line in found if line != "ok" and not line.startswith("***")]
+    results = (
+        line for (text,) in db.execute(f"PRAGMA integrity_check({most})") for line in text.splitlines()
+    )
+    return [line for line in results if line != "ok" and not line.startswith("***")]
 
 
 def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
@@ -480,8 +484,8 @@ def _code(error: Exception) -> int:
 
 def is_database(where: str | Path) -> bool:
     """Whether a place is a database of PostgreSQL, and no file."""
-    found = _SCHEME.match(str(where))
-    return found is not None and found[1].lower() in {"postgresql", "postgres"}
+    match = _SCHEME.match(str(where))
+    return match is not None and match[1].lower() in {"postgresql", "postgres"}
 
 
 def without_password(where: str | Path) -> str:
@@ -491,8 +495,8 @@ def without_password(where: str | Path) -> str:
     parts = urlsplit(str(where))
     login, at, host = parts.netloc.rpartition("@")
     query = [(name, value) for name, value in parse_qsl(parts.query) if "password" not in name]
-    shown = parts._replace(netloc=login.partition(":")[0] + at + host, query=urlencode(query))
-    return urlunsplit(shown)
+    result = parts._replace(netloc=login.partition(":")[0] + at + host, query=urlencode(query))
+    return urlunsplit(result)
 
 
 def password_apart(where: str) -> str:
@@ -511,9 +515,9 @@ def is_there(where: str | Path) -> bool:
 
 def file_of(where: str | Path) -> Path:
     """The file of a ledger. InputError where the place is not a file's."""
-    if found := _SCHEME.match(str(where)):
+    if match := _SCHEME.match(str(where)):
         raise InputError(
-            f"there is no way to keep a ledger at {found[1]}://...",  # no more: it may hold a password
+            f"there is no way to keep a ledger at {match[1]}://...",  # no more: it may hold a password
             fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
     return Path(where).expanduser()
@@ -528,28 +532,28 @@ def secret_beside(place: str) -> bytes | None:
     if not Path(place).is_file():
         return None
     try:
-        if (found := _private_text(path)) is None:
+        if (result := _private_text(path)) is None:
             path.unlink(missing_ok=True)
             with tempfile.NamedTemporaryFile(prefix=".secret-", dir=path.parent) as made:  # mode 0600
                 made.write(secrets.token_hex(32).encode())
                 made.flush()
                 with suppress(FileExistsError):  # another process was first
                     os.link(made.name, path)  # it is whole or not there
-            found = _private_text(path)
+            result = _private_text(path)
     except OSError:
         return None
-    return found
+    return result
 
 
 def _private_text(path: Path) -> bytes | None:
     """What the secret's file holds; None where it is none, or could have been read or put there by others."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
-            found, status = file.read(64), os.fstat(file.fileno())
+            result, status = file.read(64), os.fstat(file.fileno())
     except OSError:
         return None
     private = os.name != "posix" or (not status.st_mode & 0o077 and status.st_uid == os.geteuid())
-    return found if private and len(found) == 64 else None
+    return result if private and len(result) == 64 else None
 
 
 def place_from(folder: Path, where: str) -> str:

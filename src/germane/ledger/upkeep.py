@@ -50,21 +50,21 @@ class Chosen:
 
     def where(self) -> tuple[str, list[str]]:
         """The condition in SQL, and its values."""
-        given = [
+        values = [
             (test, value) for test, value in zip(_TESTS, astuple(self), strict=True) if value is not None
         ]
-        return " AND ".join(test for test, _ in given) or "1 = 1", [value for _, value in given]
+        return " AND ".join(test for test, _ in values) or "1 = 1", [value for _, value in values]
 
 
-def moment(text: str, flag: str) -> str:
+def parse_time(text: str, flag: str) -> str:
     """A date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
     try:
-        found = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+        time_ = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         raise InputError(
             f"{flag} {text!r} is not a date", fix=f"write {flag} 2026-11-21, or 2026-11-21T15:00"
         ) from None
-    return found.isoformat(timespec="milliseconds")
+    return time_.isoformat(timespec="milliseconds")
 
 
 def stats(ledger: LedgerTable) -> dict[str, Json]:
@@ -99,15 +99,15 @@ def chosen_rows(ledger: LedgerTable, chosen: Chosen) -> Iterator[Judgement]:
 
 def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
-    found = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
-    return sorted({judge for judge, _ in found}), sorted({kind for _, kind in found})
+    results = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
+    return sorted({judge for judge, _ in results}), sorted({kind for _, kind in results})
 
 
 def count(ledger: LedgerTable, chosen: Chosen) -> int:
     """How many judgements are chosen."""
     where, values = chosen.where()
-    found = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
-    return next((int(row[0]) for row in found), 0)
+    results = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
+    return next((int(row[0]) for row in results), 0)
 
 
 def prune(ledger: LedgerTable, chosen: Chosen) -> int:

@@ -73,10 +73,11 @@ def supported_share(
         return skipped(f"the {name} makes no claims")
     if of == "claims":
         items = [
-            Item(claim, bool(one.contexts), _where(one)) for claim, one in zip(claims, support, strict=True)
+            Item(claim, bool(supported.contexts), _where(supported))
+            for claim, supported in zip(claims, support, strict=True)
         ]
         return proportion(items, what=what)
-    useful = {place for verdict in support for place in verdict.contexts}
+    useful = {context for verdict in support for context in verdict.contexts}
     items = [Item(f"Context {n}: {c.text[:100]}", n in useful) for n, c in enumerate(contexts, 1)]
     return proportion(items, what=what, lacking="not among them")
 
@@ -152,10 +153,10 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     )
     return proportion(
         [
-            Item(one.text, one.relevant, f"context {place}")
-            for place, statements in enumerate(answers, 1)
+            Item(statement.text, statement.relevant, f"context {position}")
+            for position, statements in enumerate(answers, 1)
             if not isinstance(statements, Unanswered)
-            for one in statements
+            for statement in statements
         ],
         hidden=[answer for answer in answers if isinstance(answer, Unanswered)],
         nothing="the contexts state nothing",
@@ -202,15 +203,15 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
     if not claims:
         return skipped(NO_CLAIMS)
     columns = {
-        same(context): frozenset(n for n, one in enumerate(support) if place in one.contexts)
-        for place, context in enumerate(contexts, 1)
+        same(context): frozenset(n for n, supported in enumerate(support) if position in supported.contexts)
+        for position, context in enumerate(contexts, 1)
     }
-    found = []
+    result = []
     for _, ranked in rankings(sample, final=final):
         left = dict(columns)
         met = [left[same(c)] if repeats else left.pop(same(c), frozenset()) for c in ranked]
-        found.append(tuple(met))
-    return _Matrix(claims, tuple(found))
+        result.append(tuple(met))
+    return _Matrix(claims, tuple(result))
 
 
 @measure(
@@ -264,9 +265,11 @@ def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -
         return matrix
     absent = set(range(len(matrix.claims))) - covered(c for ranking in matrix.rankings for c in ranking)
     imagined = [frozenset([claim]) for claim in sorted(absent)] if ideal == "claims" else []
-    found = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in matrix.rankings]
+    results = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in matrix.rankings]
     return ok(
-        fsum(found) / len(found), items=_news(matrix, k), what=f"contexts in the top {k} bring a new claim"
+        fsum(results) / len(results),
+        items=_news(matrix, k),
+        what=f"contexts in the top {k} bring a new claim",
     )
 
 
@@ -320,9 +323,9 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     missing = [unread for unread in of_contexts if isinstance(unread, Unanswered)]
     items = []
     for key, entity in wanted.items():
-        found = key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
-        unknown = missing and not found  # it may stand in a context that was not read
-        items.append(Item(entity, None, missing[0].why) if unknown else Item(entity, found))
+        present = key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
+        unknown = missing and not present  # it may stand in a context that was not read
+        items.append(Item(entity, None, missing[0].why) if unknown else Item(entity, present))
     return proportion(
         items, nothing="the reference has no entities", what="entities of the reference in the contexts"
     )
@@ -331,7 +334,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 def plain(entity: str) -> str:
     """An entity as it is compared: NFKC, case folded, single spaces, no punctuation or white space at the edges."""
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entity).casefold())
-    inner = [place for place, char in enumerate(text) if not _edge(char)]
+    inner = [position for position, char in enumerate(text) if not _edge(char)]
     return " ".join((text[inner[0] : inner[-1] + 1] if inner else text).split())
 
 
@@ -339,12 +342,12 @@ def _edge(char: str) -> bool:
     return char.isspace() or unicodedata.category(char).startswith("P")
 
 
-def alike(one: str, other: str) -> bool:
+def alike(name: str, other: str) -> bool:
     """Whether two plain entities are similar, or the words of one are all in the other; numbers must be equal."""
-    if _digits(one) != _digits(other):
+    if _digits(name) != _digits(other):
         return False
-    first, second = set(one.split()), set(other.split())
-    return first <= second or second <= first or difflib.SequenceMatcher(None, one, other).ratio() >= SIMILAR
+    first, second = set(name.split()), set(other.split())
+    return first <= second or second <= first or difflib.SequenceMatcher(None, name, other).ratio() >= SIMILAR
 
 
 def _digits(text: str) -> list[str]:
@@ -372,8 +375,8 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     """What one more search brings: the share of the gold documents that it is the first to find."""
 
     def marginal(gold: list[str], lists: list[list[str]]) -> Outcome:
-        found = [{document for document in ids if document in gold} for ids in lists]
-        return _marginal(found, len(gold), call, "gold documents")
+        results = [{document for document in ids if document in gold} for ids in lists]
+        return _marginal(results, len(gold), call, "gold documents")
 
     return of_searches(sample, 1, marginal)
 
@@ -391,8 +394,8 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
-    found = [{matrix.claims[n] for n in covered(ranking)} for ranking in matrix.rankings]
-    return _marginal(found, len(matrix.claims), call, "claims")
+    results = [{matrix.claims[n] for n in covered(ranking)} for ranking in matrix.rankings]
+    return _marginal(results, len(matrix.claims), call, "claims")
 
 
 def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:

@@ -115,18 +115,18 @@ def _of_samples(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
     """A function's own keyword parameters as parameters of the measure."""
-    found = {}
-    for name, given in inspect.signature(body).parameters.items():
+    params = {}
+    for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
             continue
-        if type(given.default) not in _TYPES:
+        if type(parameter.default) not in _TYPES:
             names = f"what it is given is called {', '.join(sorted(ours))}; " if "relevant" in ours else ""
             raise MeasureError(
                 f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
                 fix=f"{names}write {name}=1 for a parameter, or declare it with params=",
             )
-        found[name] = Param(type(given.default), given.default, f"see {body.__name__}")
-    return found
+        params[name] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
+    return params
 
 
 @overload
@@ -168,15 +168,15 @@ def _rows(
     rel = params.get("rel") or table.rel
     values = []
     for row in range(table.rows):
-        one = table.rows_from(row, row + 1).dense()
-        known = zip(one.gain.tolist(), one.judged.tolist(), strict=True)
-        given = {
-            "relevant": (one.level >= rel).tolist()[:k],
+        labels = table.rows_from(row, row + 1).dense()
+        known = zip(labels.gain.tolist(), labels.judged.tolist(), strict=True)
+        options = {
+            "relevant": (labels.level >= rel).tolist()[:k],
             "grades": [gain if judged else None for gain, judged in known][:k],
-            "ideal": one.ideal.tolist(),
+            "ideal": labels.ideal.tolist(),
             "k": k,
         }
-        values.append(float(body(**{name: given[name] for name in takes & _GIVEN}, **own)))
+        values.append(float(body(**{name: options[name] for name in takes & _GIVEN}, **own)))
     return np.array(values, dtype=np.float64)
 
 
@@ -194,7 +194,7 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
     default the working directory. MeasureError where parentheses are not closed, not opened, or nested.
     """
-    found: dict[Measure, None] = {}
+    result: dict[Measure, None] = {}
     for text in texts:
         if odd := _WORD.sub("", text).strip():
             raise MeasureError(
@@ -207,8 +207,8 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
                 raise MeasureError(
                     f"{word} is a grader, no measure", fix="declare it in an eval file, with its options"
                 )
-            found[measure] = None
-    return tuple(found)
+            result[measure] = None
+    return tuple(result)
 
 
 def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
@@ -271,11 +271,11 @@ def _failed(path: Path, fault: BaseException) -> InputError:
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
-    found = getattr(module, name, None) if name else None
-    if isinstance(found, Measure):
-        return found
-    if inspect.isfunction(found) and found.__module__ == module.__name__:
-        declared = measure(found)
+    result = getattr(module, name, None) if name else None
+    if isinstance(result, Measure):
+        return result
+    if inspect.isfunction(result) and result.__module__ == module.__name__:
+        declared = measure(result)
         setattr(module, name, declared)
         return declared
     have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
@@ -295,13 +295,13 @@ def install_all(name: str | None = None) -> None:
         if name is not None and point.name.casefold() != name.casefold():
             continue
         try:
-            found = point.load()
+            value = point.load()
         except Exception as fault:
             what = (
                 f"the measure {point.name} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}"
             )
             raise InputError(what, fix="mend or uninstall that package") from fault
-        if not isinstance(found, Measure):
+        if not isinstance(value, Measure):
             what = f"the entry point {point.name} ({point.value}) is not a measure"
             raise InputError(what, fix="point it to what @measure returns")
 

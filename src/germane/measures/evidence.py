@@ -29,16 +29,16 @@ _OF_EVIDENCE: MeasureOptions = {
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
     """What `value` makes of the coverage; what counts are the pieces of evidence."""
-    found = _cover(sample, k)
-    if isinstance(found, Outcome):
-        return found
+    result = _cover(sample, k)
+    if isinstance(result, Outcome):
+        return result
     items = []
     for piece, share, size in zip(
-        dict.fromkeys(sample.evidence or ()), found.shares, found.sizes, strict=True
+        dict.fromkeys(sample.evidence or ()), result.shares, result.sizes, strict=True
     ):
         name = piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]"
         items.append(Item(name, share == 1.0, f"{share:.0%} covered", weight=size, worth=share))
-    return ok(value(found), items=items, what="pieces of evidence whole")
+    return ok(value(result), items=items, what="pieces of evidence whole")
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
@@ -76,15 +76,15 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
 
     Counted as for evidence_recall.
     """
-    found = _cover(sample, k)
-    if isinstance(found, Outcome):
-        return found
+    result = _cover(sample, k)
+    if isinstance(result, Outcome):
+        return result
     items = [
         Item(f"Context {n}", new > 0, f"{new:g} of {length:g}")
-        for n, (new, length) in enumerate(zip(found.news, found.lengths, strict=True), 1)
+        for n, (new, length) in enumerate(zip(result.news, result.lengths, strict=True), 1)
     ]
-    total = fsum(found.lengths)
-    return ok(fsum(found.news) / total if total else 0.0, items=items, what="contexts hold new evidence")
+    total = fsum(result.lengths)
+    return ok(fsum(result.news) / total if total else 0.0, items=items, what="contexts hold new evidence")
 
 
 @measure(
@@ -126,7 +126,7 @@ class Token:
 
 def tokens(text: str) -> list[Token]:
     """The words of a text in order."""
-    words = ((found[0], found.start(), found.end()) for found in _TOKEN.finditer(text))
+    words = ((match[0], match.start(), match.end()) for match in _TOKEN.finditer(text))
     return [
         Token(word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold(), start, end)
         for word, start, end in words
@@ -221,25 +221,25 @@ def _held(
     if piece.start is None or piece.end is None or shift is None:
         return _by_words(quote, text)
     gold = {piece.start + token.start: n for n, token in enumerate(quote)}
-    places = ((at, shift + token.start) for at, token in enumerate(text))
+    positions = ((at, shift + token.start) for at, token in enumerate(text))
     return {
-        at: gold.get(place, place)
-        for at, place in places
-        if piece.start <= place < piece.end and (not quote or place in gold)
+        at: gold.get(position, position)
+        for at, position in positions
+        if piece.start <= position < piece.end and (not quote or position in gold)
     }
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
     """The longest of the overlaps; ValueError where the whole quote stands in one context twice."""
-    wanted, given = [token.word for token in quote], [token.word for token in text]
-    if not wanted or not given:
+    wanted, values = [token.word for token in quote], [token.word for token in text]
+    if not wanted or not values:
         return {}
-    shifts = [at for at, word in enumerate(given) if word == wanted[0]]
-    shifts += [-at for at, word in enumerate(wanted) if at and word == given[0]]
+    shifts = [at for at, word in enumerate(values) if word == wanted[0]]
+    shifts += [-at for at, word in enumerate(wanted) if at and word == values[0]]
     overlaps = []
     for shift in shifts:
-        low, high = max(0, shift), min(len(given), shift + len(wanted))
-        if given[low:high] == wanted[low - shift : high - shift]:
+        low, high = max(0, shift), min(len(values), shift + len(wanted))
+        if values[low:high] == wanted[low - shift : high - shift]:
             overlaps.append((high - low, -shift))
     if sum(length == len(wanted) for length, _ in overlaps) > 1:
         raise ValueError(

@@ -59,10 +59,10 @@ class Explanation:
 
     @property
     def _score(self) -> str:
-        found = self.outcome
-        if found.value is not None:
-            return f"{found.value:.4f}" + (f" ({self.band})" if self.band else "")
-        return f"{found.status}: {found.why}" if found.why else found.status
+        outcome = self.outcome
+        if outcome.value is not None:
+            return f"{outcome.value:.4f}" + (f" ({self.band})" if self.band else "")
+        return f"{outcome.status}: {outcome.why}" if outcome.why else outcome.status
 
     def _repr_html_(self) -> str:
         rows = [("+", "counted", hit) for hit in self.hits] + [("-", "did not", miss) for miss in self.misses]
@@ -85,8 +85,8 @@ class Explanation:
             details["band"] = self.band
         if self.outcome.bounds:
             details["bounds"] = list(self.outcome.bounds)
-        said = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
-        return {**said, "details": details}
+        lines = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
+        return {**lines, "details": details}
 
 
 def explain_ranked(
@@ -101,9 +101,9 @@ def explain_ranked(
     checks, working = list[FrozenDict](), list[FrozenDict]()
     several = len(lists) > 1
     for call, ranking in enumerate(lists, 1):
-        found, below = 0, False
-        for rank, place in enumerate(ranking.places[: measure.depth], 1):
-            check = _check(rank, place, measure, call if several else 0, votes)
+        count, below = 0, False
+        for rank, labelled in enumerate(ranking.places[: measure.depth], 1):
+            check = _check(rank, labelled, measure, call if several else 0, votes)
             relevant = check["relevant"]
             where = f"Call {call}, position {rank}" if several else f"Position {rank}"
             word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[relevant]
@@ -112,9 +112,9 @@ def explain_ranked(
             if relevant and below and measure.name in ORDERED:
                 misses.append(f"{where}: Relevant but ranked below irrelevant ones")
             below = below or relevant is False
-            found += relevant is True
+            count += relevant is True
             checks.append(check)
-            working.append(FrozenDict(rank=rank, relevant=relevant, precision=found / rank))
+            working.append(FrozenDict(rank=rank, relevant=relevant, precision=count / rank))
     if several and checks:
         misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.places]
     if not checks and measure.name == "context_precision":
@@ -138,8 +138,8 @@ def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
     """How much more RBP could be if all that nobody judged were relevant."""
     if measure.name != "RBP" or not lists:
         return FrozenDict()
-    found = values(measure(part="residual"), fill_table(lists)).tolist()
-    return FrozenDict({"residual": float(sum(found) / len(found))})
+    value = values(measure(part="residual"), fill_table(lists)).tolist()
+    return FrozenDict({"residual": float(sum(value) / len(value))})
 
 
 def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: Votes) -> FrozenDict:
@@ -213,14 +213,14 @@ def explain_judged(
     misses = [_worded(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
     both = zip(exchange, votes, strict=False)
-    panel = [{"asked": question.kind, **given} for (question, _), given in both if given]
+    panel = [{"asked": question.kind, **options} for (question, _), options in both if options]
     details = {"checks": [_counted(item) for item in counted.items], "panel": panel}
     return Explanation(
         outcome=outcome,
         hits=tuple(_worded(item) for item in counted.items if item.held),
         misses=tuple(misses),
         reasoning=_judged_reasoning(measure, outcome, counted),
-        details=FrozenDict({name: shown for name, shown in details.items() if shown}),
+        details=FrozenDict({name: detail for name, detail in details.items() if detail}),
     )
 
 
@@ -229,10 +229,10 @@ def _worded(item: Item) -> str:
 
 
 def _counted(item: Item) -> dict[str, Json]:
-    shown: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
+    fields: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
     if item.weight != 1.0:
-        shown["weight"] = item.weight
-    return shown if item.worth is None else {**shown, "worth": item.worth}
+        fields["weight"] = item.weight
+    return fields if item.worth is None else {**fields, "worth": item.worth}
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
@@ -274,13 +274,13 @@ def as_json(definition: Definition) -> dict[str, Json]:
 def listing(definitions: Iterable[Definition]) -> str:
     """One short paragraph per measure."""
     paragraphs = []
-    for known in definitions:
-        facts = dict(known.facts())
-        lower = "; lower is better" if known.better == "lower" else ""
-        source = f"; from {known.reference}" if known.reference else ""
-        first = known.doc.partition("\n")[0]
+    for definition in definitions:
+        facts = dict(definition.facts())
+        lower = "; lower is better" if definition.better == "lower" else ""
+        source = f"; from {definition.reference}" if definition.reference else ""
+        first = definition.doc.partition("\n")[0]
         paragraphs.append(
-            f"{known.heading}  {first}\n    = {known.formula}\n    needs {facts['needs']}{lower}{source}"
+            f"{definition.heading}  {first}\n    = {definition.formula}\n    needs {facts['needs']}{lower}{source}"
         )
     return "\n\n".join(paragraphs)
 
@@ -289,24 +289,32 @@ def markdown(definitions: Iterable[Definition]) -> str:
     """What the documentation says of measures: a table of all, then each in full, by what is read."""
     known = list(definitions)
     table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
-    for one in known:
-        anchor = "".join(c for c in one.heading.lower() if c.isalnum() or c in "_-")
-        calls = one.cost.replace("|", "\\|")
-        table.append(f"| [`{one.heading}`](#{anchor}) | {one.all_needs} | {calls} | {one.span} |")
+    for definition in known:
+        anchor = "".join(c for c in definition.heading.lower() if c.isalnum() or c in "_-")
+        calls = definition.cost.replace("|", "\\|")
+        table.append(
+            f"| [`{definition.heading}`](#{anchor}) | {definition.all_needs} | {calls} | {definition.span} |"
+        )
     parts = ["\n".join(table)]
     for title, family in _FAMILIES:
         parts.append(f"## {title}")
-        for one in filter(family, known):
-            first, _, rest = one.doc.partition("\n\n")
-            parts += [f"### `{one.heading}`", " ".join(first.split()), *filter(None, [rest])]
-            named = ((f"`{name}`" if "=" in name else name, text) for name, text in one.facts())
+        for definition in filter(family, known):
+            first, _, rest = definition.doc.partition("\n\n")
+            parts += [f"### `{definition.heading}`", " ".join(first.split()), *filter(None, [rest])]
+            named = ((f"`{name}`" if "=" in name else name, text) for name, text in definition.facts())
             parts.append("\n".join(f"- {name}: {text}" for name, text in named))
     return "\n\n".join(parts) + "\n"
 
 
 _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
-    ("Ranked, over gold labels", lambda one: one.family == "ranked" and one.labels != "judge"),
-    ("Ranked, over the judge's verdicts", lambda one: one.family == "ranked" and one.labels == "judge"),
-    ("Judged", lambda one: one.asks),
-    ("From gold and scores alone", lambda one: one.family != "ranked" and not one.asks),
+    (
+        "Ranked, over gold labels",
+        lambda definition: definition.family == "ranked" and definition.labels != "judge",
+    ),
+    (
+        "Ranked, over the judge's verdicts",
+        lambda definition: definition.family == "ranked" and definition.labels == "judge",
+    ),
+    ("Judged", lambda definition: definition.asks),
+    ("From gold and scores alone", lambda definition: definition.family != "ranked" and not definition.asks),
 )

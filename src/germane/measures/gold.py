@@ -36,26 +36,28 @@ _OF_GROUPS: MeasureOptions = {
 }
 
 
-def _over_lists(sample: Sample, over: str, k: int | None, one: Callable[[list[str]], Outcome]) -> Outcome:
+def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
     """The outcome of the documents that came back, or its mean over the lists that are measured."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
-    found = [one(ids) for ids in lists or [[]]]
-    if len(found) == 1:
-        return found[0]
+    outcomes = [value(ids) for ids in lists or [[]]]
+    if len(outcomes) == 1:
+        return outcomes[0]
     items = [
         Item(f"Call {n}: {item.text}", item.held, item.why)
-        for n, outcome in enumerate(found, 1)
+        for n, outcome in enumerate(outcomes, 1)
         for item in outcome.items
     ]
-    mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
-    return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
+    mean = fsum(outcome.value or 0.0 for outcome in outcomes) / len(outcomes)
+    return ok(mean, items=items, what=f"{outcomes[0].what}, counted in each call")
 
 
-def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
+def _of_sets(
+    sample: Sample, rel: int, over: str, value: Callable[[list[str], list[str]], Outcome]
+) -> Outcome:
     gold = relevant(sample, rel)
-    return _over_lists(sample, over, None, lambda ids: one(gold, ids)) if gold else skipped(NO_GOLD)
+    return _over_lists(sample, over, None, lambda ids: value(gold, ids)) if gold else skipped(NO_GOLD)
 
 
 def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
@@ -69,9 +71,9 @@ def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 
 def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
-    found = _found(gold, ids)
-    hits = sum(item.held is True for item in found.items)
-    return ok(2 * hits / (len(gold) + len(ids)), items=found.items, what=found.what)
+    outcome = _found(gold, ids)
+    hits = sum(item.held is True for item in outcome.items)
+    return ok(2 * hits / (len(gold) + len(ids)), items=outcome.items, what=outcome.what)
 
 
 @measure(shared=_OF_SETS, formula="gold documents retrieved / gold documents")
@@ -123,12 +125,12 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     return _over_lists(sample, over, k, whole)
 
 
-def of_searches(sample: Sample, rel: int, one: Callable[[list[str], list[list[str]]], Outcome]) -> Outcome:
+def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[str]]], Outcome]) -> Outcome:
     """The outcome of the gold documents and those that each search brought; skipped where either is not known."""
     gold, lists = relevant(sample, rel), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
-    return one(gold, lists)
+    return value(gold, lists)
 
 
 def spare_searches(enough: int, made: int) -> Outcome:
@@ -159,9 +161,9 @@ def found_at_call(sample: Sample, *, rel: int) -> Outcome:
     """
 
     def first(gold: list[str], lists: list[list[str]]) -> Outcome:
-        found = [[name for name in gold if name in ids] for ids in lists]
-        items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(found, 1)]
-        number = next((n for n, names in enumerate(found, 1) if names), None)
+        results = [[name for name in gold if name in ids] for ids in lists]
+        items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(results, 1)]
+        number = next((n for n, names in enumerate(results, 1) if names), None)
         if number is None:
             return skipped("no search brought a relevant document")
         return ok(float(number), items=items, what="searches brought a relevant document")
@@ -206,9 +208,9 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
-    found = {document for ids in lists for document in ids}
+    results = {document for ids in lists for document in ids}
     banned = list(dict.fromkeys(sample.forbidden))
-    items = [Item(document, document not in found) for document in banned]
+    items = [Item(document, document not in results) for document in banned]
     return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
 
 
@@ -326,9 +328,9 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
     """
     shingled = []
     for _, contexts in rankings(sample, final=over == "final"):
-        for found in (words(context.text) for context in contexts[:k]):
-            starts = range(max(1, len(found) - n + 1)) if found else ()
-            shingled.append({tuple(found[at : at + n]) for at in starts})
+        for results in (words(context.text) for context in contexts[:k]):
+            starts = range(max(1, len(results) - n + 1)) if results else ()
+            shingled.append({tuple(results[at : at + n]) for at in starts})
     shingled = list(filter(None, shingled))
     if len(shingled) < 2:
         return skipped("fewer than two contexts with text")

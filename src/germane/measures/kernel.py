@@ -159,16 +159,16 @@ class RankedLabels:
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Some of the rankings: those from `start` up to but not with `end`."""
-        places, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
+        span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
         return replace(
             self,
             pointers=self.pointers[start : end + 1] - self.pointers[start],
             ideal_pointers=self.ideal_pointers[start : end + 1] - self.ideal_pointers[start],
             ideal=self.ideal[ideal],
             ideal_level=self.ideal_level[ideal],
-            ranks=None if self.ranks is None else self.ranks[places],
+            ranks=None if self.ranks is None else self.ranks[span],
             lengths=None if self.lengths is None else self.lengths[start:end],
-            **self._places(places),
+            **self._places(span),
         )
 
     @classmethod
@@ -256,8 +256,8 @@ def best_first(values: Floats, row: Ints) -> Floats:
     """The values of each row, highest first; `row` is the row of each value, ascending."""
     if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
         return values
-    found: Floats = values[np.lexsort((-values, row))]
-    return found
+    result: Floats = values[np.lexsort((-values, row))]
+    return result
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:

@@ -55,11 +55,11 @@ def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]
     A context without an id, among others that have one, is a document of its own that no gold knows.
     """
     lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
-    if any(lists) and not any(context.id for one in lists for context in one):
+    if any(lists) and not any(context.id for contexts in lists for context in contexts):
         return None
     if over == "union":
-        lists = [tuple(context for one in lists for context in one)]
-    return [list(dict.fromkeys(_id(context) for context in one)) for one in lists]
+        lists = [tuple(context for contexts in lists for context in contexts)]
+    return [list(dict.fromkeys(_id(context) for context in contexts)) for contexts in lists]
 
 
 def _id(context: Context) -> str:
@@ -101,10 +101,10 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
 
 def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
     """Each passage of several lists once, in order of first appearance."""
-    found: dict[tuple[str, str | None], Context] = {}
+    contexts: dict[tuple[str, str | None], Context] = {}
     for context in chain.from_iterable(lists):
-        found.setdefault(same(context), context)
-    return tuple(found.values())
+        contexts.setdefault(same(context), context)
+    return tuple(contexts.values())
 
 
 def fitting(contexts: Sequence[Context], budget: TokenBudget) -> tuple[Context, ...]:
@@ -150,14 +150,14 @@ def given(sample: Sample, name: str) -> str | None:
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
     """The conversation before the query, as (role, text); a turn without text (a tool call) is left out."""
-    found = []
+    result = []
     for turn in sample.history:
         parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
         texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
         text = " ".join(text for text in texts if isinstance(text, str))
         if not blank(text):
-            found.append((turn.role, text))
-    return tuple(found)
+            result.append((turn.role, text))
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ class Settings:
     judged_by: Literal["", "labels", "gold"] = ""
 
     def __post_init__(self) -> None:
-        known = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
-        for name, choices in known.items():
+        names = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
+        for name, choices in names.items():
             if getattr(self, name) not in choices:
                 raise InputError(
                     f"{name}={getattr(self, name)!r} is not known", fix=f"write one of {', '.join(choices)}"
@@ -306,9 +306,9 @@ class PlaceLabels:
         ids = [context.id for context in contexts]
         if len({*ids}) < len(ids):
             first: dict[str | None, int] = {}
-            for place, name in enumerate(ids):
-                first.setdefault(name, place)
-            contexts = tuple(c for place, c in enumerate(contexts) if c.id is None or first[c.id] == place)
+            for position, name in enumerate(ids):
+                first.setdefault(name, position)
+            contexts = tuple(c for index, c in enumerate(contexts) if c.id is None or first[c.id] == index)
             self.repeated += len(ids) - len(contexts)
             ids = [context.id for context in contexts]
         grades: Mapping[Any, int] = sample.qrels or NOTHING
@@ -325,8 +325,8 @@ class PlaceLabels:
             self._level += [None] * count
             self._scale += [_GRADED] * count
         if source != "human":
-            places = [(query, context) for query, contexts in lists for context in contexts]
-            (self._read if self.settings.judged_by else self._add_cells)(sample, places, start)
+            positions = [(query, context) for query, contexts in lists for context in contexts]
+            (self._read if self.settings.judged_by else self._add_cells)(sample, positions, start)
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
@@ -376,13 +376,13 @@ class PlaceLabels:
         votes = book.votes(item)
         if not votes:
             return False
-        one = book.turn(item, turn)
-        if len(votes) > 1 and one is not None:
+        label = book.turn(item, turn)
+        if len(votes) > 1 and label is not None:
             worth = (
                 float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
             )
             self._worth[len(self._level)] = math.fsum(worth) / len(votes)
-        self._put(None if one is None else one.answer, self._number_of((one or votes[0]).scale))
+        self._put(None if label is None else label.answer, self._number_of((label or votes[0]).scale))
         return True
 
     def _scale_of(self, sample: Sample) -> int:
@@ -406,22 +406,22 @@ class PlaceLabels:
     def _read(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
         """Labels in the place of a judge's verdicts, on the scale that a judge would be asked on; none is a failure."""
         need = self.choice.against == "need"
-        shown = [(sample.query if need else query, context.text) for query, context in places]
+        visible = [(sample.query if need else query, context.text) for query, context in places]
         levels = self._level[start:]
         judged = self.choice.source == "judge"
         self.cells.append(
             tuple(
                 dict.fromkeys(
-                    cell for cell, level in zip(shown, levels, strict=True) if judged or level is None
+                    cell for cell, level in zip(visible, levels, strict=True) if judged or level is None
                 )
             )
         )
-        for place, (query, context) in enumerate(places, start):
-            foreign, level = not need and query != sample.query, self._level[place]
+        for position, (query, context) in enumerate(places, start):
+            foreign, level = not need and query != sample.query, self._level[position]
             if level is None:
-                self._read_label(sample, context, place, foreign=foreign)
+                self._read_label(sample, context, position, foreign=foreign)
             elif judged:
-                self._read_vote(place, level, foreign=foreign)
+                self._read_vote(position, level, foreign=foreign)
 
     def _read_label(self, sample: Sample, context: Context, place: int, *, foreign: bool) -> None:
         """The gold grade of a context or the label on it; `foreign` = it came back for another query than the sample's."""
@@ -464,9 +464,11 @@ class PlaceLabels:
     def _add_cells(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
         """The passages that a judge is asked about; of `best` those that nobody labelled."""
         cells, need = dict[tuple[str, str], int](), self.choice.against == "need"
-        for place, (query, context) in enumerate(places, start):
+        for position, (query, context) in enumerate(places, start):
             cell = (sample.query if need else query), context.text
-            self._verdict.append(-1 if self._level[place] is not None else cells.setdefault(cell, len(cells)))
+            self._verdict.append(
+                -1 if self._level[position] is not None else cells.setdefault(cell, len(cells))
+            )
         self.cells.append(tuple(cells))
 
     def asks(self, sample: int) -> bool:
@@ -475,40 +477,42 @@ class PlaceLabels:
 
     def questions(self, sample: int) -> Passages:
         """What is asked about a sample's cells."""
-        one, shown = self.samples[sample], self.settings.asked
+        value, fields = self.samples[sample], self.settings.asked
         if self.choice.against == "need":
-            return Passages(self.cells[sample], turns(one), **shown, **self.settings.beside(one))
-        return Passages(self.cells[sample], (), **shown)
+            return Passages(self.cells[sample], turns(value), **fields, **self.settings.beside(value))
+        return Passages(self.cells[sample], (), **fields)
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
         """The answers to a sample's cells; a cell that has none, but why, fails its places."""
         self._answers[sample] = answers
         start, end = self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]]
-        for place in range(start, end):
-            if (cell := self._verdict[place]) < 0:
+        for position in range(start, end):
+            if (cell := self._verdict[position]) < 0:
                 continue
             answer = answers[cell]
             if isinstance(answer, Unanswered):
-                self.failed[place] = answer.why
+                self.failed[position] = answer.why
             else:
-                self._put(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, place)
+                self._put(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, position)
                 if answer.probabilities:
-                    self._probabilities[place] = answer.probabilities
-                    self._worth[place] = fsum(grade * one for grade, one in enumerate(answer.probabilities))
+                    self._probabilities[position] = answer.probabilities
+                    self._worth[position] = fsum(
+                        grade * probability for grade, probability in enumerate(answer.probabilities)
+                    )
 
     # The columns
 
     @cached_property
     def rows(self) -> list[int]:
         """Where the rankings of each sample start."""
-        found: list[int] = pointers_of(self._counts).tolist()
-        return found
+        result: list[int] = pointers_of(self._counts).tolist()
+        return result
 
     @cached_property
     def pointers(self) -> list[int]:
         """Where the places of each ranking start."""
-        found: list[int] = pointers_of([len(contexts) for _, contexts in self._lists]).tolist()
-        return found
+        result: list[int] = pointers_of([len(contexts) for _, contexts in self._lists]).tolist()
+        return result
 
     @cached_property
     def level(self) -> Floats:
@@ -542,10 +546,10 @@ class PlaceLabels:
         if not yes.any():
             return np.zeros(count, dtype=np.bool_)
         graded = self.labelled & ~yes
-        found: Bools = (np.bincount(self.sample[yes], minlength=count) > 0) & (
+        mask: Bools = (np.bincount(self.sample[yes], minlength=count) > 0) & (
             np.bincount(self.sample[graded], minlength=count) > 0
         )
-        return found
+        return mask
 
     @cached_property
     def gain(self) -> Floats:
@@ -566,9 +570,9 @@ class PlaceLabels:
         """How probable it is that each place reaches each level; None where every label is certain."""
         if not self._probabilities:
             return None
-        found = np.full((len(self._level), LEVELS), math.nan)
-        found[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
-        return found
+        result = np.full((len(self._level), LEVELS), math.nan)
+        result[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
+        return result
 
     @cached_property
     def table(self) -> RankedLabels:
@@ -592,24 +596,24 @@ class PlaceLabels:
 
     def grades_of(self, sample: int) -> Floats:
         """The judge's grade of each place of a sample, 1 and 0 for yes and no; of a distribution its mode."""
-        places = self.places_of(sample)
+        span = self.places_of(sample)
         if self.chances is None:
-            return self.gain[places]
+            return self.gain[span]
         mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
-        found: Floats = np.where(np.isnan(self.chances[:, 0]), self.gain, mode)[places]
-        return found
+        result: Floats = np.where(np.isnan(self.chances[:, 0]), self.gain, mode)[span]
+        return result
 
     def chances_at(self, rel: float, sample: int) -> Floats:
         """How probable it is that each place of a sample reaches a level; nan where its label is certain."""
-        places = self.places_of(sample)
+        span = self.places_of(sample)
         if self.chances is None:
-            return np.full(places.stop - places.start, math.nan)
-        return self.chances[places, min(math.ceil(rel), LEVELS) - 1]
+            return np.full(span.stop - span.start, math.nan)
+        return self.chances[span, min(math.ceil(rel), LEVELS) - 1]
 
     def verdicts_of(self, sample: int) -> list[int]:
         """The number of the question that each place of a sample is about; -1 = nobody is asked."""
-        places = self.places_of(sample)
-        return self._verdict[places] if self._verdict else [-1] * (places.stop - places.start)
+        span = self.places_of(sample)
+        return self._verdict[span] if self._verdict else [-1] * (span.stop - span.start)
 
     def by_people(self, place: int) -> bool:
         """Whether the label of a place is a person's, of those that people or a judge gave."""
@@ -618,8 +622,8 @@ class PlaceLabels:
 
     def scales_of(self, sample: int) -> set[str]:
         """The scales of a sample's labels."""
-        places = self.places_of(sample)
-        return {self.scales[n] for n in set(self.scale[places][self.labelled[places]].tolist())}
+        span = self.places_of(sample)
+        return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
         """The rankings of one sample."""
@@ -629,14 +633,16 @@ class PlaceLabels:
         """The first `depth` places of each ranking of a sample."""
         starts = self.pointers[self.rows[sample] : self.rows[sample + 1] + 1]
         return [
-            place
+            position
             for start, end in pairwise(starts)
-            for place in range(start, end if depth is None else min(end, start + depth))
+            for position in range(start, end if depth is None else min(end, start + depth))
         ]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
         """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
-        return sorted({number for place in self.read(sample, depth) if (number := self._verdict[place]) >= 0})
+        return sorted(
+            {number for position in self.read(sample, depth) if (number := self._verdict[position]) >= 0}
+        )
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
         """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
@@ -648,26 +654,26 @@ class PlaceLabels:
             pointers = np.array(self.pointers)
             rank = np.arange(len(marks)) - np.repeat(pointers[:-1], np.diff(pointers))
             marks = marks & (rank < depth)
-        found: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
-        return found
+        mask: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
+        return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
         """For each place of a sample's rankings: the number of its verdict where that is missing, else -1.
 
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
-        numbers, places, shown = [], self.places_of(sample), dict[tuple[Any, ...], int]()
+        numbers, span, fields = [], self.places_of(sample), dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = [(query, context) for query, some in lists for context in some]
-        for place, (query, context) in enumerate(contexts, places.start):
+        for position, (query, context) in enumerate(contexts, span.start):
             # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
-            same: tuple[Any, ...] = (place,)
-            if self.choice.source != "gold" and (place in self.failed or self.choice.source == "judge"):
+            same: tuple[Any, ...] = (position,)
+            if self.choice.source != "gold" and (position in self.failed or self.choice.source == "judge"):
                 gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)
-            number = shown.setdefault(same, len(shown))
-            missing = place in self.failed or (holes and not self.labelled[place])
+            number = fields.setdefault(same, len(fields))
+            missing = position in self.failed or (holes and not self.labelled[position])
             numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
 
@@ -675,16 +681,18 @@ class PlaceLabels:
 
     def rankings(self, sample: int) -> tuple[Ranking, ...]:
         """The rankings of a sample, place by place."""
-        found, at, verdicts = [], self.places_of(sample).start, self.verdicts_of(sample)
+        rankings, at, verdicts = [], self.places_of(sample).start, self.verdicts_of(sample)
         gold = self.choice.source == "gold"
         begun, known = at, tuple((self.samples[sample].qrels or {}).values()) if gold else None
         for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]:
-            places = []
+            labelled_passages = []
             for context in contexts:
-                places.append(LabelledPlace(context, self._label(sample, at), verdicts[at - begun]))
+                labelled_passages.append(
+                    LabelledPlace(context, self._label(sample, at), verdicts[at - begun])
+                )
                 at += 1
-            found.append(Ranking(query, tuple(places), known))
-        return tuple(found)
+            rankings.append(Ranking(query, tuple(labelled_passages), known))
+        return tuple(rankings)
 
     def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
         if place in self.failed:
@@ -716,20 +724,22 @@ def place_labels(
     sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
 ) -> Program[PlaceLabels]:
     """The labels of one sample's first `depth` places (None = all), for which a judge is asked where it is the source."""
-    found = PlaceLabels(choice, settings)
-    found.add([sample], [depth])
-    if found.asks(0):
-        found.take(0, (yield found.questions(0)))
-    return found
+    place_labels = PlaceLabels(choice, settings)
+    place_labels.add([sample], [depth])
+    if place_labels.asks(0):
+        place_labels.take(0, (yield place_labels.questions(0)))
+    return place_labels
 
 
 def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
     """The labels of these rankings, one row each, all of one source: what a changed ranking is scored by."""
-    labels = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
+    labels = [
+        [p.label if isinstance(p.label, PlaceLabel) else None for p in ranking.places] for ranking in lists
+    ]
     levels = [[label and label.level for label in row] for row in labels]
     if lists and lists[0].known is not None:
-        return RankedLabels.of_lists(levels, [one.known or () for one in lists])
+        return RankedLabels.of_lists(levels, [ranking.known or () for ranking in lists])
     gains = [[label and label.gain for label in row] for row in labels]
-    given = [label.probabilities if label else () for row in labels for label in row]
-    chances = np.array([chances_of(one) for one in given]) if any(given) else None
+    values = [label.probabilities if label else () for row in labels for label in row]
+    chances = np.array([chances_of(value) for value in values]) if any(values) else None
     return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances)

@@ -147,10 +147,10 @@ class Definition:
     @property
     def options(self) -> dict[str, Param]:
         """The parameters that a user can still choose: not the one that chose this definition."""
-        found = {name: param for name, param in self.params.items() if name not in self.when}
-        if "labels" in found:
-            found["labels"] = replace(found["labels"], choices=self.sources)
-        return found
+        params = {name: param for name, param in self.params.items() if name not in self.when}
+        if "labels" in params:
+            params["labels"] = replace(params["labels"], choices=self.sources)
+        return params
 
     def facts(self, settings: Mapping[str, Value | None] | None = None) -> Iterator[tuple[str, str]]:
         """What there is to know, fact by fact; a parameter is `name=value`, by default its own default."""
@@ -164,11 +164,11 @@ class Definition:
             yield "nothing to count", self.nothing
         for name, param in self.options.items():
             value = param.default if settings is None else settings[name]
-            shown = str(value).lower() if param.type is bool else str(value)
+            text = str(value).lower() if param.type is bool else str(value)
             if value is None:
-                shown = "(none)" if param.type is float else "(by the labels)"
+                text = "(none)" if param.type is float else "(by the labels)"
             choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
-            yield f"{name}={shown}", f"{param.meaning}{choices}"
+            yield f"{name}={text}", f"{param.meaning}{choices}"
         if self.spellings:
             yield "also spelled", ", ".join(self.spellings)
         if self.reference:
@@ -228,8 +228,12 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
     `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
     """
     again = interactive and new.name in _INTERACTIVE
-    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown and not again]
-    if any(new.when == other.when or not (new.when and other.when) for other in known):
+    definitions = [
+        definition
+        for definition in _REGISTRY.get(new.name, [])
+        if definition.compute is not _unknown and not again
+    ]
+    if any(new.when == other.when or not (new.when and other.when) for other in definitions):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
     spellings = {
         **dict.fromkeys(new.aliases, new.when),
@@ -240,7 +244,7 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
     if interactive:
         _INTERACTIVE.add(new.name)
-    _REGISTRY[new.name] = [*known, new]
+    _REGISTRY[new.name] = [*definitions, new]
     _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
 
@@ -248,19 +252,25 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 def definitions() -> tuple[Definition, ...]:
     """Every measure there is: the ranked ones, then the others by name, those of the user's own files last."""
     _find_more("")
-    known = [
-        one
+    definitions = [
+        definition
         for same in _REGISTRY.values()
-        for one in same
-        if one.compute is not _unknown and one.family != "graded"
+        for definition in same
+        if definition.compute is not _unknown and definition.family != "graded"
     ]
 
-    def place(one: Definition) -> tuple[int, str]:
+    def place(definition: Definition) -> tuple[int, str]:
         """Files that define measures are imported in any order: the list has one."""
-        ours = one.compute.__module__.startswith("germane.")
-        return (0, "") if one.family == "ranked" else (1, one.title.casefold()) if ours else (2, "")
+        ours = definition.compute.__module__.startswith("germane.")
+        return (
+            (0, "")
+            if definition.family == "ranked"
+            else (1, definition.title.casefold())
+            if ours
+            else (2, "")
+        )
 
-    return tuple(sorted(known, key=place))
+    return tuple(sorted(definitions, key=place))
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
@@ -279,8 +289,8 @@ def _find_more(name: str) -> bool:
 
 def _cut_off(name: str) -> bool:
     """Whether a name is known already as that of a measure with a cut-off."""
-    found = _find(name)
-    return found is not None and any(one.cutoff != "none" for one in _REGISTRY[found[0]])
+    results = _find(name)
+    return results is not None and any(definition.cutoff != "none" for definition in _REGISTRY[results[0]])
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
@@ -289,16 +299,16 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
     if not spelled:
         raise _not_there(name)
     canonical, preset = spelled
-    given = {**preset, **params}
+    options = {**preset, **params}
     # the same name may be defined elsewhere too, for another value of the parameter
     for find in (str, _find_more):
         find(canonical)
-        known = _REGISTRY[canonical]
-        if found := next((one for one in known if one.covers(given)), None):
-            return found, given
-    for key in known[0].when:
-        known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
-    titles = " or ".join(one.title for one in known)
+        definitions = _REGISTRY[canonical]
+        if definition := next((value for value in definitions if value.covers(options)), None):
+            return definition, options
+    for key in definitions[0].when:
+        definitions[0].params[key].check(canonical, key, options.get(key, definitions[0].params[key].default))
+    titles = " or ".join(value.title for value in definitions)
     raise MeasureError(f"{canonical} needs another parameter", fix=f"write {titles}")
 
 
@@ -306,9 +316,9 @@ def _not_there(name: str) -> MeasureError:
     """The error for a name that means nothing here: it names the nearest measure."""
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
     for (tool, ours), names in _ELSEWHERE.items():
-        for known in names.split():
-            if fold(known) in sought:
-                problem = f"{known} is a measure of {tool} that germane does not have"
+        for word in names.split():
+            if fold(word) in sought:
+                problem = f"{word} is a measure of {tool} that germane does not have"
                 return MeasureError(problem, fix=f"the nearest: {ours}")
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
@@ -392,42 +402,46 @@ class Measure:
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known, given = _resolve(self.name, self.params)
+        definition, options = _resolve(self.name, self.params)
         checked: dict[str, Value] = {}
-        for name, value in given.items():
-            if name not in known.params:
-                have = ", ".join(known.params) or "none"
-                raise MeasureError(f"{known.name} has no parameter {name!r}", fix=f"its parameters: {have}")
-            spec = known.params[name]
-            if (checked_value := spec.check(known.name, name, value)) != spec.default:
-                checked[name] = checked_value
-        source = checked.get("labels", known.labels)
-        if source not in known.sources:
-            raise MeasureError(f"{known.name} cannot be computed over labels={source}", fix=known.refusal)
-        if known.family == "ranked" and "ideal" in known.params and source != "gold":
-            if given.get("ideal") == "all":
+        for name, value in options.items():
+            if name not in definition.params:
+                have = ", ".join(definition.params) or "none"
                 raise MeasureError(
-                    f"{known.name}(ideal=all) cannot be computed over labels={source}: only what came back is labelled",
+                    f"{definition.name} has no parameter {name!r}", fix=f"its parameters: {have}"
+                )
+            spec = definition.params[name]
+            if (checked_value := spec.check(definition.name, name, value)) != spec.default:
+                checked[name] = checked_value
+        source = checked.get("labels", definition.labels)
+        if source not in definition.sources:
+            raise MeasureError(
+                f"{definition.name} cannot be computed over labels={source}", fix=definition.refusal
+            )
+        if definition.family == "ranked" and "ideal" in definition.params and source != "gold":
+            if options.get("ideal") == "all":
+                raise MeasureError(
+                    f"{definition.name}(ideal=all) cannot be computed over labels={source}: only what came back is labelled",
                     fix="leave out ideal=, or read labels=gold",
                 )
             checked["ideal"] = "retrieved"
         if checked.get("against") == "call" and source != "judge":
             raise MeasureError(
-                f"{known.name}: people and gold label for the need, not for a call's own query",
+                f"{definition.name}: people and gold label for the need, not for a call's own query",
                 fix="leave out against=call, or read labels=judge",
             )
-        defaults = {name: spec.default for name, spec in known.params.items()}
-        cutoff = _checked_cutoff(known, self.cutoff)
+        defaults = {name: spec.default for name, spec in definition.params.items()}
+        cutoff = _checked_cutoff(definition, self.cutoff)
         budget = cutoff if isinstance(cutoff, TokenBudget) else None
         at = "" if cutoff is None else f"@{cutoff}" if budget else f"@{cutoff:.9g}"
         settings = FrozenDict(defaults | checked)
         cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
-        found = {
-            "name": known.name,
+        result = {
+            "name": definition.name,
             "params": FrozenDict(checked),
             "cutoff": cutoff,
             "settings": settings,
-            "definition": known,
+            "definition": definition,
             "labels": source,
             "choice": LabelChoice(
                 source, settings.get("against", "need"), settings.get("over") == "final", budget
@@ -435,11 +449,11 @@ class Measure:
             "depth": cutoff if cut else None,
             "k": None if budget else cutoff,
             "budget": budget,
-            "asks": known.asks or (known.family == "ranked" and source in {"judge", "best"}),
-            "_text": known.name + _spelled(checked) + at,
+            "asks": definition.asks or (definition.family == "ranked" and source in {"judge", "best"}),
+            "_text": definition.name + _spelled(checked) + at,
         }
-        for place, what in found.items():
-            object.__setattr__(self, place, what)
+        for location, what in result.items():
+            object.__setattr__(self, location, what)
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""

@@ -111,14 +111,14 @@ def proportion(
     missing = [item for item in items if item.held is None]
     if hidden:
         why = f"{len(hidden)} lists missing: {hidden[0].why}"
-        found = incomplete(why, (0.0, 1.0)) if items else error(why)
+        outcome = incomplete(why, (0.0, 1.0)) if items else error(why)
     elif missing:
         why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"
         most = gained + math.fsum(item.weight for item in missing)
-        found = incomplete(why, (gained / whole, most / whole)) if len(missing) < len(items) else error(why)
+        outcome = incomplete(why, (gained / whole, most / whole)) if len(missing) < len(items) else error(why)
     else:
-        found = Outcome(gained / whole)
-    return replace(found, items=items, what=what, lacking=lacking)
+        outcome = Outcome(gained / whole)
+    return replace(outcome, items=items, what=what, lacking=lacking)
 
 
 def complement(outcome: Outcome) -> Outcome:
@@ -182,12 +182,12 @@ def bounds(
     if combinations > MOST:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
-    found = []
+    result = []
     for at in range(0, combinations, step):
         tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
         values = measure.definition.compute(tried, measure.settings, measure.k)
-        found.append(values.reshape(-1, table.rows).mean(axis=1))
-    means = np.concatenate(found)
+        result.append(values.reshape(-1, table.rows).mean(axis=1))
+    means = np.concatenate(result)
     return float(means.min()), float(means.max())
 
 
@@ -202,10 +202,10 @@ def _assigned(
     """The table once for each of the combinations, whose digits are the answers to the missing verdicts."""
     digits = combinations[:, None] // len(answers) ** np.arange(len(verdicts))[None, :] % len(answers)
     unknown = missing >= 0
-    given = answers[digits[:, np.searchsorted(verdicts, missing[unknown])]]
+    value = answers[digits[:, np.searchsorted(verdicts, missing[unknown])]]
     times = len(combinations)
     gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
-    gain[:, unknown], level[:, unknown] = given[..., 0], given[..., 1]
+    gain[:, unknown], level[:, unknown] = value[..., 0], value[..., 1]
     filled = replace(
         table,
         pointers=pointers_of(np.tile(np.diff(table.pointers), times)),

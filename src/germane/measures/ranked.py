@@ -68,8 +68,8 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
     """The values of a ranked measure, one for each row of the table."""
-    found: Floats = measure.definition.compute(table, measure.settings, measure.k)
-    return found
+    result: Floats = measure.definition.compute(table, measure.settings, measure.k)
+    return result
 
 
 Marks: TypeAlias = Bools | Floats
@@ -80,13 +80,13 @@ Fraction: TypeAlias = tuple[Floats, Floats]
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
     """What a measure divides, and by what; None where its formula ends in no division."""
-    found = _FORMULAS[measure.name](table, measure.settings, measure.k)
-    if not isinstance(found, tuple):
+    result = _FORMULAS[measure.name](table, measure.settings, measure.k)
+    if not isinstance(result, tuple):
         return None
     if measure.settings.get("dcg") != "exp-log2":
-        return found
+        return result
     scale = np.exp2(_peak((table, _ideal(table, measure.settings["ideal"]))))
-    return found[0] * scale, found[1] * scale
+    return result[0] * scale, result[1] * scale
 
 
 def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
@@ -109,8 +109,8 @@ def _within(table: RankedLabels, k: int | None) -> Bools:
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
-    found, within = table.reached(rel), _within(table, k)
-    return found & within if _certain(found) else found * within
+    mask, within = table.reached(rel), _within(table, k)
+    return mask & within if _certain(mask) else mask * within
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
@@ -126,10 +126,10 @@ def _running(
     table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
 ) -> Floats:
     """For each place, the sum (or product) of the values above it in its own row, which is added up row by row."""
-    place = table.rank - 1
-    rows = np.full((table.rows, 1 + int(place.max(initial=-1)) + 1), before)
-    rows[table.row, place + 1] = values
-    return np.asarray(total(rows, axis=1)[table.row, place], np.float64)
+    positions = table.rank - 1
+    rows = np.full((table.rows, 1 + int(positions.max(initial=-1)) + 1), before)
+    rows[table.row, positions + 1] = values
+    return np.asarray(total(rows, axis=1)[table.row, positions], np.float64)
 
 
 def _first(table: RankedLabels, relevant: Marks) -> Marks:
@@ -173,11 +173,11 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
     if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
         peak = _peak(sides)
         gains = [np.exp2(side.gain - peak[side.row]) - np.exp2(-peak[side.row]) for side in sides]
-    found, best = (
+    values, best = (
         _sum(side, _within(side, k), gain / np.log2(side.rank + 1.0))
         for side, gain in zip(sides, gains, strict=True)
     )
-    return found, best
+    return values, best
 
 
 def _peak(sides: Sequence[RankedLabels]) -> Floats:
@@ -204,10 +204,10 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     stops = (np.exp2(grade[graded]) - 1.0) / 2.0**top
     nth = _so_far(table, graded)[graded]
     value, reading = np.zeros(table.rows), np.ones(table.rows)
-    for places in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
-        at = row[places]
-        value[at] += reading[at] * stops[places] / rank[places]
-        reading[at] *= 1.0 - stops[places]
+    for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
+        at = row[word]
+        value[at] += reading[at] * stops[word] / rank[word]
+        reading[at] *= 1.0 - stops[word]
     return value
 
 
@@ -251,9 +251,9 @@ def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part:
 
 
 def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
-    places = _places(table, k)
-    harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, places.max(initial=0) + 1)]))
-    return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[places]
+    positions = _places(table, k)
+    harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
+    return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {}
@@ -268,16 +268,16 @@ def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
     takes = tuple(signature(formula).parameters)[1:]
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Floats:
-        found = parts(table, params, k)
-        return np.asarray(_ratio(*found) if isinstance(found, tuple) else found, dtype=np.float64)
+        result = parts(table, params, k)
+        return np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
 
     def parts(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
             table = table.condensed
-        given = {name: k if name == "k" else params[name] for name in takes}
-        if "rel" in given and given["rel"] is None:
-            given["rel"] = table.rel
-        return formula(table, **given)
+        options = {name: k if name == "k" else params[name] for name in takes}
+        if "rel" in options and options["rel"] is None:
+            options["rel"] = table.rel
+        return formula(table, **options)
 
     _FORMULAS[name] = parts
     usual = {
@@ -511,15 +511,15 @@ context_relevance = _ranked(
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
     """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
-    found: dict[Measure, None] = {}
+    result: dict[Measure, None] = {}
     for measure in measures:
         settings = measure.settings
         if measure.definition.family != "ranked" or measure.labels != "gold":
             continue
         residual = settings.get("part") == "score"
         if residual:
-            found[measure(part="residual")] = None
+            result[measure(part="residual")] = None
         if residual or settings.get("holes") == "zero":
             cut = None if isinstance(measure.cutoff, float) else measure.cutoff
-            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(found)
+            result[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
+    return list(result)

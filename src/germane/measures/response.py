@@ -13,7 +13,7 @@ from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
 from germane.questions.listing import Importance, StatementRelevance
-from germane.questions.support import CitationSupport, Cited, NuggetSupport, Support
+from germane.questions.support import CitationSupport, CitationVerdict, NuggetSupport, Support
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 
@@ -65,7 +65,7 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
     response = sample.response or ""
     asked = StatementRelevance(query=sample.query, passage=response, history=turns(sample))
     statements = yield from ask(asked)
-    items = [Item(one.text, one.relevant) for one in statements]
+    items = [Item(statement.text, statement.relevant) for statement in statements]
     return proportion(
         items,
         nothing="the response states nothing",
@@ -114,10 +114,10 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     the reference (alone or together with others). An incorrect claim counts where at least one context of the chosen
     sort supports it; for `irrelevant`, where no relevant one does, so that relevant + irrelevant = any.
     """
-    found = distinct_contexts(sample)
-    if nothing_in(found):
+    results = distinct_contexts(sample)
+    if nothing_in(results):
         return skipped("nothing was retrieved, so nothing of it misled")
-    retrieved = texts_of(found)
+    retrieved = texts_of(results)
     reference = sample.reference or ""
     claims, expected = yield from ask_each(
         [claims_of(sample, sample.response or ""), claims_of(sample, reference)]
@@ -128,12 +128,12 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     asked = [Support(claims, (stated,)), Support(claims, retrieved)]
     true, held, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
     useful = rest[0] if rest else ()
-    relevant = {place for verdict in useful for place in verdict.contexts}
+    relevant = {context for verdict in useful for context in verdict.contexts}
     items = []
     for claim, correct, verdict in zip(claims, true, held, strict=True):
-        places = set(verdict.contexts)
-        good = places & relevant
-        blamed = {"any": places, "relevant": good, "irrelevant": set() if good else places}[contexts]
+        positions = set(verdict.contexts)
+        good = positions & relevant
+        blamed = {"any": positions, "relevant": good, "irrelevant": set() if good else positions}[contexts]
         wrong = bool(blamed) and not correct.contexts
         items.append(Item(claim, not wrong, verdict.reasoning if wrong else ""))
     return complement(proportion(items, what=f"claims not misled by {contexts} contexts"))
@@ -163,29 +163,29 @@ def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
     A citation is a number in brackets, counted from 1 over the contexts, a list or range of them ([1, 3], [2-4],
     【1】), or the id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
     """
-    ids = {context.id: place for place, context in reversed(list(enumerate(contexts, 1))) if context.id}
-    found: list[Citing] = []
+    ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
+    citings: list[Citing] = []
     for sentence in sentences(response):
-        if found and (lead := _LEADING.match(sentence)):
+        if citings and (lead := _LEADING.match(sentence)):
             _, late = _read(lead.group(), ids, len(contexts))
-            found[-1] = Citing(found[-1].text, tuple(dict.fromkeys((*found[-1].places, *late))))
+            citings[-1] = Citing(citings[-1].text, tuple(dict.fromkeys((*citings[-1].places, *late))))
             sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
-        text, places = _read(sentence, ids, len(contexts))
+        text, positions = _read(sentence, ids, len(contexts))
         if words(text):
-            found.append(Citing(text, places))
-    return found
+            citings.append(Citing(text, positions))
+    return citings
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
     """A text without its citations, and the places cited, each once; a number that no context has is place 0."""
-    found: dict[int, None] = {}
+    result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
         numbers = _named(mark[1].strip(), ids)
-        found.update(dict.fromkeys(number if number <= count else 0 for number in numbers))
+        result.update(dict.fromkeys(number if number <= count else 0 for number in numbers))
         return "" if numbers else mark[0]
 
-    return _MARK.sub(without, text).strip(), tuple(found)
+    return _MARK.sub(without, text).strip(), tuple(result)
 
 
 def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
@@ -193,11 +193,11 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
         return [ids[inner]]
     if not _NUMBERS.fullmatch(inner):
         return []
-    found: list[int] = []
+    result: list[int] = []
     for part in _PART.finditer(inner):
         first, last = int(part[1]), int(part[2] or part[1])
-        found += range(first, last + 1) if 0 <= last - first < _WIDEST else []
-    return found
+        result += range(first, last + 1) if 0 <= last - first < _WIDEST else []
+    return result
 
 
 @measure(
@@ -210,8 +210,12 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
 def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that are fully supported by the contexts that they cite."""
     items = [
-        Item(one.text, bool(verdict and verdict.supported), verdict.reasoning if verdict else _uncited(one))
-        for one, verdict in (yield from _judged(sample))
+        Item(
+            citing.text,
+            bool(verdict and verdict.supported),
+            verdict.reasoning if verdict else _uncited(citing),
+        )
+        for citing, verdict in (yield from _judged(sample))
     ]
     return proportion(
         items, nothing="the response has no sentences", what="sentences supported by what they cite"
@@ -231,25 +235,25 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     A context has a part where it supports all of the sentence alone, or a part of it that the others do not.
     """
     items: list[Item] = []
-    for one, verdict in (yield from _judged(sample)):
+    for citing, verdict in (yield from _judged(sample)):
         useful = verdict.contexts if verdict and verdict.supported else ()
         why = verdict.reasoning if verdict else _EMPTY
         items += [
-            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else _NO_SUCH)
-            for place in one.places
+            Item(f"[{position or '?'}] {citing.text}", position in useful, why if position else _NO_SUCH)
+            for position in citing.places
         ]
     if not items:
         return skipped("the response cites nothing")
     return proportion(items, what="citations support their sentence")
 
 
-def _uncited(one: Citing) -> str:
-    if any(one.places):
+def _uncited(citing: Citing) -> str:
+    if any(citing.places):
         return "it cites a context that is empty"
-    return "it cites a context that there is not" if one.places else "it cites nothing"
+    return "it cites a context that there is not" if citing.places else "it cites nothing"
 
 
-def _judged(sample: Sample) -> Program[list[tuple[Citing, Cited | None]]]:
+def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:
     """Each sentence and, if it cites a context: whether that supports it, in the contexts' own numbers.
 
     The judge is shown the cited contexts alone, so that changing another changes no verdict, in the order of their
@@ -257,31 +261,33 @@ def _judged(sample: Sample) -> Program[list[tuple[Citing, Cited | None]]]:
     or, where there is none, over all calls as they came.
     """
     final = sample.contexts is not None
-    contexts = [context for _, found in rankings(sample, final=final) for context in found]
+    contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
     spoken = citing(sample.response or "", contexts)
-    cited = {place for one in spoken for place in one.places if place}
-    text = dict(zip(cited, texts_of([contexts[place - 1] for place in cited]), strict=True))
+    cited = {position for citing in spoken for position in citing.places if position}
+    text = dict(zip(cited, texts_of([contexts[position - 1] for position in cited]), strict=True))
     used = sorted(
-        (place for place in cited if not blank(text[place])), key=lambda place: (text[place], place)
+        (position for position in cited if not blank(text[position])), key=lambda place: (text[place], place)
     )
-    number = {place: n for n, place in enumerate(used, 1)}
-    marks = [sorted(number[place] for place in one.places if place in number) for one in spoken]
+    number = {position: n for n, position in enumerate(used, 1)}
+    marks = [
+        sorted(number[position] for position in citing.places if position in number) for citing in spoken
+    ]
     marked = tuple(
-        f"{one.text} {''.join(f'[{n}]' for n in found)}"
-        for one, found in zip(spoken, marks, strict=True)
-        if found
+        f"{citing.text} {''.join(f'[{n}]' for n in mark)}"
+        for citing, mark in zip(spoken, marks, strict=True)
+        if mark
     )
     if not marked:
-        return [(one, None) for one in spoken]
-    answers = iter((yield from ask(CitationSupport(marked, tuple(text[place] for place in used)))))
-    verdicts = [next(answers) if found else None for found in marks]
+        return [(citing, None) for citing in spoken]
+    answers = iter((yield from ask(CitationSupport(marked, tuple(text[position] for position in used)))))
+    verdicts = [next(answers) if mark else None for mark in marks]
     return [
         (
-            one,
+            citing,
             verdict
             and verdict.model_copy(update={"contexts": tuple(sorted(used[n - 1] for n in verdict.contexts))}),
         )
-        for one, verdict in zip(spoken, verdicts, strict=True)
+        for citing, verdict in zip(spoken, verdicts, strict=True)
     ]
 
 
@@ -298,18 +304,18 @@ class Nugget:
     vital: bool = True
 
 
-def nuggets_of(given: Json) -> tuple[Nugget, ...]:
+def nuggets_of(value: Json) -> tuple[Nugget, ...]:
     """The nuggets in a sample's metadata; ValueError says how to write them."""
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
-    found = []
-    for one in given:
-        known = one if isinstance(one, Mapping) else {"text": one}
+    nuggets = []
+    for item in value:
+        known = item if isinstance(item, Mapping) else {"text": item}
         text, importance = known.get("text", known.get("nugget")), known.get("importance", "vital")
         if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
-            raise ValueError(f"{one!r} is not a nugget; {_HOW} (importance is vital or okay)")
-        found.append(Nugget(text.strip(), importance == "vital"))
-    return tuple(found)
+            raise ValueError(f"{item!r} is not a nugget; {_HOW} (importance is vital or okay)")
+        nuggets.append(Nugget(text.strip(), importance == "vital"))
+    return tuple(nuggets)
 
 
 _NUGGETS: MeasureOptions = {
@@ -373,20 +379,20 @@ def _nuggets_held(
 ) -> Program[Outcome]:
     if sample.metadata.get("nuggets") is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
-    known = yield from _nuggets(sample, weighed=which != "all")
-    if not any(nugget.vital or which != "vital" for nugget in known):
-        return skipped("none of the nuggets is vital" if known else "no nuggets")
-    answers = yield from ask(NuggetSupport(sample.query, tuple(nugget.text for nugget in known), texts))
+    nuggets = yield from _nuggets(sample, weighed=which != "all")
+    if not any(nugget.vital or which != "vital" for nugget in nuggets):
+        return skipped("none of the nuggets is vital" if nuggets else "no nuggets")
+    answers = yield from ask(NuggetSupport(sample.query, tuple(nugget.text for nugget in nuggets), texts))
     worth = {"support": 1.0, "partial_support": 0.0 if strict else _OKAY, "not_support": 0.0}
     items = [
         Item(
             nugget.text,
-            one.support == "support",
-            ": ".join(filter(None, [one.support, one.reasoning])),
+            answer.support == "support",
+            ": ".join(filter(None, [answer.support, answer.reasoning])),
             weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
-            worth=worth[one.support],
+            worth=worth[answer.support],
         )
-        for nugget, one in zip(known, answers, strict=True)
+        for nugget, answer in zip(nuggets, answers, strict=True)
         if nugget.vital or which != "vital"
     ]
     return proportion(items, what=f"nuggets supported by the {what}")

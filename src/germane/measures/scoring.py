@@ -160,8 +160,8 @@ class Job(Struct, kw_only=True):
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample, place by place."""
-    found = yield from place_labels(sample, measure.choice, measure.depth, settings)
-    return found.rankings(0)
+    labels = yield from place_labels(sample, measure.choice, measure.depth, settings)
+    return labels.rankings(0)
 
 
 def open_holes(measure: Measure) -> bool:
@@ -183,16 +183,16 @@ def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
     """A judged measure's program for a sample; it never raises."""
-    known = measure.definition
-    params = {name: value for name, value in measure.settings.items() if name not in known.when}
-    if known.cutoff != "none":
+    definition = measure.definition
+    params = {name: value for name, value in measure.settings.items() if name not in definition.when}
+    if definition.cutoff != "none":
         params["k"] = measure.k
     if measure.budget is not None:
         sample = within_budget(sample, measure.budget)
         params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
-    if known.settings:
+    if definition.settings:
         params["settings"] = settings
-    return safely(str(measure), lambda: known.compute(sample, **params))
+    return safely(str(measure), lambda: definition.compute(sample, **params))
 
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
@@ -213,9 +213,9 @@ class Eligibility:
 
     def refusals(self, measure: Measure) -> Mapping[int, Outcome]:
         """The outcome of each sample, by its number, for which the measure cannot be computed."""
-        known = measure.definition
-        ranked = known.family == "ranked"
-        fields = known.needs, known.answerable or ranked
+        definition = measure.definition
+        ranked = definition.family == "ranked"
+        fields = definition.needs, definition.answerable or ranked
         if fields not in self._of_fields:
             self._of_fields[fields] = self._lacking(*fields)
         texts = self._without_texts if measure.budget is not None else {}
@@ -225,7 +225,7 @@ class Eligibility:
     @cached_property
     def _without_texts(self) -> dict[int, Outcome]:
         """The samples of whose contexts tokens cannot be counted."""
-        return {n: skipped(NO_TEXT) for n, one in enumerate(self._samples) if not has_texts(one)}
+        return {n: skipped(NO_TEXT) for n, sample in enumerate(self._samples) if not has_texts(sample)}
 
     def _of_labels_read(self, measure: Measure) -> Mapping[int, Outcome]:
         """Why samples do not have the labels that a ranked measure reads; found once for all that read the same."""
@@ -238,26 +238,26 @@ class Eligibility:
 
     def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
         """Why samples do not have what measures need."""
-        found: dict[int, Outcome] = {}
+        outcomes: dict[int, Outcome] = {}
         for need in needs:
             for number in self._absent(need):
                 failed = self._samples[number].error
                 why = error(failed) if failed else skipped(_ABSENT.get(need, f"no {need}"))
-                found.setdefault(number, why)
+                outcomes.setdefault(number, why)
         if answerable:
             for number, sample in enumerate(self._samples):
                 if sample.answerable is False:
-                    found.setdefault(number, skipped(_UNANSWERABLE))
-        return found
+                    outcomes.setdefault(number, skipped(_UNANSWERABLE))
+        return outcomes
 
     def _absent(self, need: str) -> list[int]:
         """The samples without one field."""
         samples = enumerate(self._samples)
         if need == "contexts":
-            return [n for n, one in samples if one.contexts is None and one.calls is None]
+            return [n for n, sample in samples if sample.contexts is None and sample.calls is None]
         if need in {"query", "reference", "response"}:
-            return [n for n, one in samples if given(one, need) is None]
-        return [n for n, one in samples if getattr(one, need, None) in (None, "", ())]
+            return [n for n, sample in samples if given(sample, need) is None]
+        return [n for n, sample in samples if getattr(sample, need, None) in (None, "", ())]
 
     def _unlabelled(self, measure: Measure) -> dict[int, Outcome]:
         """Why samples do not have the labels that a ranked measure reads."""
@@ -265,28 +265,31 @@ class Eligibility:
             least = measure.settings.get("rel") or 1
             best = self._best_grades
             return {
-                number: skipped(NO_QRELS if one is None else NOTHING_RELEVANT)
-                for number, one in enumerate(best)
-                if one is None or one < least
+                number: skipped(NO_QRELS if value is None else NOTHING_RELEVANT)
+                for number, value in enumerate(best)
+                if value is None or value < least
             }
-        found: dict[int, Outcome] = {}
+        outcomes: dict[int, Outcome] = {}
         for number, sample in enumerate(self._samples):
             why = self._unlabelled_by_people(measure, number) if measure.labels in {"human", "best"} else None
             if why is None and measure.labels != "human":
                 why = self._unasked(measure, sample)
             if why is not None:
-                found[number] = skipped(why)
-        return found
+                outcomes[number] = skipped(why)
+        return outcomes
 
     @cached_property
     def _best_grades(self) -> list[float | None]:
         """The highest grade that gold knows for each sample; None where there is no gold."""
-        return [None if one.qrels is None else max(one.qrels.values(), default=-inf) for one in self._samples]
+        return [
+            None if sample.qrels is None else max(sample.qrels.values(), default=-inf)
+            for sample in self._samples
+        ]
 
     @cached_property
     def unidentified(self) -> frozenset[int]:
         """The samples for which something came back, and nothing of it has an id."""
-        return frozenset(number for number, one in enumerate(self._samples) if _without_ids(one))
+        return frozenset(number for number, sample in enumerate(self._samples) if _without_ids(sample))
 
     @cached_property
     def _people(self) -> PlaceLabels:
@@ -314,7 +317,7 @@ class Eligibility:
 def _without_ids(sample: Sample) -> bool:
     if not sample.calls:
         contexts = sample.contexts or ()
-        return bool(contexts) and contexts[0].id is None and all(one.id is None for one in contexts)
+        return bool(contexts) and contexts[0].id is None and all(context.id is None for context in contexts)
     came = [context.id for _, contexts in rankings(sample) for context in contexts]
     return bool(came) and not any(came)
 
@@ -451,7 +454,7 @@ class Block:
     def _note_empty(self, sample: Sample) -> None:
         if sample.calls and (empty := sum(not contexts for _, contexts in rankings(sample))):
             self.notes["search calls returned nothing and count 0"] += empty
-        texts = [one.text for _, some in rankings(sample) for one in some if one.text]
+        texts = [context.text for _, some in rankings(sample) for context in some if context.text]
         if empty := len([text for text in texts if not text[0].isalnum() and blank(text)]):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
@@ -489,8 +492,12 @@ class Block:
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
             for run in self._runs:
-                ranked = [one for one in run.columns if one.ranked and one.grader.measure.choice == choice]
-                readers = [(str(one.grader.measure), set(one.read)) for one in ranked]
+                ranked = [
+                    column
+                    for column in run.columns
+                    if column.ranked and column.grader.measure.choice == choice
+                ]
+                readers = [(str(column.grader.measure), set(column.read)) for column in ranked]
                 for row in range(len(run.jobs)):
                     sample = chosen.samples[run.start + row]
                     if sample >= 0 and chosen.labels.cells[sample]:
@@ -502,11 +509,11 @@ class Block:
         self._settle(results)
         for run in self._runs:
             for column in run.every[len(run.columns) :]:
-                found: dict[str, list[float]] = {}
+                result: dict[str, list[float]] = {}
                 for row, (job, value) in enumerate(zip(run.jobs, column.values.tolist(), strict=True)):
                     if row not in column.noted:
-                        found.setdefault(job.sample.system, []).append(value)
-                for system, values in found.items():
+                        result.setdefault(job.sample.system, []).append(value)
+                for system, values in result.items():
                     yield system, str(column.grader.measure), values
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
@@ -569,8 +576,12 @@ MOST_ASSIGNED = 4096
 
 def reads_gold_alone(measure: Measure) -> bool:
     """Whether a measure reads graded gold ids and asks nobody."""
-    known = measure.definition
-    return measure.labels == "gold" if known.family == "ranked" else "qrels" in known.needs and not known.asks
+    definition = measure.definition
+    return (
+        measure.labels == "gold"
+        if definition.family == "ranked"
+        else "qrels" in definition.needs and not definition.asks
+    )
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
@@ -580,22 +591,22 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     grade, one that did not come back, or none at all.
     """
     qrels, choices = dict(sample.qrels or {}), []
-    free = [place.context.id for place in sample.places() if place.context.id is not None]
+    free = [passage.context.id for passage in sample.places() if passage.context.id is not None]
     for name, grade in (sample.unsure or {}).items():
-        places = dict.fromkeys(one for one in free if one not in qrels) if name.startswith("*") else ()
-        choices.append([{}, {name: grade}, *({one: grade} for one in places)])
+        places = dict.fromkeys(name for name in free if name not in qrels) if name.startswith("*") else ()
+        choices.append([{}, {name: grade}, *({name: grade} for name in places)])
     why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
     if prod(map(len, choices)) > MOST_ASSIGNED:
         return incomplete(why, measure.definition.range)
     graders, jobs = graders_of((measure,)), []
     for chosen in product(*choices):
         grades = dict(qrels)
-        for one in chosen:
-            grades |= {name: max(grade, grades.get(name, grade)) for name, grade in one.items()}
+        for row in chosen:
+            grades |= {name: max(grade, grades.get(name, grade)) for name, grade in row.items()}
         jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
     block = Block(jobs, settings)
-    outcomes = [one[str(measure)] for one in block.outcomes(list(map(_unasked, block.programs)))]
-    values = [one.value for one in outcomes if one.value is not None]
+    outcomes = [outcome[str(measure)] for outcome in block.outcomes(list(map(_unasked, block.programs)))]
+    values = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not values:
         return outcomes[0]
     low, high = min(values), max(values)
@@ -607,8 +618,8 @@ def _unasked(program: Program[Outcome]) -> Outcome:
     try:
         next(program)
     except StopIteration as end:
-        found: Outcome = end.value
-        return found
+        outcome: Outcome = end.value
+        return outcome
     raise AssertionError("a measure of gold alone asks nobody")
 
 
@@ -674,9 +685,9 @@ class _SameGraders:
     def scores(self) -> ScoreTable:
         """The scores, job by job."""
         noted = {
-            row * len(self.columns) + number: (one.status, one.why, one.bounds)
+            row * len(self.columns) + number: (outcome.status, outcome.why, outcome.bounds)
             for number, column in enumerate(self.columns)
-            for row, one in column.noted.items()
+            for row, outcome in column.noted.items()
         }
         names = [(column.grader.name, str(column.grader.measure)) for column in self.columns]
         values = [column.values for column in self.columns]
@@ -739,24 +750,26 @@ class _Chosen:
                 values = _means(values, [0, len(values)])
             else:
                 at = sample
-            found = ok(float(values[at]))
+            outcome = ok(float(values[at]))
             if measure.labels != "gold" or open_holes(measure):
-                found = self._incomplete(measure, sample) or found
+                outcome = self._incomplete(measure, sample) or outcome
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
-        if measure.labels == "best" and found.status == "ok":
+        if measure.labels == "best" and outcome.status == "ok":
             read = labels.read(sample, measure.depth)
             human = sum(map(labels.by_people, read))
             mixed = "mixed: " if human < len(read) else ""
-            found = replace(found, why=f"{mixed}{human / len(read):.0%} human" if human else None)
-        return self._noted(grader, found, sample)
+            outcome = replace(outcome, why=f"{mixed}{human / len(read):.0%} human" if human else None)
+        return self._exceptions(grader, outcome, sample)
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
         labels, holes = self.labels, open_holes(measure)
         read = labels.read(sample, measure.depth)
-        failed = [labels.failed[place] for place in read if place in labels.failed]
-        unjudged = [place for place in read if not labels.labelled[place] and place not in labels.failed]
+        failed = [labels.failed[position] for position in read if position in labels.failed]
+        unjudged = [
+            position for position in read if not labels.labelled[position] and position not in labels.failed
+        ]
         whys = failed + ["no label"] * (len(unjudged) if holes else 0)
         if not whys:
             return None
@@ -772,7 +785,7 @@ class _Chosen:
         missing = labels.missing_verdicts(sample, holes=holes)
         return incomplete(why, bounds(measure, labels.table_of(sample), missing, scale=scale, top=top))
 
-    def _noted(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:
+    def _exceptions(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:
         """The outcome with what the grader's options have to say about it; the value stays."""
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome

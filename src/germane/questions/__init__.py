@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from germane.questions.relevance import Grade, Relevance, Rubric, Scale
     from germane.questions.support import (
         CitationSupport,
-        Cited,
+        CitationVerdict,
+        ContextSetQuestion,
         Degree,
-        Nuggeted,
         NuggetSupport,
+        NuggetVerdict,
         Sufficiency,
         Sufficient,
         Support,
         Supported,
-        Together,
     )
 
 _HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
@@ -35,15 +35,16 @@ _HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
 __all__ = [
     "AnyQuestion",
     "CitationSupport",
-    "Cited",
+    "CitationVerdict",
     "Claims",
+    "ContextSetQuestion",
     "Degree",
     "Entities",
     "Grade",
     "Importance",
     "Miscounted",
     "NuggetSupport",
-    "Nuggeted",
+    "NuggetVerdict",
     "Numbers",
     "PayloadModel",
     "Program",
@@ -59,7 +60,6 @@ __all__ = [
     "Support",
     "Supported",
     "Text",
-    "Together",
     "Weight",
     "Whole",
     "YesNo",

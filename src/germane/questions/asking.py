@@ -85,9 +85,9 @@ def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, .
 def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
     """Ask several questions at once and return their answers; Missing is raised where there is none to one of them."""
     answers = yield from ask_all(questions)
-    found: list[A] = []
+    results: list[A] = []
     for answer in answers:
         if isinstance(answer, Unanswered):
             raise Missing(answer.why)
-        found.append(answer)
-    return tuple(found)
+        results.append(answer)
+    return tuple(results)

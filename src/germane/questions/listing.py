@@ -86,8 +86,8 @@ class Entities(Question[tuple[str, ...]]):
 
     def typical(self) -> Json:
         """Words that begin with a capital or hold a digit, and at least one."""
-        found = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
-        return {"entities": list(found) or [self.text[:10].strip() or "an entity"]}
+        result = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
+        return {"entities": list(result) or [self.text[:10].strip() or "an entity"]}
 
 
 Weight: TypeAlias = Literal["vital", "okay"]

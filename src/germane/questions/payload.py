@@ -68,7 +68,7 @@ class Limits(NamedTuple):
     def limit(self, part: Mapping[str, Json], name: str = "") -> dict[str, Json]:
         """A plain schema with `maxItems` and `maxLength` wherever it has none of its own."""
         if part.get("type") == "object":
-            inner = {key: self.limit(one, key) for key, one in part["properties"].items()}
+            inner = {key: self.limit(value, key) for key, value in part["properties"].items()}
             return {**part, "properties": inner}
         if part.get("type") == "array":
             most = self.entries(name, part["items"])
@@ -132,8 +132,8 @@ class PayloadModel(BaseModel):
         Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
         """
         whole = cls.model_json_schema()
-        found: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
-        return found
+        result: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
+        return result
 
     @classmethod
     @lru_cache(256)
@@ -234,7 +234,7 @@ def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json
     if "$ref" in part:
         return {**_plain(shared[part["$ref"].rpartition("/")[2]], shared), **_described(part)}
     if part.get("type") == "object":
-        inner = {name: _plain(one, shared) for name, one in part["properties"].items()}
+        inner = {name: _plain(value, shared) for name, value in part["properties"].items()}
         strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
         return {"type": "object", **_described(part), **strict}
     kept = {

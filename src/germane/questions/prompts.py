@@ -58,19 +58,19 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
     Tags that enclose a variable get the mark; `framed`, a variable that no tags enclose gets tags of its name.
     """
-    shown = [found for found in _VARIABLE.finditer(text) if found[1].strip() in names]
-    cuts = [(found.start(), found.end(), found[1].strip()) for found in shown]
+    matches = [match for match in _VARIABLE.finditer(text) if match[1].strip() in names]
+    cuts = [(match.start(), match.end(), match[1].strip()) for match in matches]
     inside: set[int] = set()
     opened: list[re.Match[str]] = []
     for tag in _PLAIN_TAG.finditer(text):
         if not tag["closes"]:
             opened.append(tag)
             continue
-        place = next((n for n in reversed(range(len(opened))) if opened[n]["name"] == tag["name"]), None)
-        if place is None:
+        position = next((n for n in reversed(range(len(opened))) if opened[n]["name"] == tag["name"]), None)
+        if position is None:
             continue
-        begin, opened = opened[place], opened[:place]
-        held = {found.start() for found in shown if begin.end() <= found.start() < tag.start()}
+        begin, opened = opened[position], opened[:position]
+        held = {match.start() for match in matches if begin.end() <= match.start() < tag.start()}
         if held:
             inside |= held
             cuts += [(end, end, _MARK) for end in (begin.end("name"), tag.end("name"))]
@@ -104,9 +104,9 @@ class Prompt:
         texts, names = self.pieces[::2], self.pieces[1::2]
         tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
         code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
-        shown = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
-        shown[_MARK] = f"-{code}"
-        values = [shown.get(name, NONE) for name in names]
+        fields = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
+        fields[_MARK] = f"-{code}"
+        values = [fields.get(name, NONE) for name in names]
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
@@ -122,16 +122,16 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
     """InputError where a template has an unknown variable, or does not show what must be judged."""
-    shown = sorted(question.shown())
-    for found in _VARIABLE.finditer(text):
-        if found[1].strip() not in shown:
+    visible = sorted(question.shown())
+    for match in _VARIABLE.finditer(text):
+        if match[1].strip() not in visible:
             raise InputError(
-                f"{found[0]} is not an input of {name}",
-                fix=f"use {_braced(shown)}",
-                place=place_in(path, text, found.start()),
+                f"{match[0]} is not an input of {name}",
+                fix=f"use {_braced(visible)}",
+                place=place_in(path, text, match.start()),
             )
-    given = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
-    if missing := given & set(question.judges) & set(shown) - variables_in(text):
+    values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
+    if missing := values & set(question.judges) & set(visible) - variables_in(text):
         absent = _braced(sorted(missing))
         fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
         raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
@@ -196,8 +196,8 @@ class Prompts(dict[str, Prompt]):
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
 
     def __missing__(self, name: str) -> Prompt:
-        found = self[name] = load(name)
-        return found
+        prompt = self[name] = load(name)
+        return prompt
 
     def of(self, question: AnyQuestion) -> Prompt:
         """The prompt of a question: its own words, or the file that words its kind."""
@@ -252,11 +252,11 @@ def _view(text: str) -> tuple[str, list[int]]:
     """
     seen: list[str] = []
     origin: list[int] = []
-    for place, character in enumerate(text):
-        for one in " " if character.isspace() else _bare(character):
-            if one != " " or (seen and seen[-1] != " "):
-                seen.append(one)
-                origin.append(place)
+    for position, character in enumerate(text):
+        for name in " " if character.isspace() else _bare(character):
+            if name != " " or (seen and seen[-1] != " "):
+                seen.append(name)
+                origin.append(position)
     return "".join(seen), origin
 
 
@@ -280,7 +280,7 @@ def clean(text: str, names: frozenset[str] = frozenset()) -> str:
     """The text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
     if _SUSPECT.search(text):
         view, origin = _view(text)
-        brackets = [origin[found.start()] for found in _tags(names).finditer(view)]
+        brackets = [origin[match.start()] for match in _tags(names).finditer(view)]
         begins = [0, *(at + 1 for at in brackets)]
         text = "&lt;".join(text[begin:end] for begin, end in zip(begins, [*brackets, None], strict=True))
     return _SQUARE.sub("&#91;", text) if "[" in text else text

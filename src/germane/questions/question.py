@@ -86,8 +86,8 @@ class Question(ABC, Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """Everything that the prompt shows, by name: what is judged and what is `beside`, as far as it holds anything."""
-        found = {name: value for name in self.shown() if _says(value := getattr(self, name))}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+        result = {name: value for name in self.shown() if _says(value := getattr(self, name))}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
     @classmethod
     def shown(cls) -> tuple[str, ...]:
@@ -105,11 +105,11 @@ class Question(ABC, Generic[A]):
     @property
     def item(self) -> str:
         """The digest of the kind and of what is judged; no judge, prompt, scale or reference is in it."""
-        found: str = getattr(self, "_item", "")
-        if not found:
-            found = digest({"kind": self.kind, **self.judged()})
-            object.__setattr__(self, "_item", found)
-        return found
+        result: str = getattr(self, "_item", "")
+        if not result:
+            result = digest({"kind": self.kind, **self.judged()})
+            object.__setattr__(self, "_item", result)
+        return result
 
     def parts(self) -> tuple[str, ...]:
         """The items of the things that are judged, in order: each claim with the contexts; () for most questions.
@@ -120,12 +120,12 @@ class Question(ABC, Generic[A]):
             return ()
         rest = {name: value for name, value in self.judged().items() if name != self._given}
         begun = hashlib.sha256(canonical({"judged": rest, "kind": self.kind})[:-1] + b',"part":')
-        found = []
-        for thing in self.things:
-            one = begun.copy()
-            one.update(canonical({self.verdicts[1]: thing}) + b"}")
-            found.append(one.hexdigest()[:32])
-        return tuple(found)
+        result = []
+        for term in self.things:
+            item = begun.copy()
+            item.update(canonical({self.verdicts[1]: term}) + b"}")
+            result.append(item.hexdigest()[:32])
+        return tuple(result)
 
     def settings(self) -> dict[str, str]:
         """What the question was put with, as far as it applies: against, scale, rubric. Part of the key."""
@@ -157,11 +157,11 @@ class Question(ABC, Generic[A]):
 
     def read(self, payload: Json) -> A:
         """The typed answer in a payload, its verdicts in the order of what they are about; AnswerError says what is wrong with one."""
-        found: Any = self.payload_type(payload).model_read(payload, self.verdicts)
+        value: Any = self.payload_type(payload).model_read(payload, self.verdicts)
         if self.verdicts is not None:
             name, number = self.verdicts
-            object.__setattr__(found, name, _each_once(getattr(found, name), name, number, len(self.things)))
-        return self.answer(found)
+            object.__setattr__(value, name, _each_once(getattr(value, name), name, number, len(self.things)))
+        return self.answer(value)
 
     def answer(self, payload: Any) -> A:
         """The typed answer in a payload that has been parsed."""
@@ -181,9 +181,9 @@ class Question(ABC, Generic[A]):
 
         AnswerError says what is wrong with an unusable one.
         """
-        found = self.payload_type().model_read(payload).model_dump(exclude_unset=True, by_alias=True)
-        self.read(found)
-        return found
+        result = self.payload_type().model_read(payload).model_dump(exclude_unset=True, by_alias=True)
+        self.read(result)
+        return result
 
     def normal(self, payload: Json) -> dict[str, Json]:
         """A payload that can be read, with the types that its schema names and nothing else in it."""
@@ -220,16 +220,18 @@ class Question(ABC, Generic[A]):
     def _given(self) -> str:
         return self.given or (self.verdicts or ("",))[0]
 
-    def singly(self) -> tuple[Self, ...]:
+    def split_by_item(self) -> tuple[Self, ...]:
         """The question about each thing alone; () where there are not several."""
-        things, question = self.things, cast("Any", self)
-        return tuple(replace(question, **{self._given: (one,)}) for one in things) if len(things) > 1 else ()
+        terms, question = self.things, cast("Any", self)
+        return (
+            tuple(replace(question, **{self._given: (value,)}) for value in terms) if len(terms) > 1 else ()
+        )
 
     def join(self, payloads: Sequence[Json]) -> Json:
         """The payload of the whole question from those of `singly`, in their order."""
         name, number = self.verdicts or ("", "")
-        found = [item for payload in payloads for item in payload[name]]
-        return {name: [{**item, number: n} for n, item in enumerate(found, 1)]}
+        results = [item for payload in payloads for item in payload[name]]
+        return {name: [{**item, number: n} for n, item in enumerate(results, 1)]}
 
     # Asked in windows
 
@@ -293,10 +295,10 @@ def known_kinds() -> dict[str, type[AnyQuestion]]:
 
 
 def _kinds_of(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]]:
-    found: dict[str, type[AnyQuestion]] = {}
+    result: dict[str, type[AnyQuestion]] = {}
     for sub in base.__subclasses__():
-        found |= {**_kinds_of(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
-    return found
+        result |= {**_kinds_of(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
+    return result
 
 
 def _rounded(count: int) -> int:
@@ -311,17 +313,17 @@ def _says(value: Any) -> bool:
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
     """The items in the order of their numbers; Miscounted unless each of 1 to `count` stands there exactly once."""
-    found: dict[int, Any] = {}
+    result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
-        if not 1 <= n <= count or n in found:
+        if not 1 <= n <= count or n in result:
             raise Miscounted(
                 f"{number} {n} was judged twice or does not exist: they are numbered from 1 to {count}"
             )
-        found[n] = item
-    if missing := [n for n in range(1, count + 1) if n not in found]:
+        result[n] = item
+    if missing := [n for n in range(1, count + 1) if n not in result]:
         raise Miscounted(f"{len(items)} verdicts for {count} {name}: {number} {missing[0]} is missing")
-    return tuple(found[n] for n in range(1, count + 1))
+    return tuple(result[n] for n in range(1, count + 1))
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
@@ -349,9 +351,9 @@ def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[s
     """
     spelt = canonical({"as": example.settings(), "beside": example.shown_beside(), "item": ""})
     begun = hashlib.sha256(spelt[:-2])
-    found = []
+    result = []
     for item in items:
-        one = begun.copy()
-        one.update(b'%b"%b' % (item.encode(), end))
-        found.append(one.hexdigest()[:32])
-    return found
+        value = begun.copy()
+        value.update(b'%b"%b' % (item.encode(), end))
+        result.append(value.hexdigest()[:32])
+    return result

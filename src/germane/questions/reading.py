@@ -1,6 +1,6 @@
 """Which questions share a request, how the request is worded, and whose answer is whose.
 
-A Reading is several questions about one text, each with its instructions verbatim, answered in one object
+A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object
 (under one key a kind where names would collide). A list is several Readings alike that share everything but their text, answered as items with ids.
 """
 
@@ -18,7 +18,7 @@ from germane.questions.voting import REPLICA
 from germane.types import Json
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
-"""Verdict first, then what is listed: the order of tasks inside a Reading."""
+"""Verdict first, then what is listed: the order of tasks inside a FusedRequest."""
 
 
 EXTRACTED = 8000
@@ -26,7 +26,7 @@ EXTRACTED = 8000
 
 
 @dataclass(slots=True)
-class Reading:
+class FusedRequest:
     """Questions about one text, at most one of a kind.
 
     Attributes:
@@ -70,31 +70,31 @@ class Reading:
         return kinds, self.text, json.dumps(self.beside, sort_keys=True)
 
 
-def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
+def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[FusedRequest]:
     """The questions as Readings: those about one text together, where they can be and `fuse` says so."""
-    found: list[Reading] = []
-    by_text: dict[str, list[Reading]] = {}
+    readings: list[FusedRequest] = []
+    by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
         about = question.about
         alone = not fuse or bool(prompts.of(question).pieces)
         if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
             continue
-        reading = Reading(about)
+        reading = FusedRequest(about)
         reading.add(question)
-        found.append(reading)
+        readings.append(reading)
         if not alone:
             by_text.setdefault(about, []).append(reading)
-    return found
+    return readings
 
 
-def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
+def listed(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
     """The Readings as lists of at most `size` that share everything but their text.
 
     Which list a text is in, and where, its content alone decides: no rank, no id, no order of arrival. What is asked
     of a text alone is listed across samples; then long texts make shorter lists, since what is extracted from them
     is long too.
     """
-    alike: dict[tuple[object, ...], list[Reading]] = {}
+    alike: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, reading in enumerate(found):
         fit = all(question.batched and not prompts.of(question).pieces for question in reading.questions)
         key = reading.like() if fit and reading.text else (number,)
@@ -119,14 +119,14 @@ class Ask:
     system: str
     user: str
     schema: dict[str, Json]
-    items: tuple[Reading, ...]
+    items: tuple[FusedRequest, ...]
     limited: dict[str, Json] = field(default_factory=dict)
     room: int = 0
 
     def split(
         self, payload: dict[str, Json]
-    ) -> Iterator[tuple[int, Reading, AnyQuestion, Json | AnswerError]]:
-        """Each question with its Reading, the place of that from 1, and its part of the answer or what is wrong with it."""
+    ) -> Iterator[tuple[int, FusedRequest, AnyQuestion, Json | AnswerError]]:
+        """Each question with its FusedRequest, the place of that from 1, and its part of the answer or what is wrong with it."""
         many = len(self.items) > 1
         items = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
@@ -140,7 +140,9 @@ class Ask:
             yield from ((number, reading, question, part) for question, part in _parts(reading, item))
 
 
-def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
+def _parts(
+    reading: FusedRequest, payload: dict[str, Json]
+) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
     if len(reading.questions) == 1:
         yield reading.questions[0], payload
         return
@@ -163,35 +165,35 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
     items = payload.get("items")
     if not isinstance(items, list):
         raise AnswerError(f'the answer must have "items", a list of {count}')
-    found: dict[int, dict[str, Json] | AnswerError] = {}
+    errors: dict[int, dict[str, Json] | AnswerError] = {}
     for item in items:
         number = item.get("id") if isinstance(item, dict) else None
         if type(number) is not int or not 1 <= number <= count:
             named = f"the id {number!r}" if number is not None else "no id"
             wrong = AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
             return dict.fromkeys(range(1, count + 1), wrong)
-        found[number] = AnswerError(f"item {number} came twice") if number in found else item
-    if found and (last := max(found)) < count:
+        errors[number] = AnswerError(f"item {number} came twice") if number in errors else item
+    if errors and (last := max(errors)) < count:
         wrong = AnswerError(
             f"the items end with {last}: the passages are numbered from 1 to {count}, one item each"
         )
         return dict.fromkeys(range(1, count + 1), wrong)
-    return found
+    return errors
 
 
-def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
-    """One Reading, or several as a shuffled list, in words."""
+def word(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
+    """One FusedRequest, or several as a shuffled list, in words."""
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
         start = (REPLICA.get() - 1) % len(items)
         shuffled = sorted(items, key=_shuffle)
         shuffled = shuffled[start:] + shuffled[:start]
-        shown = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
+        fields = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
         longest, room = max(items, key=lambda item: len(item.about)), sum(map(_room, items))
         schema, limited = _listing(_schema(first)), _listing(_schema(longest, limited=True), len(items))
         system = _instructions(first, prompts, many=True)
-        return Ask(f"{name}_list", system, _sections(shown), schema, tuple(shuffled), limited, room)
+        return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled), limited, room)
     template = prompts.of(first.questions[0])
     if template.pieces:
         system = part("frame") if template.system is None else template.system
@@ -202,13 +204,13 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     return Ask(name, system, user, _schema(first), (first,), _schema(first, limited=True), _room(first))
 
 
-def _shuffle(reading: Reading) -> bytes:
+def _shuffle(reading: FusedRequest) -> bytes:
     """An order without favour that the content alone decides."""
     content = repr((reading.about, reading.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
-def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
+def _instructions(reading: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
     """What is the same in every request first, then what some samples only have: notes on what else is shown."""
     parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
     for question in reading.questions:
@@ -221,25 +223,30 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
     return "\n".join(filter(None, [*parts, notes]))
 
 
-def _schema(reading: Reading, *, limited: bool = False) -> dict[str, Json]:
+def _schema(reading: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     if reading.questions[0].free_text:
         return {}
-    schemas = {one.kind: one.limited()[0] if limited else one.schema() for one in reading.questions}
+    schemas = {
+        question.kind: question.limited()[0] if limited else question.schema()
+        for question in reading.questions
+    }
     if len(schemas) == 1:
         return schemas.popitem()[1]
     if reading.flat():
-        return _object({name: part for one in schemas.values() for name, part in one["properties"].items()})
+        return _object(
+            {name: part for schema in schemas.values() for name, part in schema["properties"].items()}
+        )
     return _object(schemas)
 
 
-def _room(reading: Reading) -> int:
+def _room(reading: FusedRequest) -> int:
     """Tokens of an answer, at most; 0 = a text of no form, which is as long as who asks for it says."""
-    return sum(one.limited()[1] for one in reading.questions if not one.free_text)
+    return sum(question.limited()[1] for question in reading.questions if not question.free_text)
 
 
-def _listing(one: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
+def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
     """The schema of a list of answers with ids."""
-    items = {"type": "array", "items": _object({"id": {"type": "integer"}, **one["properties"]})}
+    items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
 
 
@@ -252,8 +259,8 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
     }
 
 
-def _sections(shown: Mapping[str, Json]) -> str:
+def _sections(fields: Mapping[str, Json]) -> str:
     """The data, in the order in which it is shown."""
-    ordered = sorted(shown.items(), key=lambda section: place(section[0]))
+    ordered = sorted(fields.items(), key=lambda section: place(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, code) for name, value in ordered)

@@ -50,7 +50,7 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
     """`0: 5%, 1: 15%, 2: 60%, 3: 20%`; of a yes or no `yes: 60%`."""
     if len(probabilities) == 2:
         return f"yes: {probabilities[1]:.0%}"
-    return ", ".join(f"{grade}: {one:.0%}" for grade, one in enumerate(probabilities))
+    return ", ".join(f"{grade}: {probability:.0%}" for grade, probability in enumerate(probabilities))
 
 
 @cache

@@ -136,8 +136,8 @@ class ScriptGrade(Script[ScriptResult]):
         passed = check.get("passed")
         if self.agentv or isinstance(passed, bool):
             return bool(passed)
-        found = f"not {_shown(passed)}" if "passed" in check else "and is missing"
-        problem = f'"passed" of assertion {number + 1} must be true or false, {found}'
+        text = f"not {_shown(passed)}" if "passed" in check else "and is missing"
+        problem = f'"passed" of assertion {number + 1} must be true or false, {text}'
         raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
 
     def typical(self) -> Json:
@@ -174,9 +174,9 @@ def _shown(value: Json) -> str:
     return json.dumps(value)[:80]
 
 
-def _texts(given: Json) -> tuple[str, ...]:
+def _texts(value: Json) -> tuple[str, ...]:
     """The texts of a list that hold something."""
-    listed = given if isinstance(given, list | tuple) else ()
+    listed = value if isinstance(value, list | tuple) else ()
     return tuple(text for text in listed if isinstance(text, str) and text.strip())
 
 

@@ -24,7 +24,7 @@ _EMPTY = "the contexts are empty"
 _MARK = re.compile(r"\[(\d+)\]")
 
 
-class Together(Question[A]):
+class ContextSetQuestion(Question[A]):
     """A question about several contexts, whose order does not matter: other ranks make no other question.
 
     Whatever order it is made with, `contexts` are sorted by their text, each once and without empty ones. A judge sees
@@ -42,12 +42,12 @@ class Together(Question[A]):
 
     def __post_init__(self) -> None:
         """Sort."""
-        found: dict[str, list[int]] = {}
+        result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
-                found.setdefault(text, []).append(rank)
-        object.__setattr__(self, "contexts", tuple(sorted(found)))
-        object.__setattr__(self, "ranks", tuple(tuple(found[text]) for text in self.contexts))
+                result.setdefault(text, []).append(rank)
+        object.__setattr__(self, "contexts", tuple(sorted(result)))
+        object.__setattr__(self, "ranks", tuple(tuple(result[text]) for text in self.contexts))
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The places in the ranking of contexts that a judge names by their numbers; AnswerError where there is none."""
@@ -76,11 +76,11 @@ class Together(Question[A]):
         """
         name, number = self.verdicts or ("", "")
         starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
-        found: dict[int, list[tuple[int, Json]]] = {}
+        result: dict[int, list[tuple[int, Json]]] = {}
         for start, (_, payload) in zip(starts, windows, strict=False):
             for item in payload[name]:
-                found.setdefault(item[number], []).append((start, item))
-        return {name: [{number: n, **self._merged(found[n])} for n in sorted(found)]}
+                result.setdefault(item[number], []).append((start, item))
+        return {name: [{number: n, **self._merged(result[n])} for n in sorted(result)]}
 
     @abstractmethod
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
@@ -119,7 +119,7 @@ class SupportPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Support(Together[tuple[Supported, ...]]):
+class Support(ContextSetQuestion[tuple[Supported, ...]]):
     """For each claim: which of these contexts support it, alone or together?"""
 
     kind: ClassVar[str] = "support"
@@ -133,8 +133,8 @@ class Support(Together[tuple[Supported, ...]]):
 
     def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
         """One Supported per claim, in the claims' order."""
-        for one in payload.claims:
-            one.contexts = self.ranked(one.contexts)
+        for supported in payload.claims:
+            supported.contexts = self.ranked(supported.contexts)
         return tuple(payload.claims)
 
     def placed(self, payload: Json) -> Json:
@@ -166,7 +166,7 @@ class Sufficient(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Sufficiency(Together[Sufficient]):
+class Sufficiency(ContextSetQuestion[Sufficient]):
     """Do these contexts together hold enough to answer the query?"""
 
     kind: ClassVar[str] = "sufficiency"
@@ -201,7 +201,7 @@ class Sufficiency(Together[Sufficient]):
         raise NotImplementedError
 
 
-class Cited(PayloadModel):
+class CitationVerdict(PayloadModel):
     """Whether the contexts that one sentence cites support it together, and which of them have a part in that."""
 
     statement: Whole = Field(description="its number")
@@ -213,11 +213,11 @@ class Cited(PayloadModel):
 class CitationsPayload(PayloadModel):
     """One item per sentence, by its number."""
 
-    statements: list[Cited]
+    statements: list[CitationVerdict]
 
 
 @dataclass(frozen=True, slots=True)
-class CitationSupport(Question[tuple[Cited, ...]]):
+class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     """For each sentence: do the contexts that it cites support it?
 
     Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C. [1][3]`.
@@ -236,29 +236,29 @@ class CitationSupport(Question[tuple[Cited, ...]]):
         """The numbers that a sentence (counted from 1) cites."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
-    def answer(self, payload: CitationsPayload) -> tuple[Cited, ...]:
-        """One Cited per sentence, in order; only contexts that the sentence cites can have a part."""
-        for one in payload.statements:
-            _check_numbers(one.contexts, len(self.contexts), self.cited(one.statement))
-            if one.supported and not one.contexts:
+    def answer(self, payload: CitationsPayload) -> tuple[CitationVerdict, ...]:
+        """One CitationVerdict per sentence, in order; only contexts that the sentence cites can have a part."""
+        for cited in payload.statements:
+            _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
+            if cited.supported and not cited.contexts:
                 raise AnswerError(
-                    f"statement {one.statement} is supported, but by none of the contexts that it cites"
+                    f"statement {cited.statement} is supported, but by none of the contexts that it cites"
                 )
-            one.contexts = tuple(sorted(set(one.contexts)))
+            cited.contexts = tuple(sorted(set(cited.contexts)))
         return tuple(payload.statements)
 
     def typical(self) -> Json:
         """Every sentence supported by all that it cites."""
-        found = self.each(reasoning=_REASON, supported=True)
-        for item in found["statements"]:
+        result = self.each(reasoning=_REASON, supported=True)
+        for item in result["statements"]:
             item["contexts"] = list(self.cited(item["statement"]))
-        return found
+        return result
 
 
 Degree = Literal["support", "partial_support", "not_support"]
 
 
-class Nuggeted(PayloadModel):
+class NuggetVerdict(PayloadModel):
     """How far a text supports one nugget."""
 
     nugget: Whole = Field(description="its number")
@@ -269,11 +269,11 @@ class Nuggeted(PayloadModel):
 class NuggetSupportPayload(PayloadModel):
     """One item per nugget, by its number."""
 
-    nuggets: list[Nuggeted]
+    nuggets: list[NuggetVerdict]
 
 
 @dataclass(frozen=True, slots=True)
-class NuggetSupport(Together[tuple[Nuggeted, ...]]):
+class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
 
     kind: ClassVar[str] = "nuggets"
@@ -287,8 +287,8 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
-    def answer(self, payload: NuggetSupportPayload) -> tuple[Nuggeted, ...]:
-        """One Nuggeted per nugget, in order."""
+    def answer(self, payload: NuggetSupportPayload) -> tuple[NuggetVerdict, ...]:
+        """One NuggetVerdict per nugget, in order."""
         return tuple(payload.nuggets)
 
     def unasked(self) -> Json:

@@ -52,19 +52,19 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     folded = unicodedata.normalize("NFKC", text).casefold()
-    found: list[str] = _WORD.findall(folded)
-    return [part for word in found for part in ((word,) if word.isascii() else _parts(word))]
+    results: list[str] = _WORD.findall(folded)
+    return [part for word in results for part in ((word,) if word.isascii() else _parts(word))]
 
 
 def _parts(word: str) -> list[str]:
     """A word, in pairs of characters where its script does not space words."""
     parts: list[str] = []
     end = 0
-    for found in _UNSPACED.finditer(word):
-        run = found.group()
+    for match in _UNSPACED.finditer(word):
+        run = match.group()
         pairs = [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
-        parts += [word[end : found.start()], *pairs]
-        end = found.end()
+        parts += [word[end : match.start()], *pairs]
+        end = match.end()
     return [part for part in (*parts, word[end:]) if part]
 
 
@@ -105,13 +105,13 @@ def sentences(text: str) -> list[str]:
 
     A full stop ends no sentence after an abbreviation or an initial, inside a number, or before a lower-case word.
     """
-    found: list[str] = []
+    results: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
         if _ends(text, start, gap):
-            found.append(text[start : gap.end()])
+            results.append(text[start : gap.end()])
             start = gap.end()
-    return [clean for part in (*found, text[start:]) if (clean := _BULLET.sub("", part).strip(" \t\r\n;"))]
+    return [clean for part in (*results, text[start:]) if (clean := _BULLET.sub("", part).strip(" \t\r\n;"))]
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:

@@ -57,8 +57,8 @@ def of_lists(
     parts = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
     voted = {n: of_verdicts([row[n] for row in rows], parts, how) for n in sorted(rows[0])}
-    agreement = math.fsum(one.agreement for one in voted.values()) / len(voted) if voted else 1.0
-    return Vote({name: [{number: n, **one.payload} for n, one in voted.items()]}, agreement)
+    agreement = math.fsum(vote.agreement for vote in voted.values()) / len(voted) if voted else 1.0
+    return Vote({name: [{number: n, **vote.payload} for n, vote in voted.items()]}, agreement)
 
 
 def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
@@ -66,15 +66,15 @@ def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
     decided: dict[str, Json] = {}
     mean: float | None = None
     for name, part in parts.items():
-        given: list[Any] = [answer.get(name) for answer in answers]
+        values: list[Any] = [answer.get(name) for answer in answers]
         if part["type"] == "array":
-            decided[name] = _named(given, how)
+            decided[name] = _named(values, how)
         elif part["type"] in {"integer", "boolean"}:
-            decided[name], exact = _number(given, how)
+            decided[name], exact = _number(values, how)
             mean = exact if how == "mean" else None
         elif "enum" in part:
             worst_first = list(part["enum"])[::-1]
-            decided[name] = worst_first[_number([worst_first.index(one) for one in given], how)[0]]
+            decided[name] = worst_first[_number([worst_first.index(value) for value in values], how)[0]]
     agree = [
         all(
             bool(answer[name]) is bool(verdict) if isinstance(verdict, list) else answer[name] == verdict
@@ -107,26 +107,26 @@ def _texts(answer: Answer, parts: Schemas, decided: Answer) -> dict[str, Json]:
     return {name: answer[name] for name in parts if name not in decided and answer.get(name)}
 
 
-def _number(given: Sequence[int], how: str) -> tuple[int, float]:
+def _number(values: Sequence[int], how: str) -> tuple[int, float]:
     """A grade or a yes or no, and the exact mean.
 
     By majority: the highest that more than half of the votes reach. That is their lower median, and of yes and no
     what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
     five call relevant; the median says at every threshold what most votes say there.
     """
-    mean = Fraction(sum(map(int, given)), len(given))
-    chosen = math.floor(mean + Fraction(1, 2)) if how == "mean" else sorted(given)[(len(given) - 1) // 2]
-    return type(given[0])(chosen), float(mean)
+    mean = Fraction(sum(map(int, values)), len(values))
+    chosen = math.floor(mean + Fraction(1, 2)) if how == "mean" else sorted(values)[(len(values) - 1) // 2]
+    return type(values[0])(chosen), float(mean)
 
 
-def _named(given: Sequence[Sequence[int]], how: str) -> list[int]:
+def _named(values: Sequence[Sequence[int]], how: str) -> list[int]:
     """What something rests on: nothing unless enough votes name anything; then what enough name, else what is named most.
 
     As of a yes or no: by majority more than half are enough, by the mean half, which is rounded up.
     """
-    enough = len(given) / 2 if how == "mean" else (len(given) + 1) / 2
-    counts = Counter(number for numbers in given for number in set(numbers))
-    if sum(map(bool, given)) < enough or not counts:
+    enough = len(values) / 2 if how == "mean" else (len(values) + 1) / 2
+    counts = Counter(number for numbers in values for number in set(numbers))
+    if sum(map(bool, values)) < enough or not counts:
         return []
     most = min(enough, max(counts.values()))
     return sorted(number for number, count in counts.items() if count >= most)
@@ -134,13 +134,13 @@ def _named(given: Sequence[Sequence[int]], how: str) -> list[int]:
 
 def _distance(answer: Answer, verdict: Answer) -> float:
     """How far a vote is from the verdict."""
-    found = 0.0
-    for name, one in verdict.items():
-        if isinstance(one, int):
-            found += abs(int(answer[name]) - one)
+    result = 0.0
+    for name, value in verdict.items():
+        if isinstance(value, int):
+            result += abs(int(answer[name]) - value)
         else:
-            found += set(answer[name]) != set(one) if isinstance(one, list) else answer[name] != one
-    return found
+            result += set(answer[name]) != set(value) if isinstance(value, list) else answer[name] != value
+    return result
 
 
 REPLICA = ContextVar("replica", default=1)

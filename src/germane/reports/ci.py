@@ -85,18 +85,18 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 
 
 def _test(
-    suite: str, name: str, kind: str | None, why: str, said: str = "", place: Sequence[Json] | None = None
+    suite: str, name: str, kind: str | None, why: str, message: str = "", place: Sequence[Json] | None = None
 ) -> Element:
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if place:
         test.attrib |= {"file": _xml(str(place[0])), "line": str(place[1])}
     if kind is not None:
-        found = SubElement(test, kind, message=_xml(why))
+        result = SubElement(test, kind, message=_xml(why))
         if kind != "skipped":
-            found.set("type", suite)
-            found.text = f"{_xml(why)}\n{_lines(said)}"  # GitLab shows the text, others the message
-    if said:
-        SubElement(test, "system-out").text = _lines(said)
+            result.set("type", suite)
+            result.text = f"{_xml(why)}\n{_lines(message)}"  # GitLab shows the text, others the message
+    if message:
+        SubElement(test, "system-out").text = _lines(message)
     return test
 
 

@@ -62,7 +62,7 @@ _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
 
-class JudgedThing(Struct, frozen=True, kw_only=True, gc=False):
+class ScoreTerm(Struct, frozen=True, kw_only=True, gc=False):
     """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
 
     `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `chance` is how probable it is that
@@ -103,7 +103,7 @@ class JudgedSamples:
         self._samples, self._settings, self._look_up = samples, settings, look_up
         self._tables: dict[tuple[LabelChoice, int | None], tuple[PlaceLabels, list[Passages]]] = {}
 
-    def things(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[JudgedThing]]:
+    def things(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[ScoreTerm]]:
         """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
         if measure.name in VERDICT_MEANS:
             return (list(self._verdicts(measure, self._samples[number])) for number in numbers)
@@ -120,29 +120,31 @@ class JudgedSamples:
             asked = [labels.questions(number) for number in range(len(self._samples))]
             for number, passages in enumerate(asked):
                 if passages:
-                    found = self._look_up(passages)
-                    labels.take(number, [answered(passages.example, one).value for one in found])
+                    judgements = self._look_up(passages)
+                    labels.take(
+                        number, [answered(passages.example, judgement).value for judgement in judgements]
+                    )
             self._tables[choice, depth] = labels, asked
         return self._tables[choice, depth]
 
-    def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[JudgedThing]:
+    def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[ScoreTerm]:
         _, exchange = replay(program_of(measure, sample, self._settings), self._look_up)
         for question, answer in exchange:
             lost = isinstance(answer, Unanswered)
             if question.kind == "support" and (claims := question.things):
                 weight = 1 / len(claims)
                 answers = [None] * len(claims) if lost else answer
-                for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                    verdict = nan if one is None else float(bool(one.contexts))
-                    yield JudgedThing(
+                for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
+                    verdict = nan if value is None else float(bool(value.contexts))
+                    yield ScoreTerm(
                         item=item, questions=[question], part=part, verdict=verdict, weight=weight
                     )
             elif question.kind == "sufficiency":
                 verdict = nan if lost else float(answer.sufficient)
-                yield JudgedThing(item=question.item, questions=[question], verdict=verdict, weight=1.0)
+                yield ScoreTerm(item=question.item, questions=[question], verdict=verdict, weight=1.0)
 
 
-def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[JudgedThing]:
+def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[ScoreTerm]:
     """The places that a ranked measure reads of a sample."""
     pointers, at = (
         labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1],
@@ -158,10 +160,12 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
         shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, (place, number, known, grade, chance, scale) in enumerate(islice(places, end - start), 1):
-            judged = known and place not in labels.failed
+        for rank, (position, number, known, grade, chance, scale) in enumerate(
+            islice(places, end - start), 1
+        ):
+            judged = known and position not in labels.failed
             on = labels.scales[scale] if judged else str(labels.settings.scale)
-            yield JudgedThing(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
+            yield ScoreTerm(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
                               verdict=grade if judged else nan, chance=chance, call=call, rank=rank)  # fmt: skip
 
 
@@ -206,7 +210,7 @@ class JudgedThings:
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
-            votes = [counted(one.answer, one.scale) for one in book.votes(item)]
+            votes = [counted(vote.answer, vote.scale) for vote in book.votes(item)]
             votes += [unsure] * book.unsure(item)
             shares.append(fsum(votes) / len(votes) if votes else nan)
         return np.array(shares)
@@ -263,10 +267,10 @@ class Corrections:
         rows = self.things(summary)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
-        found = self._of_all(rows, summary) or self._of_draw(rows, summary)
-        if isinstance(found, str):
-            return None, found
-        return (found, "") if found.mean is not None and found.ends is not None else (None, found.why)
+        mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
+        if isinstance(mean, str):
+            return None, mean
+        return (mean, "") if mean.mean is not None and mean.ends is not None else (None, mean.why)
 
     def things(self, summary: MeasureSummary) -> JudgedThings:
         """What the scores of a measure of a system rest on."""
@@ -320,27 +324,27 @@ class Corrections:
             if system == summary.system:
                 cases.setdefault(case, []).append(value)
                 numbers.setdefault(case, []).append(self._numbers[keys[row]])
-        things: dict[tuple[int, str], JudgedThing] = {}
+        terms: dict[tuple[int, str], ScoreTerm] = {}
         weights: dict[tuple[int, str], float] = {}
         of_samples = self._judged.things(measure, chain.from_iterable(numbers.values()))
         for number, trials in enumerate(numbers.values()):
-            for thing in chain.from_iterable(islice(of_samples, len(trials))):
-                at = number, thing.item
-                things.setdefault(at, thing)
-                weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
+            for term in chain.from_iterable(islice(of_samples, len(trials))):
+                at = number, term.item
+                terms.setdefault(at, term)
+                weights[at] = weights.get(at, 0.0) + term.weight / len(trials)
         return JudgedThings(
             measure=measure,
             names=list(cases),
             cases=list(cases.values()),
             samples=[[self._samples[number] for number in trials] for trials in numbers.values()],
-            items=[item for _, item in things],
-            case=np.array([case for case, _ in things], np.intp),
-            verdict=np.array([thing.verdict for thing in things.values()]),
-            chance=np.array([thing.chance for thing in things.values()]),
+            items=[item for _, item in terms],
+            case=np.array([case for case, _ in terms], np.intp),
+            verdict=np.array([item.verdict for item in terms.values()]),
+            chance=np.array([item.chance for item in terms.values()]),
             weight=np.array(list(weights.values())),
-            rank=np.array([thing.rank or 0 for thing in things.values()], np.intp),
-            scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
-            kind=next((thing.kind for thing in things.values()), ""),
+            rank=np.array([item.rank or 0 for item in terms.values()], np.intp),
+            scale="binary" if {item.scale for item in terms.values()} == {"binary"} else "graded",
+            kind=next((item.kind for item in terms.values()), ""),
         )
 
     def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
@@ -377,14 +381,14 @@ class Corrections:
         unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
         sides = []
         for side in (0.0, 1.0) if unsure else (0.0,):
-            found = (
+            mean = (
                 self._of_queries(rows, book, side)
                 if design == "queries"
                 else self._of_things(rows, rows.people(rows.items, book, side), summary, strata)
             )
-            if isinstance(found, str):
-                return found
-            sides.append(found)
+            if isinstance(mean, str):
+                return mean
+            sides.append(mean)
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def drifted(self, rows: JudgedThings) -> str:
@@ -414,14 +418,14 @@ class Corrections:
 
         Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
         """
-        found = rows.values
+        values = rows.values
         held = np.bincount(rows.case, minlength=len(rows.cases))
         total = len(rows.cases)
         if strata:
             scale = rows.weight * len(rows.items) / total
         else:
             scale = rows.weight * held[rows.case] * np.count_nonzero(held) / total
-        judged = fsum((rows.weight * found).tolist()) / total
+        judged = fsum((rows.weight * values).tolist()) / total
         if summary.mean is None or abs(judged - summary.mean) > 1e-9:
             return "the stored verdicts do not add up to the mean"
         limits = (0.0, max(1.0, float(scale.max())))
@@ -433,7 +437,7 @@ class Corrections:
                 return "the judge's verdicts changed after labels were drawn from their strata"
             of_set, result = (
                 corrected_mean(
-                    found * scale,
+                    values * scale,
                     labels * scale,
                     proxy=proxy,
                     strata=names,
@@ -445,7 +449,7 @@ class Corrections:
         else:
             of_set, result = (
                 corrected_query_mean(
-                    found * scale,
+                    values * scale,
                     labels * scale,
                     rows.case,
                     proxy=proxy,
@@ -496,7 +500,7 @@ class Corrections:
             return np.bincount(rows.case, rows.weight * labels, len(rows.cases)).astype(float)
         measure = rows.measure
         if _GRADED & measure.definition.params.keys() and (
-            others := {one.scale for one in book} - {rows.scale}
+            others := {label.scale for label in book} - {rows.scale}
         ):
             return f"{measure.name} reads grades: people's are {min(others)}, the judge's {rows.scale}"
         try:
@@ -557,14 +561,14 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
     """One sentence per corrected mean."""
     for summary in summaries:
-        if (one := summary.corrected) is not None and one.mean is not None and one.ends is not None:
+        if (mean := summary.corrected) is not None and mean.mean is not None and mean.ends is not None:
             measure = Measure.remembered(summary.type)
             what = "claims" if measure.definition.family == "judged" else "passages"
             what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
-            unsure = f", {one.unsure} unsure," if one.unsure else ""
-            of_set = f"; {interval_in_words(one.set_ends, 3)} {THESE}" if one.set_ends else ""
+            unsure = f", {mean.unsure} unsure," if mean.unsure else ""
+            of_set = f"; {interval_in_words(mean.set_ends, 3)} {THESE}" if mean.set_ends else ""
             yield (
-                f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "
-                f"{one.total} {what}{unsure} it is {one.mean:.3f} ({interval_in_words(one.ends, 3)} {LIKE_THESE}{of_set})"
+                f"{summary.measure}{system}: the judge says {mean.judged:.3f}; with people's labels on {mean.labels} of "
+                f"{mean.total} {what}{unsure} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE}{of_set})"
             )

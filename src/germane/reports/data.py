@@ -112,26 +112,26 @@ class ReportData:
 
         InputError where no sample is in any.
         """
-        samples, found = self.tables.scores.samples, []
+        samples, slices = self.tables.scores.samples, []
         for name, cases in slices_of(self.samples(), by).items():
-            found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
-        return [one for one in found if one.summaries]
+            slices.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
+        return [value for value in slices if value.summaries]
 
     def tag_slices(self, most: int) -> list[Slice]:
         """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
-        found: dict[str, array[int]] = {}
+        results: dict[str, array[int]] = {}
         keys = self.tables.scores.keys
         for key, tags in self.tables.tags():
             if (number := keys.find(key)) is not None:
                 for tag in dict.fromkeys(tags):
-                    found.setdefault(tag, array("i")).append(number)
-        kept = sorted(sorted(found, key=lambda tag: -len(found[tag]))[:most])
+                    results.setdefault(tag, array("i")).append(number)
+        kept = sorted(sorted(results, key=lambda tag: -len(results[tag]))[:most])
         slices = []
         for tag in kept:
             keep = np.zeros(len(keys), np.bool_)
-            keep[found[tag]] = True
+            keep[results[tag]] = True
             slices.append(self._slice(tag, keep))
-        return [one for one in slices if one.summaries]
+        return [value for value in slices if value.summaries]
 
     @cached_property
     def by_call(self) -> Sequence[SearchLine]:
@@ -155,21 +155,21 @@ class ReportData:
     @cached_property
     def cases_of_systems(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
         """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
-        found: dict[str, dict[str, list[Sample]]] = {}
+        result: dict[str, dict[str, list[Sample]]] = {}
         for sample in self.samples():
-            found.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
-        return found
+            result.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
+        return result
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:
         """What each eval file's own cases add up to, where several files were evaluated together."""
-        found, start = [], 0
+        slices, start = [], 0
         for name, count in self.manifest.get("eval_files") or ():
             keep = np.zeros(len(self.tables.scores.samples), np.bool_)
             keep[start : start + count] = True
-            found.append(self._slice(name, keep, "people's labels correct the mean over all files"))
+            slices.append(self._slice(name, keep, "people's labels correct the mean over all files"))
             start += count
-        return tuple(found)
+        return tuple(slices)
 
     def _slice(self, name: str, keep: NDArray[np.bool_], why: str = "") -> Slice:
         return Slice(name, self.summaries_of(keep, why), keep)
@@ -254,12 +254,12 @@ class ReportData:
             if score.status != "ok":
                 row.setdefault("", []).append(f"{score.measure}: {score.status}: {score.why}")
         queries = {sample.key: sample.query for sample in self.samples()}
-        found: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
+        results: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
         if queries:
-            found["query"] = [queries.get(key) for key in rows]
-        found |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
-        found |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
-        return found | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
+            results["query"] = [queries.get(key) for key in rows]
+        results |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
+        results |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
+        return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     # what is derived from them
 
@@ -387,8 +387,8 @@ def _case(
     least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
     if least is not None:
         below[CASE_SCORE] = None if mean is None else mean < least
-    failed = tuple(name for name, found in below.items() if found)
-    undecided = tuple(name for name, found in below.items() if found is None)
+    failed = tuple(name for name, present in below.items() if present)
+    undecided = tuple(name for name, present in below.items() if present is None)
     strict = {
         score.measure
         for score, grader in rows
@@ -437,8 +437,8 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
     What grades a case and is no measure comes from the eval file; its results stand in the judgements.
     """
-    shown = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
-    return {**shown, "measure": str(grader.measure)}
+    row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
+    return {**row, "measure": str(grader.measure)}
 
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
@@ -463,9 +463,9 @@ class Slice:
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:
     """The measures of each system as scripts read them, one line per system; `of` stands before in every line."""
     lines: dict[str, dict[str, Any]] = {}
-    for one in summaries:
-        line = lines.setdefault(one.system, {**of, "system": one.system, "measures": {}})
-        line["measures"][one.measure] = one.as_json()
+    for summary in summaries:
+        line = lines.setdefault(summary.system, {**of, "system": summary.system, "measures": {}})
+        line["measures"][summary.measure] = summary.as_json()
     return list(lines.values()) or [{**of, "system": "", "measures": {}}]
 
 

@@ -98,21 +98,23 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     By the first score's measure if that is ranked, else by the first ranked one of the report.
     """
     names = (scores[0].type, *(summary.type for summary in report.summaries))
-    known = (
-        one for one in map(known_measure, names) if one is not None and one.definition.family == "ranked"
+    measures = (
+        measure
+        for measure in map(known_measure, names)
+        if measure is not None and measure.definition.family == "ranked"
     )
-    measure = next(known, None)
+    measure = next(measures, None)
     samples = report.samples_of({score.key for score in scores})
     settings = settings_of(report)
-    first = (next(labels_for(measure, one, settings), ()) for one in samples.values() if measure)
+    first = (next(labels_for(measure, value, settings), ()) for value in samples.values() if measure)
     items = {question.item for asked in first for question in asked}  # a label program asks no more than that
     answers = Recorded(report.tables.judgements.of_items(items) if items else ())
     for score in scores:
-        found = samples.get(score.key)
-        shown = ""
-        if measure and found:
-            shown = strip(replay(labels_for(measure, found, settings), answers.look_up)[0], measure)
-        yield shown, score, found.query if found else ""
+        sample = samples.get(score.key)
+        text = ""
+        if measure and sample:
+            text = strip(replay(labels_for(measure, sample, settings), answers.look_up)[0], measure)
+        yield text, score, sample.query if sample else ""
 
 
 def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
@@ -123,7 +125,9 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
             return "■" if is_relevant(label, measure) else "□"
         return "?" if isinstance(label, Unanswered) else "·"
 
-    return "|".join("".join(sign(place.label) for place in one.places[:most]) or "-" for one in lists)
+    return "|".join(
+        "".join(sign(labelled.label) for labelled in ranking.places[:most]) or "-" for ranking in lists
+    )
 
 
 def explain_query(report: ReportData, query: str, measure: str | None = None) -> Facts:
@@ -152,15 +156,15 @@ def _find(report: ReportData, query: str) -> Sample:
         return inside[0]
     if inside:
         problem = f"{query!r} is in {len(inside)} queries"
-        raise InputError(problem, fix=f"name one by its id: {', '.join(one.id for one in inside[:5])}")
+        raise InputError(problem, fix=f"name one by its id: {', '.join(sample.id for sample in inside[:5])}")
     problem = f"no sample has the id or query {query!r}"
     raise InputError(problem, fix="see the ids in the report's worst queries")
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
     """What each member of a panel said, or why it said nothing; nothing where there was no panel."""
-    said = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
-    return said + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
+    lines = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
+    return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
 
 
 class Explainer:
@@ -216,7 +220,7 @@ class Explainer:
         """
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
-        matrices = [found for question, answer in asked if (found := _matrix(question, answer))]
+        matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
         return line_of(
             ExplainDocument,
             sample,
@@ -224,7 +228,7 @@ class Explainer:
             tags=list(sample.tags),
             calls=self._calls(sample, asked),
             missing=_missing_gold(sample),
-            matrices=list({canonical(found): found for found in matrices}.values()),
+            matrices=list({canonical(matrix): matrix for matrix in matrices}.values()),
             measures=measures,
         )
 
@@ -235,21 +239,21 @@ class Explainer:
         row["bounds"] = list(score.bounds) if score.bounds else None
         if (measure := known_measure(score.type)) is not None:
             row["formula"] = measure.definition.formula
-        found, lists, exchange = self.of(score, sample)
+        explanation, lists, exchange = self.of(score, sample)
         if score.status == "skipped" or lists is None:
             return row
         asked += exchange
         if measure is None or self.result(score) is not None:
-            row["details"] = dict(found.details)
+            row["details"] = dict(explanation.details)
         elif measure.definition.family != "ranked":
-            row["panel"] = [dict(one) for one in found.details.get("panel", ())]
+            row["panel"] = [dict(value) for value in explanation.details.get("panel", ())]
         else:
             row["numbers"] = numbers_of(measure, lists, score.value)
             if changes and score.value is not None:
                 row["changes"] = _what_if(measure, lists, score.value)
-        row |= {"reasoning": found.reasoning, "band": found.band}
+        row |= {"reasoning": explanation.reasoning, "band": explanation.band}
         if measure is None or measure.definition.family != "ranked":
-            row |= {"hits": list(found.hits), "misses": list(found.misses)}
+            row |= {"hits": list(explanation.hits), "misses": list(explanation.misses)}
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[Facts]:
@@ -269,21 +273,21 @@ class Explainer:
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append({"query": sample.query, "contexts": []} | ({"final": True} if calls else {}))
         history = turns(sample)
-        for place in sample.places():
-            context = place.context
+        for passage in sample.places():
+            context = passage.context
             labels: list[Facts] = []
             gold = sample.qrels or FrozenDict()
             if context.id is not None and (grade := gold.get(context.id)) is not None:
                 labels.append({"source": "gold", "grade": grade, "relevant": grade >= 1})
-            asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, place.query)))
-            labels += [dict(verdicts[one]) for one in asked_with if one in verdicts]
+            asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, passage.query)))
+            labels += [dict(verdicts[value]) for value in asked_with if value in verdicts]
             item = relevance_item(sample.query, passage_of(context), history)
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
-                said = {"who": label.who, "reason": label.reason or ""}
-                labels.append({"source": "human", "grade": label.answer, "relevant": helps, **said})
-            calls[place.call - 1]["contexts"].append(
-                {"rank": place.rank, "id": context.id, "score": context.score, "text": context.text,
+                fields = {"who": label.who, "reason": label.reason or ""}
+                labels.append({"source": "human", "grade": label.answer, "relevant": helps, **fields})
+            calls[passage.call - 1]["contexts"].append(
+                {"rank": passage.rank, "id": context.id, "score": context.score, "text": context.text,
                  "item": item, "labels": labels}
             )  # fmt: skip
         return calls
@@ -291,36 +295,36 @@ class Explainer:
 
 def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
     """A judge's answer about one place."""
-    said = {"votes": said_by(votes)} if votes else {}
+    fields = {"votes": said_by(votes)} if votes else {}
     if isinstance(answer, Unanswered):
-        return {"source": "judge", "grade": None, "relevant": None, "reason": answer.why, **said}
+        return {"source": "judge", "grade": None, "relevant": None, "reason": answer.why, **fields}
     helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
     grade = helps if answer.scale == "binary" else answer.grade
     if answer.probabilities:
-        said["probabilities"] = list(answer.probabilities)
-    return {"source": "judge", "grade": grade, "relevant": helps, "reason": answer.reasoning, **said}
+        fields["probabilities"] = list(answer.probabilities)
+    return {"source": "judge", "grade": grade, "relevant": helps, "reason": answer.reasoning, **fields}
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
     """Which things (claims, nuggets) each context supports, by its place; None where it was not asked that."""
-    things = getattr(question, "claims", None) or getattr(question, "nuggets", None)
-    if not things or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
+    terms = getattr(question, "claims", None) or getattr(question, "nuggets", None)
+    if not terms or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
     rows = []
-    for thing, verdict in zip(things, answer, strict=False):
+    for term, verdict in zip(terms, answer, strict=False):
         if not hasattr(verdict, "contexts"):
             return None
-        text = thing if isinstance(thing, str) else getattr(thing, "text", str(thing))
+        text = term if isinstance(term, str) else getattr(term, "text", str(term))
         rows.append({"text": text, "contexts": list(verdict.contexts), "reason": verdict.reasoning})
     return {"kind": question.kind, "rows": rows}
 
 
 def _missing_gold(sample: Sample) -> list[Facts]:
     """The gold documents that did not come back, the highest grade first."""
-    came = {place.context.id for place in sample.places()}
+    came = {passage.context.id for passage in sample.places()}
     gold = (sample.qrels or {}).items()
     missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in came]
-    return sorted(missing, key=lambda one: -one["grade"])
+    return sorted(missing, key=lambda row: -row["grade"])
 
 
 def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) -> str | None:
@@ -328,14 +332,14 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
     if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    table, places = fill_table(rows), rows[0].places
+    table, labelled_passages = fill_table(rows), rows[0].places
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
     if table.chances is not None:
         sides = ranked.fraction(measure, table)
         return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
-    hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
+    top = labelled_passages[: measure.cutoff] if isinstance(measure.cutoff, int) else labelled_passages
+    hits = [rank for rank, labelled in enumerate(top, 1) if is_relevant(labelled.label, measure)]
     if measure.name == "RR":
         return f"1 / {hits[0]}" if hits else _NOT_ONE
     if measure.name == "Success":
@@ -345,10 +349,10 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
 
 def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: int) -> str | None:
     """The fraction that a measure is, of one ranking with relevant places at these ranks of its `top`."""
-    found = ranked.fraction(measure, table)
-    if found is None:
+    values = ranked.fraction(measure, table)
+    if values is None:
         return None
-    part, whole = (float(side[0]) for side in found)
+    part, whole = (float(side[0]) for side in values)
     if measure.name in {"AP", "context_precision"}:
         precisions = _sum_of([f"{n}/{rank}" for n, rank in enumerate(hits, 1)])
         return f"({precisions}) / {whole:g}" if whole else _NOT_ONE
@@ -389,7 +393,7 @@ def lines_of(facts: Facts, width: int = 100) -> Iterator[str]:
     if not facts["calls"]:
         yield from ("", "no context came back")
     if facts["missing"]:
-        names = ", ".join(f"{clean(one['id'])} (grade {one['grade']})" for one in facts["missing"])
+        names = ", ".join(f"{clean(value['id'])} (grade {value['grade']})" for value in facts["missing"])
         yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
     for row in facts["measures"]:
         yield ""
@@ -403,8 +407,8 @@ def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
     for context in contexts:
         labels = [f"{label['source']} {_grade_word(label)}" for label in context["labels"]]
         score = "" if context["score"] is None else f"{context['score']:g}"
-        shown = ", ".join(labels) or "unjudged", shorten(context["id"] or "", 24), score
-        rows.append((str(context["rank"]), _sign_of(context["labels"]), *shown))
+        visible = ", ".join(labels) or "unjudged", shorten(context["id"] or "", 24), score
+        rows.append((str(context["rank"]), _sign_of(context["labels"]), *visible))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     columns = [n for n in range(5) if widths[n]]
     left = max(width - sum(widths[n] + 2 for n in columns), 16)
@@ -424,14 +428,14 @@ def _grade_word(label: Facts) -> str:
         word = "yes" if grade else "no"
     else:
         word = "failed" if grade is None else str(grade)
-    given = label.get("probabilities")
-    return f"{word} ({distribution_in_words(given)})" if given else word
+    value = label.get("probabilities")
+    return f"{word} ({distribution_in_words(value)})" if value else word
 
 
 def _sign_of(labels: Sequence[Facts]) -> str:
     """■ where anybody calls it relevant, □ where all that spoke do not, ? where the judge failed, · where nobody spoke."""
-    said = {label["relevant"] for label in labels}
-    return "■" if True in said else "□" if False in said else "?" if said else "·"
+    lines = {label["relevant"] for label in labels}
+    return "■" if True in lines else "□" if False in lines else "?" if lines else "·"
 
 
 def _measure_lines(row: Facts) -> Iterator[str]:
@@ -451,11 +455,12 @@ def _measure_lines(row: Facts) -> Iterator[str]:
     for asked in row.get("panel", ()):
         agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
         yield f"  votes on {asked['asked']}{agreed}"
-        yield from (f"    {clean(said)}" for said in said_by(asked))
+        yield from (f"    {clean(message)}" for message in said_by(asked))
     if row.get("changes"):
         yield "  what would change it"
         yield from (
-            f"    {one['what']}: {one['value']:.4f} ({one['difference']:+.4f})" for one in row["changes"]
+            f"    {value['what']}: {value['value']:.4f} ({value['difference']:+.4f})"
+            for value in row["changes"]
         )
 
 
@@ -463,12 +468,17 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
-        places = ranking.places
+        labelled_passages = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
-            moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
+        for at in range(min(len(labelled_passages), (measure.depth or len(labelled_passages)) + 1)):
+            moves = {f"rank {at + 1}{call} dropped": (*labelled_passages[:at], *labelled_passages[at + 1 :])}
             if at:
-                up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
+                up = (
+                    *labelled_passages[: at - 1],
+                    labelled_passages[at],
+                    labelled_passages[at - 1],
+                    *labelled_passages[at + 1 :],
+                )
                 moves[f"rank {at + 1}{call} moved up one"] = up
             for what, moved in moves.items():
                 changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]

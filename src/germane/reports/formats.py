@@ -85,7 +85,7 @@ def render_html(report: ReportData) -> str:
     """
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
-    rows = [[*row, bar(one)] for row, (_, one) in zip(table.rows, lines, strict=True)]
+    rows = [[*row, bar(summary)] for row, (_, summary) in zip(table.rows, lines, strict=True)]
     remarks = [_INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
     parts = [html_table([*table.header, ""], rows, remarks)]
     if lowest := _lowest(report, _WORST):
@@ -144,10 +144,10 @@ def _table(
         counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
     names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
     table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
-    for name, one in lines:
-        called = {first: name, "system": one.system, "measure": one.measure}
-        numbers = [one.in_words(), one.interval_in_words(), one.count_in_words()]
-        cells = [str(getattr(one, count) or zero) for count in counts]
+    for name, value in lines:
+        called = {first: name, "system": value.system, "measure": value.measure}
+        numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
+        cells = [str(getattr(value, count) or zero) for count in counts]
         table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
     return table
 
@@ -156,11 +156,16 @@ def by_call_table(report: ReportData) -> TextTable:
     """What each search of the samples brought, a line per number of the search."""
     several = len(report.systems) > 1
     table = TextTable([*["system"] * several, "call", *_CALL_HEADS], names=1 + several)
-    for one in report.by_call[:_MOST_CALLS]:
-        counts = [one.first, in_digits(one.recall), interval_in_words(one.interval), one.spare]
-        shown = [one.samples, *counts, one.repeated if one.call > 1 else None]
-        cells = ["-" if cell is None else str(cell) for cell in shown]
-        table.add([*[clean(one.system) or "-"] * several, str(one.call), *cells])
+    for search_line in report.by_call[:_MOST_CALLS]:
+        counts = [
+            search_line.first,
+            in_digits(search_line.recall),
+            interval_in_words(search_line.interval),
+            search_line.spare,
+        ]
+        visible = [search_line.samples, *counts, search_line.repeated if search_line.call > 1 else None]
+        cells = ["-" if cell is None else str(cell) for cell in visible]
+        table.add([*[clean(search_line.system) or "-"] * several, str(search_line.call), *cells])
     return table
 
 
@@ -170,7 +175,7 @@ BY_CALL = "made by how many samples; spare: all gold had come; repeated: the sam
 
 
 def _lines(slices: Iterable[Slice]) -> list[tuple[str, MeasureSummary]]:
-    return [(one.name, summary) for one in slices for summary in one.summaries]
+    return [(value.name, summary) for value in slices for summary in value.summaries]
 
 
 def render(report: ReportData) -> RenderableType:
@@ -188,7 +193,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if report.by_call:
         yield by_call_table(report).rich()
         yield Text(f"  {BY_CALL}", style="dim")
-    yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
+    yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
@@ -208,7 +213,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
         yield _table(report, _lines([file])).rich(_STYLES)
     if not report.files:
         yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
-    if any(one.interval for one in report.summaries):
+    if any(summary.interval for summary in report.summaries):
         yield Text(f"  {_INTERVALS}", style="dim")
     yield _verdict(report)
 
@@ -278,17 +283,17 @@ def _until(report: ReportData) -> Iterator[str]:
             f"{stages} cases were judged for intervals as narrow as asked (--until): {asked}; width is not bias: what a "
             "judge gets wrong, more cases do not mend"
         )
-        for one in report.summaries:
-            half = (one.interval[1] - one.interval[0]) / 2 if one.interval else None
-            if (width := widths.get(one.measure)) is not None and (half is None or half > width):
-                system = f" of {one.system}" if one.system else ""
-                yield f"{one.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
+        for summary in report.summaries:
+            half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
+            if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
+                system = f" of {summary.system}" if summary.system else ""
+                yield f"{summary.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
     for name, gate in (until.get("gates") or {}).items():
-        found = (
+        text = (
             "not decided by all cases" if gate["above"] is None else f"decided by {stages.split()[-1]} cases"
         )
         ends = interval_in_words(gate["interval"])
-        yield f"{name}: {found}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
+        yield f"{name}: {text}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
     if until.get("gates"):
         yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
 
@@ -317,7 +322,9 @@ def _lowest(report: ReportData, most: int) -> list[Score]:
         return []
     first = report.summaries[0]
     good = Measure.remembered(first.type).definition.good
-    return [one for one in report.worst(first.measure, most, first.system) if good(one.value or 0.0) < 1.0]
+    return [
+        score for score in report.worst(first.measure, most, first.system) if good(score.value or 0.0) < 1.0
+    ]
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
@@ -384,12 +391,12 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         files = (system_lines(file.summaries, file=file.name) for file in report.files)
         document["files"] = list(chain.from_iterable(files))
     if slices := slices_shown(report)[0]:
-        lines = (system_lines(one.summaries, slice=one.name) for one in slices)
+        lines = (system_lines(value.summaries, slice=value.name) for value in slices)
         document["slices"] = list(chain.from_iterable(lines))
     if report.by_call:
-        document["by_call"] = [line_of(SearchLine, one) for one in report.by_call]
+        document["by_call"] = [line_of(SearchLine, search_line) for search_line in report.by_call]
     if ranked := rankings(report, report.measures):
-        document["ranking"] = [one.as_json() for one in ranked]
+        document["ranking"] = [systems.as_json() for systems in ranked]
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
     words = _words(report) if scores else {}
@@ -403,7 +410,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
     """The document of `--json` of several evaluations, from that of each by its path."""
-    code = worst_exit_code(one["exit_code"] for one in documents.values())
+    code = worst_exit_code(document["exit_code"] for document in documents.values())
     return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
 
@@ -426,15 +433,15 @@ def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
 
 def _words(report: ReportData) -> dict[SampleKey, list[dict[str, Json]]]:
     """What each grader found in each case, in words; reports of a ranking have no graders."""
-    found: dict[SampleKey, list[dict[str, Json]]] = {}
+    result: dict[SampleKey, list[dict[str, Json]]] = {}
     for score, why in explained(report) if report.manifest.get("graders") else ():
         key = score.key
         grader = report.graders_of(key).get(score.measure)
-        said = {name: why.as_json()[name] for name in _SAID}
-        said["misses"] = why.missed(grader.expected_relevant_count if grader else None)
-        row = line_of(ResultRow, score, score=score.value, **said)
-        found.setdefault(key, []).append(row)
-    return found
+        fields = {name: why.as_json()[name] for name in _SAID}
+        fields["misses"] = why.missed(grader.expected_relevant_count if grader else None)
+        row = line_of(ResultRow, score, score=score.value, **fields)
+        result.setdefault(key, []).append(row)
+    return result
 
 
 _SAID = ("hits", "misses", "reasoning", "details")
@@ -455,8 +462,8 @@ def _jsonl(report: ReportData) -> Iterator[str]:
     said = chain.from_iterable(words.values())
     for score in report.scores():
         line = dict(dump_score(score))
-        if found := remarks[score.system, score.measure]:
-            line["remarks"] = found
+        if results := remarks[score.system, score.measure]:
+            line["remarks"] = results
         if words:
             row = next(said)
             line["verdict"] = verdicts.get(score.key)
@@ -500,15 +507,15 @@ def _agentv(report: ReportData) -> Iterator[str]:
             "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
             "scores": [
                 {
-                    "name": one["measure"],
-                    "score": one["score"],
+                    "name": row["measure"],
+                    "score": row["score"],
                     "assertions": [
                         {"text": text, "passed": passed}
-                        for passed, texts in ((True, one["hits"]), (False, one["misses"]))
+                        for passed, texts in ((True, row["hits"]), (False, row["misses"]))
                         for text in texts
                     ],
                 }
-                for one in words.get(case.key, ())
+                for row in words.get(case.key, ())
             ],
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
@@ -521,7 +528,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
     """What must be said of each mean, by system and measure."""
-    return {(one.system, one.measure): list(one.remarks()) for one in report.summaries}
+    return {(summary.system, summary.measure): list(summary.remarks()) for summary in report.summaries}
 
 
 def _csv(report: ReportData) -> Iterator[str]:
@@ -533,19 +540,21 @@ def _csv(report: ReportData) -> Iterator[str]:
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
     if words:
-        said = list(chain.from_iterable(words.values()))
-        columns["hits"] = [" | ".join(row["hits"]) for row in said]
-        columns["misses"] = [" | ".join(row["misses"]) for row in said]
-        columns["reasoning"] = [row["reasoning"] for row in said]
-        checks = (row["details"].get("relevance_checks") for row in said)
-        columns["relevance_checks"] = [json.dumps(one, ensure_ascii=False) if one else "" for one in checks]
+        lines = list(chain.from_iterable(words.values()))
+        columns["hits"] = [" | ".join(row["hits"]) for row in lines]
+        columns["misses"] = [" | ".join(row["misses"]) for row in lines]
+        columns["reasoning"] = [row["reasoning"] for row in lines]
+        checks = (row["details"].get("relevance_checks") for row in lines)
+        columns["relevance_checks"] = [
+            json.dumps(check, ensure_ascii=False) if check else "" for check in checks
+        ]
     means = {(s.system, s.measure): s for s in report.summaries}
     of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
     columns["mean"] = [summary.mean for summary in of_row]
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
-    remarks = {key: "; ".join(found) for key, found in _remarks(report).items()}
+    remarks = {key: "; ".join(remark) for key, remark in _remarks(report).items()}
     columns["remarks"] = [remarks[summary.system, summary.measure] for summary in of_row]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -576,11 +585,11 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     worst = list(_worst_cases(report, words))
     yield from _worst_in_markdown(report, worst)
     yield from _folded("Means", _means_in_markdown(report, means))
-    said = [_INTERVALS, *remarks, *corrected_in_words(report.summaries)]
-    said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
-    said += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
-    said += [f"{missing[0].upper()}{missing[1:]}."] if (missing := left_out(report, ".md")) else []
-    lines = (f"- {markdown_text(line, 400)}\n" for line in (*said, *notes_of(report)))
+    texts = [_INTERVALS, *remarks, *corrected_in_words(report.summaries)]
+    texts += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
+    texts += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
+    texts += [f"{missing[0].upper()}{missing[1:]}."] if (missing := left_out(report, ".md")) else []
+    lines = (f"- {markdown_text(line, 400)}\n" for line in (*texts, *notes_of(report)))
     yield from _folded("Notes", islice(lines, _MOST_NOTES))
     yield from _cases_in_markdown([key for key, *_ in worst], words, report)
 
@@ -631,11 +640,13 @@ def _changes_in_markdown(comparison: Mapping[str, Json]) -> Iterator[str]:
     """The difference of each measure to the baseline, the surest changes first."""
     table = TextTable(["measure", "baseline", "now", "difference", "interval", "p"], names=1)
     rows = sorted(comparison["comparisons"], key=lambda one: 1.0 if one["p"] is None else one["p"])
-    for one in rows:
-        named = one["measure"] + (f" of {one['b']}" if len({row["b"] for row in rows}) > 1 else "")
-        means = (in_digits(one[name]) for name in ("mean_a", "mean_b"))
-        interval = interval_in_words(one["interval"], sign="+")
-        table.add([clean(named), *means, in_digits(one["difference"], "+"), interval, p_in_words(one["p"])])
+    for value in rows:
+        named = value["measure"] + (f" of {value['b']}" if len({row["b"] for row in rows}) > 1 else "")
+        means = (in_digits(value[name]) for name in ("mean_a", "mean_b"))
+        interval = interval_in_words(value["interval"], sign="+")
+        table.add(
+            [clean(named), *means, in_digits(value["difference"], "+"), interval, p_in_words(value["p"])]
+        )
     if table.rows:
         baselines = {row["a"] for row in rows}
         name = rows[0]["a"] if len(baselines) == 1 else "the baseline"
@@ -647,11 +658,11 @@ def _worst_cases(report: ReportData, words: Words) -> Iterator[tuple[SampleKey, 
     """Key, name, score and reason of the ten worst: failed cases, then the lowest by the first measure."""
     failed = {case.key: (case, rows) for case, rows in failed_cases(report, words)}
     for key, (case, rows) in islice(failed.items(), _MOST_WORST):
-        said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
-        yield key, _case_name(case), in_digits(case.score), said
-    lowest = [one for one in _lowest(report, _MOST_WORST + len(failed)) if one.key not in failed]
+        message = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
+        yield key, _case_name(case), in_digits(case.score), message
+    lowest = [score for score in _lowest(report, _MOST_WORST + len(failed)) if score.key not in failed]
     for strip, score, query in (
-        strips(report, shown) if (shown := lowest[: max(0, _MOST_WORST - len(failed))]) else ()
+        strips(report, scores) if (scores := lowest[: max(0, _MOST_WORST - len(failed))]) else ()
     ):
         of = f" of {score.system}" if score.system else ""
         yield score.key, f"{score.sample}{of}", in_digits(score.value), f"{strip} {query}".strip()
@@ -661,11 +672,11 @@ def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str,
     if not worst:
         return
     failed = len(report.failed())
-    said = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
+    lines = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
     if failed < len(worst):
         by = f"worst by {markdown_text(report.summaries[0].measure)}"
-        said.append(f"{by} (■ relevant, □ not relevant, · unjudged, ? no verdict)")
-    yield f"{', then the '.join(said)}:\n\n"
+        lines.append(f"{by} (■ relevant, □ not relevant, · unjudged, ? no verdict)")
+    yield f"{', then the '.join(lines)}:\n\n"
     rows = ([markdown_text(name), score, markdown_text(why, 160)] for _, name, score, why in worst)
     yield from markdown_table(("query", "score", "why"), rows)
     yield "\n"
@@ -686,13 +697,13 @@ def failed_cases(
 def _cases_in_markdown(keys: Sequence[SampleKey], words: Words, report: ReportData) -> Iterator[str]:
     """What each grader found in the worst cases, folded away."""
     cases = {case.key: case for case in report.cases() if case.key in words} if words else {}
-    found = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
-    if found:
+    results = [(cases[key], row) for key in keys if key in cases for row in words.get(key, ())]
+    if results:
         heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
-        table = markdown_table(heads, (_case_row(case, row) for case, row in found[:_MOST_ROWS]))
+        table = markdown_table(heads, (_case_row(case, row) for case, row in results[:_MOST_ROWS]))
         more = (
             "\nThe other cases are in JSON, JSONL and CSV.\n"
-            if len(found) > _MOST_ROWS or len(keys) < len(cases)
+            if len(results) > _MOST_ROWS or len(keys) < len(cases)
             else ""
         )
         yield from _folded("The worst cases in full", chain(table, [more]))
@@ -703,7 +714,7 @@ def _case_row(case: CaseResult, row: Mapping[str, Json]) -> list[str]:
     cells = [
         *(_case_name(case), case.verdict or "-", row["measure"]),
         row["status"] if row["score"] is None else in_digits(row["score"]),
-        ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+        ", ".join(f"{check['position']}: {_RELEVANCE[check['relevant']]}" for check in checks),
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
     ]
     return [markdown_text(text, 160) for text in cells]
@@ -800,8 +811,8 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
 def format_of(path: Path) -> str:
     """The ending in FORMATS that a file's name has: the longest one, or its extension where it has none."""
     name = path.name.lower()
-    known = [one for one in FORMATS if (name.endswith(one) if one.startswith(".") else name == one)]
-    return max(known, key=len, default=path.suffix.lower())
+    names = [text for text in FORMATS if (name.endswith(text) if text.startswith(".") else name == text)]
+    return max(names, key=len, default=path.suffix.lower())
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
@@ -841,18 +852,18 @@ def write_several(
     kind = path.suffix.lower()
     parts: Iterable[str]
     if kind == ".json":
-        documents = {name: json_document(one) for name, one in reports.items()}
+        documents = {name: json_document(report) for name, report in reports.items()}
         parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
     elif kind == ".html":
         from germane.reports.page.several import several_html
 
-        parts = several_html([(name, one, html(one, **page(name))) for name, one in reports.items()])
+        parts = several_html([(name, report, html(report, **page(name))) for name, report in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
     elif kind in {".md", ".txt"}:
         parts = chain.from_iterable(
-            headed(name, one, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
-            for name, one in reports.items()
+            headed(name, report, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
+            for name, report in reports.items()
         )
     else:
         return False

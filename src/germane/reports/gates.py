@@ -101,25 +101,29 @@ class Gate:
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
         if match is None:
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
-        found = match.groupdict("")
-        how, limit, share = found.get("how", "mean"), found["limit"], "".join(found.get("share", "").split())
+        result = match.groupdict("")
+        how, limit, share = (
+            result.get("how", "mean"),
+            result["limit"],
+            "".join(result.get("share", "").split()),
+        )
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
             _ = float(share.lstrip("<>=") or 0)
         except ValueError as error:
             raise InputError(f"{text!r}: {error}", fix=_FIX, place=place) from None
-        if how == "change" and found["op"] in {"=", "=="}:
+        if how == "change" and result["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        mean_of = next((one for one in ("corrected", "judged") if one in {how, found.get("of")}), "")
+        mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
         return cls(
             "mean" if how == mean_of else how,
-            canonical_name(found["measure"]),
-            found["op"],
+            canonical_name(result["measure"]),
+            result["op"],
             number,
             place,
             mean_of=mean_of,  # type: ignore[arg-type]
             share=share,
-            by=found.get("by", ""),
+            by=result.get("by", ""),
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
@@ -182,10 +186,10 @@ class Gate:
 
     def holds(self, low: float, high: float) -> Outcome:
         """What becomes of it where its value may be anything from `low` to `high`: undecided unless all decide alike."""
-        found = {COMPARE[self.op](end, self.limit) for end in (low, high)}
-        if len(found) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
+        results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
+        if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
-        return "passed" if found == {True} else "failed"
+        return "passed" if results == {True} else "failed"
 
 
 UNMEASURED = "nothing was measured"
@@ -239,9 +243,9 @@ def check_gate(
         raise gate.no_slices() from None
     results, cases = [], CaseScores(ScoreTable(scores))
     for summary in mine:
-        found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
-        names = [cases.cases[at] for at in found.case.tolist()]
-        outcome, detail = _by_case(gate, names, (found.low, found.high), slices)
+        values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
+        names = [cases.cases[at] for at in values.case.tolist()]
+        outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
         name, stand_in = gate.name(summary.system), summary.basis.stand_in
         results.append(GateResult(name, outcome, detail, stand_in, _source(summary)))
     return results
@@ -275,16 +279,16 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
-    found = summary.corrected
-    if found is None or found.mean is None or found.ends is None:
+    mean = summary.corrected
+    if mean is None or mean.mean is None or mean.ends is None:
         return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
-    low, high = found.ends
-    value = {"lower": low, "upper": high}.get(gate.how, found.mean)
-    of_set = f"; {interval_in_words(found.set_ends)} {THESE}" if found.set_ends else ""
-    ends = f"{interval_in_words(found.ends)} {LIKE_THESE}{of_set}"
-    shown = f"corrected {found.mean:.4f} ({ends}, {found.labels} labels); judged {found.judged:.4f}"
+    low, high = mean.ends
+    value = {"lower": low, "upper": high}.get(gate.how, mean.mean)
+    of_set = f"; {interval_in_words(mean.set_ends)} {THESE}" if mean.set_ends else ""
+    ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
+    text = f"corrected {mean.mean:.4f} ({ends}, {mean.labels} labels); judged {mean.judged:.4f}"
     inside = gate.how == "mean" and low < gate.limit < high
-    return gate.holds(value, value), shown + "; the limit is inside the interval" * inside
+    return gate.holds(value, value), text + "; the limit is inside the interval" * inside
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
@@ -299,17 +303,17 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     """A gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
-    shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
+    text = "not measured" if value is None else f"{gate.how} {value:.4f}"
     if value is not None and basis.source == "judge" and not basis.stand_in:
-        shown += ", uncalibrated"
+        text += ", uncalibrated"
         if gate.how == "mean" and (corrected := summary.corrected) is not None and corrected.mean is not None:
-            shown += f" (corrected {corrected.mean:.4f})"
+            text += f" (corrected {corrected.mean:.4f})"
     if summary.n == 0 or outcome == "undecided":
-        return "undecided", f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
+        return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
     if basis.references_mixed:
         mix = f"{basis.with_reference} verdicts with reference, {basis.without_reference} without"
-        return "undecided", f"{shown}, from {mix}: set --against"
-    return outcome, shown + (_may_flip(gate.limit, summary) if gate.how == "mean" else "")
+        return "undecided", f"{text}, from {mix}: set --against"
+    return outcome, text + (_may_flip(gate.limit, summary) if gate.how == "mean" else "")
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
@@ -337,41 +341,41 @@ def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tu
     if gate.share:
         limit = gate.share.lstrip("<>=")
         op = gate.share.removesuffix(limit)
-        found = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
+        results = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
     else:
-        found = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
-    return _between(gate, min(found), max(found), f"over {len(names)} cases")
+        results = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
+    return _between(gate, min(results), max(results), f"over {len(names)} cases")
 
 
 def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, str]:
     outcome = gate.holds(low, high)
-    shown = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
-    return outcome, f"{shown}, once everything is judged" if outcome == "undecided" else shown
+    text = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
+    return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
 
 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
     numbers = {name: at for at, name in enumerate(names)}
-    found = {name: sorted(numbers[one] for one in ids if one in numbers) for name, ids in slices.items()}
-    rows = {name: mine for name, mine in found.items() if mine}
+    result = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
+    rows = {name: mine for name, mine in result.items() if mine}
     if not rows:
         raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
-    shown = ", ".join(
+    text = ", ".join(
         f"{name} {means[name][0]:.4f} (n={len(rows[name])})"
         for name in sorted(means, key=means.__getitem__)[:5]
     )
     large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
     if not large:
-        return "undecided", f"no slice has {SMALLEST} cases: {shown}"
+        return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
     decided, of_all = (
-        _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {shown}")
+        _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {text}")
         for some in (large, list(means.values()))
     )
     if decided[0] != of_all[0]:
-        return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {shown}"
-    return decided[0], shown
+        return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
+    return decided[0], text
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +405,7 @@ class Verdict:
 
         A line each, without control characters or workflow commands: ids of samples are in them.
         """
-        reasons = [one for one in self.reasons if not one.startswith(_OF_GATES)]
+        reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
@@ -436,8 +440,8 @@ _OF_GATES = ("gate failed", "gate undecided", "all ", "no gates")
 
 def worst_exit_code(codes: Iterable[int]) -> int:
     """The exit code of several evaluations, in the precedence of `decide`."""
-    found = set(codes)
-    return max(found - {2} if 1 in found else found, key=(0, 1, 3, 130, 2).index, default=0)
+    results = set(codes)
+    return max(results - {2} if 1 in results else results, key=(0, 1, 3, 130, 2).index, default=0)
 
 
 def decide(

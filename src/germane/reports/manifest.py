@@ -62,7 +62,7 @@ class Bases:
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
-            names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
+            names = [str(measure) for measure in belonging_to([Measure.parse(canonical)])] if means else ()
             beside = {name: means[name] for name in names if name in means and name not in asked}
             return Basis(source=source, beside=FrozenDict(beside), outdated=outdated, tokenizer=tokenizer)
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
@@ -119,13 +119,13 @@ class Bases:
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How many judgements shared a request, were in a list, in windows, or had no temperature."""
-    found = dict.fromkeys(_HOW, 0)
+    result = dict.fromkeys(_HOW, 0)
     for count in counts:
-        found["fused"] += count.get("fused", 0)
-        found["listed"] += sum(count.get("list_size", {}).values())
-        found["windowed"] += count.get("windows", 0)
-        found["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
-    return found
+        result["fused"] += count.get("fused", 0)
+        result["listed"] += sum(count.get("list_size", {}).values())
+        result["windowed"] += count.get("windows", 0)
+        result["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
+    return result
 
 
 def asked_in_words(manifest: Mapping[str, Json]) -> str:
@@ -180,8 +180,8 @@ def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
         yield str(identity["model"])
     for name in ("panel", "decisions", "rest"):
         inner = identity.get(name) or ()
-        for one in inner if isinstance(inner, list | tuple) else (inner,):
-            yield from models_in(one)
+        for value in inner if isinstance(inner, list | tuple) else (inner,):
+            yield from models_in(value)
 
 
 def circular(manifest: Mapping[str, Json]) -> Iterator[str]:

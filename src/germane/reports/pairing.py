@@ -115,16 +115,18 @@ class MeasureComparison:
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
     """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
-    found = list(rows)
-    deciding = [one.deciding[2] for one in found]
+    comparisons = list(rows)
+    deciding = [comparison.deciding[2] for comparison in comparisons]
     at = [
         number
-        for number, one in enumerate(found)
-        if one.measure in primary and deciding[number] is not None and not is_diagnostic(one.type)
+        for number, comparison in enumerate(comparisons)
+        if comparison.measure in primary
+        and deciding[number] is not None
+        and not is_diagnostic(comparison.type)
     ]
     for number, p in zip(at, holm([deciding[number] or 0.0 for number in at]), strict=True):
-        found[number] = replace(found[number], p_holm=p)
-    return found
+        comparisons[number] = replace(comparisons[number], p_holm=p)
+    return comparisons
 
 
 class Side:
@@ -163,27 +165,27 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
-    elif several := next((one for one in reports if not systems and len(one.systems) > 1), None):
+    elif several := next((value for value in reports if not systems and len(value.systems) > 1), None):
         problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix="name one: --systems NAME")
     elif len(systems) in {0, 1, len(reports)}:
-        wanted = systems or [one.systems[0] for one in reports]
+        wanted = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(wanted) * (len(reports) // len(wanted)), strict=True))
     else:
         raise InputError(
             f"{len(systems)} systems for {len(reports)} reports",
             fix="name one system for all reports, or one for each",
         )
-    for one, system in chosen:
-        if system not in one.systems:
-            have = ", ".join(name or "(no name)" for name in one.systems)
-            problem = f"unknown system {system!r} in {one.where or 'the report'}"
+    for report, system in chosen:
+        if system not in report.systems:
+            have = ", ".join(name or "(no name)" for name in report.systems)
+            problem = f"unknown system {system!r} in {report.where or 'the report'}"
             raise InputError(problem, fix=f"there: {have}")
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems"
         raise InputError("one system cannot be compared", fix=fix)
     names = _names(chosen)
-    return [Side(name, one, system) for name, (one, system) in zip(names, chosen, strict=True)]
+    return [Side(name, value, system) for name, (value, system) in zip(names, chosen, strict=True)]
 
 
 def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
@@ -192,7 +194,7 @@ def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
     InputError as of `sides_of`.
     """
-    if len(reports) == 2 and not systems and all(len(one.systems) > 1 for one in reports):
+    if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
         name_a, name_b = _names([(a, ""), (b, "")])
         common = [system for system in a.systems if system in b.systems]
@@ -207,10 +209,10 @@ def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
     """The shortest names that tell the sides apart: the systems', the folders', both, or letters."""
-    stems = [Path(one.where).name.removesuffix(".json") for one, _ in chosen]
+    stems = [Path(report.where).name.removesuffix(".json") for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
-    paths = [one.where for one, _ in chosen]
+    paths = [report.where for report, _ in chosen]
     for names in (systems, stems, both, paths):
         if all(names) and len(set(names)) == len(names):
             return names
@@ -261,7 +263,9 @@ class Pair:
             for side in (self.a, self.b)
         )
         in_a, in_b = set(mine), set(theirs)
-        return [one for one in mine if one not in in_b], [one for one in theirs if one not in in_a]
+        return [value for value in mine if value not in in_b], [
+            their for their in theirs if their not in in_a
+        ]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """The cases of which both should have been measured, in A's order, numbered as in A."""
@@ -270,30 +274,36 @@ class Pair:
             for side in (self.a, self.b)
         )
         at = self._in_a[theirs.case]
-        known = np.flatnonzero(at >= 0)
-        place = np.full(len(self.a.scores.cases), -1)
-        place[at[known]] = known
-        ours = ours.taken(np.flatnonzero(place[ours.case] >= 0))
-        return ours, replace(theirs.taken(place[ours.case]), case=ours.case)
+        rows = np.flatnonzero(at >= 0)
+        positions = np.full(len(self.a.scores.cases), -1)
+        positions[at[rows]] = rows
+        ours = ours.taken(np.flatnonzero(positions[ours.case] >= 0))
+        return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
-    def too_few(self, one: MeasureComparison) -> str:
+    def too_few(self, measure_comparison: MeasureComparison) -> str:
         """Why a comparison of all cases decides nothing, in words; "" where it may.
 
         Fewer than half of the queries that should have been measured of either side were measured in both. What a side lacks
         that evaluated a random sample is left out at random, and does not count.
         """
         due = [
-            len(side.scores.of(side.system, (one.measure, one.type), range_of(one.type)).case)
+            len(
+                side.scores.of(
+                    side.system,
+                    (measure_comparison.measure, measure_comparison.type),
+                    range_of(measure_comparison.type),
+                ).case
+            )
             for side in (self.a, self.b)
         ]
         others = self.b, self.a
         counted = [
             n for n, other in zip(due, others, strict=True) if not other.report.manifest.get("sampled")
         ]
-        if one.n and 2 * one.n >= max(counted, default=0):
+        if measure_comparison.n and 2 * measure_comparison.n >= max(counted, default=0):
             return ""
-        counts = f"{one.n} of the {due[0]} queries of {one.a} and of the {due[1]} of {one.b}"
-        return f"{one.measure} was measured in both for {counts}"
+        counts = f"{measure_comparison.n} of the {due[0]} queries of {measure_comparison.a} and of the {due[1]} of {measure_comparison.b}"
+        return f"{measure_comparison.measure} was measured in both for {counts}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -394,10 +404,10 @@ class RankedSystems:
         return {"measure": self.measure, "systems": systems, "orders": orders_json(self.orders)}
 
     def __str__(self) -> str:
-        width = max(len(clean(one.system) or "-") for one in self.systems)
+        width = max(len(clean(summary.system) or "-") for summary in self.systems)
         lines = [f"systems by {clean(self.measure)}"]
-        for one, behind in zip(self.systems, self.behind, strict=True):
-            line = f"  {clean(one.system) or '-':{width}}  {in_digits(one.mean)} ({one.interval_in_words()})"
+        for system, behind in zip(self.systems, self.behind, strict=True):
+            line = f"  {clean(system.system) or '-':{width}}  {in_digits(system.mean)} ({system.interval_in_words()})"
             if behind is not None:
                 ends = interval_in_words(behind.interval.ends, sign="+")
                 line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p)}"
@@ -427,17 +437,19 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
         InputError: The report holds one system, or does not hold the measure.
     """
     name = report.reported(measure) if measure else report.measures[0]
-    summaries = [one for one in report.summaries if one.measure == name and one.mean is not None]
+    summaries = [
+        summary for summary in report.summaries if summary.measure == name and summary.mean is not None
+    ]
     if len(summaries) < 2:
         raise InputError("one system cannot be ranked", fix="give several systems")
     higher = higher_is_better(summaries[0].type)
-    order = sorted(summaries, key=lambda one: (one.mean or 0.0) * (-1 if higher else 1))
-    first, *others = sides_of([report], [one.system for one in order])
+    order = sorted(summaries, key=lambda summary: (summary.mean or 0.0) * (-1 if higher else 1))
+    first, *others = sides_of([report], [summary.system for summary in order])
     behind = adjusted((Pair(first, side).compare(name) for side in others), [name])
     orders = {}
     for other in report.measures:
         if other != name and _without_labels(report[other].type) == _without_labels(report[name].type):
-            means = [[report[one, summary.system].mean for summary in order] for one in (name, other)]
+            means = [[report[name, summary.system].mean for summary in order] for name in (name, other)]
             if None not in [*means[0], *means[1]]:
                 orders[other] = taus(*means)
     return RankedSystems(measure=name, systems=order, behind=[None, *behind], orders=orders)
@@ -445,17 +457,17 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
 
 def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
     """The systems of a report in order by each of these measures; none where fewer than two were measured."""
-    found = []
+    ranked = []
     for measure in measures if len(report.systems) > 1 else ():
         with suppress(InputError):
-            found.append(rank_systems(report, measure))
-    return found
+            ranked.append(rank_systems(report, measure))
+    return ranked
 
 
 def taus(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float | None, float | None]:
     """How alike two lists of means order their systems: Kendall's tau-b, of all and of the better half."""
-    one, other = np.array(a, float), np.array(b, float)
-    return kendall_tau(one, other), top_half_tau(one, other)
+    value, other = np.array(a, float), np.array(b, float)
+    return kendall_tau(value, other), top_half_tau(value, other)
 
 
 def _without_labels(canonical: str) -> str:

@@ -54,10 +54,10 @@ def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
     for name in measures:
         line = [report[name, system] for system in systems]
         pick = max if higher_is_better(line[0].type) else min
-        best = pick((one.mean for one in line if one.mean is not None), default=None)
-        rows.append([_with_interval(one) for one in line])
-        bold.append([one.mean is not None and one.mean == best for one in line])
-    rows.append([one.count_in_words() for one in (report[measures[0], system] for system in systems)])
+        best = pick((summary.mean for summary in line if summary.mean is not None), default=None)
+        rows.append([_with_interval(summary) for summary in line])
+        bold.append([summary.mean is not None and summary.mean == best for summary in line])
+    rows.append([summary.count_in_words() for summary in (report[measures[0], system] for system in systems)])
     bold.append([False] * len(systems))
     heads = ["measure", *map(clean, systems)], [*measures, "n/N"]
     if turned:
@@ -74,9 +74,9 @@ _NUMBERS = ("mean", "interval", "n/N")
 
 def _with_counts(table: TextTable, lines: Iterable[tuple[list[str], MeasureSummary]]) -> TextTable:
     """A table with a line per summary below its names: the measure, its mean in bold, interval and counts."""
-    for names, one in lines:
-        numbers = [in_digits(one.mean), one.interval_in_words(), one.count_in_words()]
-        table.add([*names, one.measure, *numbers], bold={len(names) + 1})
+    for names, summary in lines:
+        numbers = [in_digits(summary.mean), summary.interval_in_words(), summary.count_in_words()]
+        table.add([*names, summary.measure, *numbers], bold={len(names) + 1})
     return table
 
 
@@ -85,9 +85,9 @@ def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> No
     named = len(report.systems) > 1
     heads = ["slice", *(["system"] if named else []), "measure"]
     lines = (
-        ([clean(one.name), *([clean(summary.system)] if named else [])], summary)
-        for one in slices
-        for summary in one.summaries
+        ([clean(value.name), *([clean(summary.system)] if named else [])], summary)
+        for value in slices
+        for summary in value.summaries
     )
     _with_counts(TextTable([*heads, *_NUMBERS], names=len(heads)), lines).print(out, console_of(out))
 
@@ -165,8 +165,12 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _with_interval(one: MeasureSummary) -> str:
-    return f"{in_digits(one.mean)} ({one.interval_in_words()})" if one.interval else in_digits(one.mean)
+def _with_interval(measure_summary: MeasureSummary) -> str:
+    return (
+        f"{in_digits(measure_summary.mean)} ({measure_summary.interval_in_words()})"
+        if measure_summary.interval
+        else in_digits(measure_summary.mean)
+    )
 
 
 @dataclass(slots=True)

@@ -167,8 +167,8 @@ class Report(ReportData):
         scores = self.tables.scores.of_sample((sample, system, trial))
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            known = list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples))
-            have = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+            names = list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples))
+            have = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
         return explain_score(self, score)
 
@@ -214,13 +214,13 @@ def same_command(folder: Path) -> dict[str, Path]:
     command = read_manifest(folder).get("command")
     if not command:
         return {}
-    found: dict[int, tuple[str, Path]] = {}
+    result: dict[int, tuple[str, Path]] = {}
     for beside in reports_in(folder.parent):
         with suppress(InputError):
             other = read_manifest(beside).get("command")
             if other and other["id"] == command["id"]:
-                found[other["number"]] = other["path"], beside
-    return dict(found[number] for number in sorted(found))
+                result[other["number"]] = other["path"], beside
+    return dict(result[number] for number in sorted(result))
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
@@ -255,20 +255,20 @@ def read_document(path: Path) -> ReportData:
 
     from germane.reports.schema import ScoredDocument
 
-    place = Place(str(path))
+    location = Place(str(path))
     text = read_text(path)
     try:
         document = parse_strict_json(text)
     except JsonFault as fault:
         raise fault.error(path, text) from None
-    found = document if isinstance(document, dict) else {}
-    if "scores" not in found:
+    result = document if isinstance(document, dict) else {}
+    if "scores" not in result:
         problem = "this document holds no scores"
         fix = "write it with germane run --json, or germane rank --json -q"
-        if isinstance(found.get("reports"), dict):
-            problem = f"this document holds {len(found['reports'])} reports"
+        if isinstance(result.get("reports"), dict):
+            problem = f"this document holds {len(result['reports'])} reports"
             fix = "name the folder of one of them"
-        raise InputError(problem, fix=fix, place=place)
+        raise InputError(problem, fix=fix, place=location)
     try:
         rows = msgspec.convert(document, ScoredDocument).scores
         table = ScoreTable()
@@ -281,11 +281,11 @@ def read_document(path: Path) -> ReportData:
             table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
     except (ValueError, OverflowError) as error:
         problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
-        raise InputError(problem, fix=fix, place=place) from None
+        raise InputError(problem, fix=fix, place=location) from None
     names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
-        raise InputError(problem, fix="keep one of them", place=place)
+        raise InputError(problem, fix="keep one of them", place=location)
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}, "corpus": document.get("corpus")}
     tables = Part(scores=table)
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
@@ -327,8 +327,8 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             keys = set(compress(report.tables.scores.samples, file.keep.tolist()))
             scores = (score for score in report.scores() if score.key in keys)
             samples = (sample for sample in report.samples() if sample.key in keys)
-            found = check_gate(gate, file.summaries, scores, samples)
-            return [replace(one, gate=f"{one.gate} in {file.name}") for one in found]
+            results = check_gate(gate, file.summaries, scores, samples)
+            return [replace(result, gate=f"{result.gate} in {file.name}") for result in results]
     return check_gate(gate, report.summaries, report.scores(), report.samples())
 
 
@@ -369,7 +369,7 @@ def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
     """A summary of each measure and system, and what corrects their means, where there are labels of people."""
-    bases, corrections, found = Bases(manifest, tables), None, list[MeasureSummary]()
+    bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system)
@@ -383,5 +383,5 @@ def _summaries(
                 mean, why = corrections.of(line) if corrected else (None, why)
                 basis = replace(basis, calibrated=basis.calibrated or mean is not None)
         sampled = manifest.get("sampled")
-        found.append(replace(line, basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
-    return with_thresholds(found, (manifest.get("settings") or {}).get("scale", "graded")), corrections
+        summaries.append(replace(line, basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
+    return with_thresholds(summaries, (manifest.get("settings") or {}).get("scale", "graded")), corrections

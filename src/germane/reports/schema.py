@@ -426,10 +426,10 @@ def line_of(kind: type[Line], of: object, /, **more: object) -> dict[str, Any]:
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON Schema of a document, or of either of several (A | B)."""
-    found, lines = msgspec.json.schema_components(get_args(kind) or (kind,), ref_template="#/$defs/{name}")
+    results, lines = msgspec.json.schema_components(get_args(kind) or (kind,), ref_template="#/$defs/{name}")
     for line in lines.values():
         line["description"] = cleandoc(line.get("description", ""))
-    one_of = found[0] if len(found) == 1 else {"anyOf": [*found]}
+    one_of = results[0] if len(results) == 1 else {"anyOf": [*results]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **one_of, "$defs": lines}
 
 

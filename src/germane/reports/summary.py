@@ -87,8 +87,8 @@ class Basis:
                 yield f"{name} {mean:.4f}"
             elif mean < 1.0:
                 cut = name.rpartition("@")[2] if "@" in name else ""
-                shown = "over 99%" if mean > 0.995 else f"{mean:.0%}"
-                yield f"{shown} of the {f'top-{cut} ' if cut else ''}results have a gold label"
+                text = "over 99%" if mean > 0.995 else f"{mean:.0%}"
+                yield f"{text} of the {f'top-{cut} ' if cut else ''}results have a gold label"
 
     def as_json(self) -> dict[str, Json]:
         """The basis as scripts read it."""
@@ -179,12 +179,12 @@ class MeasureSummary:
         from germane.reports.schema import CorrectedLine, MeasureLine, line_of
 
         bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
-        one = self.corrected
+        mean = self.corrected
         corrected = None
-        if one is not None and one.mean is not None and one.ends is not None:
-            of_set = list(one.set_ends) if one.set_ends else None
+        if mean is not None and mean.mean is not None and mean.ends is not None:
+            of_set = list(mean.set_ends) if mean.set_ends else None
             corrected = line_of(
-                CorrectedLine, one, interval=list(one.ends), estimand="queries", set_interval=of_set
+                CorrectedLine, mean, interval=list(mean.ends), estimand="queries", set_interval=of_set
             )
         return line_of(
             MeasureLine,
@@ -206,11 +206,11 @@ def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[Measure
     `scale` is that of the judge: graded or binary.
     """
     counts = [_counts_from(line, scale) for line in lines]
-    if len({one for one in counts if one}) < 2:
+    if len({count for count in counts if count}) < 2:
         return list(lines)
     return [
-        replace(line, basis=replace(line.basis, counts_from=one))
-        for line, one in zip(lines, counts, strict=True)
+        replace(line, basis=replace(line.basis, counts_from=count))
+        for line, count in zip(lines, counts, strict=True)
     ]
 
 
@@ -293,15 +293,15 @@ def _summary(
 ) -> MeasureSummary:
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
-    found = cases.of_rows(rows, span)
-    values, low, high = found.measured, found.low, found.high
+    case_values = cases.of_rows(rows, span)
+    values, low, high = case_values.measured, case_values.low, case_values.high
     n, due = len(values), len(low)
-    names = cases.clusters_of(found.case, clusters)
-    interval = interval_of_cases(found, names, span)
+    names = cases.clusters_of(case_values.case, clusters)
+    interval = interval_of_cases(case_values, names, span)
     ends = interval.ends
     total = fsum(values.tolist())
     sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
-    kept = group_cases(low[found.complete], None if names is None else names[found.complete])
+    kept = group_cases(low[case_values.complete], None if names is None else names[case_values.complete])
     status, codes = cases.reasons(rows)
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     reasons, times = np.unique(codes[codes > 0], return_counts=True)
@@ -355,7 +355,7 @@ def interval_of_cases(
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
     """The range of a measure; None where a value is outside of it, as that of a measure that is not loaded may be."""
-    ends = [(one.low.min(), one.high.max()) for one in sides if len(one.low)]
+    ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
@@ -426,7 +426,7 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
     if slices:
-        return dict(sorted(slices.items(), key=lambda one: _by_number(one[0])))
+        return dict(sorted(slices.items(), key=lambda value: _by_number(value[0])))
     if not cases:
         raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
     fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)

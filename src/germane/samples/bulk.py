@@ -161,11 +161,11 @@ class Gold(GoldQueries):
         at = np.arange(len(number)) + np.repeat(self._starts[rows[known]] - np.cumsum(sizes) + sizes, sizes)
         order = np.argsort(self._key[at])
         number, at = number[order], at[order]
-        place, hit = _find(key, self._key[at])
+        positions, hit = _find(key, self._key[at])
         number, at = number[hit], at[hit]
-        own = (starts[number] <= place) & (place < starts[number + 1])
-        same = own & (self.docs[at] == docs[place]).to_numpy()
-        return place[same], number[same], at[same]
+        own = (starts[number] <= positions) & (positions < starts[number + 1])
+        same = own & (self.docs[at] == docs[positions]).to_numpy()
+        return positions[same], number[same], at[same]
 
 
 def read_hits(
@@ -183,24 +183,24 @@ def read_hits(
     lengths = np.full(len(gold.queries), -1)
     ignored: list[str] = []
     hashes: list[Keys] = []
-    found: list[tuple[Numbers, Numbers, Numbers]] = []
+    values: list[tuple[Numbers, Numbers, Numbers]] = []
     begin = 0
     notes: list[str] = []
     for frame in _frames(path, fmt, columns, RUN, block, notes):
         starts, first = _queries(frame["query"])
         hashed = first.hash(_QUERY_SEED).to_numpy()
         rows = gold.rows(first, hashed, begin)
-        known, begin = rows >= 0, int(rows[-1]) + 1
-        lengths[rows[known]] = np.diff(starts)[known]
-        if not known.all():
-            ignored += first.filter(~known).to_list()
+        mask, begin = rows >= 0, int(rows[-1]) + 1
+        lengths[rows[mask]] = np.diff(starts)[mask]
+        if not mask.all():
+            ignored += first.filter(~mask).to_list()
         hashes.append(hashed)
-        found.append(_hits(frame, gold, starts, hashed, rows))
+        values.append(_hits(frame, gold, starts, hashed, rows))
     if not hashes:
         raise NotPlain("there are no results")
     if _twice(np.sort(np.concatenate(hashes))):
         raise NotPlain("a query is in two pieces")
-    row, rank, doc = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    row, rank, doc = (np.concatenate(columns) for columns in zip(*values, strict=True))
     order = np.argsort((row << 32) | rank)
     return Hits(
         queries=gold.queries,
@@ -297,11 +297,11 @@ class _Held:
             self._read()
         if low < self._some[0].begin:
             raise NotPlain("the run's queries are in another order than the gold's")
-        some = [one for one in self._some if one.begin <= high and low < one.end]
+        some = [value for value in self._some if value.begin <= high and low < value.end]
         if len(some) == 1:
             return some[0]
         if self._joined is None or (self._joined.begin, self._joined.end) != (some[0].begin, some[-1].end):
-            frame = _polars().concat([one.frame for one in some], rechunk=True)
+            frame = _polars().concat([value.frame for value in some], rechunk=True)
             self._joined = _Range(some[0].begin, some[0].first, frame)
         return self._joined
 
@@ -390,11 +390,11 @@ def _find(key: Keys, wanted: Keys) -> tuple[Numbers, Numbers]:
     shift = np.uint64(64 - max(10, len(wanted).bit_length() + _SLOTS))
     slots = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
     slots[(wanted >> shift).view(np.int64)] = True
-    place = np.flatnonzero(slots.take((key >> shift).view(np.int64)))
-    at = np.searchsorted(wanted, key[place])
+    positions = np.flatnonzero(slots.take((key >> shift).view(np.int64)))
+    at = np.searchsorted(wanted, key[positions])
     at[at == len(wanted)] = 0
-    hit = wanted[at] == key[place]
-    return place[hit], at[hit]
+    hit = wanted[at] == key[positions]
+    return positions[hit], at[hit]
 
 
 def _hits(
@@ -408,12 +408,12 @@ def _hits(
     key ^= docs.hash(_DOC_SEED).to_numpy()
     if _twice(np.sort(key)):
         raise NotPlain("a document may stand twice in a query")
-    place, number, at = gold.found(key, docs, starts, rows)
-    rank = place - starts[number] + 1
+    positions, number, at = gold.found(key, docs, starts, rows)
+    rank = positions - starts[number] + 1
     falls = score[1:] < score[:-1]
     falls[starts[1:-1] - 1] = True  # where a query starts
-    if len(place) and not falls.all():
-        rank = _ranked(score + 0.0, docs, starts, place, number)  # -0.0 + 0.0 is 0.0
+    if len(positions) and not falls.all():
+        rank = _ranked(score + 0.0, docs, starts, positions, number)  # -0.0 + 0.0 is 0.0
     return rows[number], rank, at
 
 
@@ -606,12 +606,12 @@ def _ranks_not_scores(frames: Iterator[Any], name: str, notes: list[str]) -> Ite
     ranks = None
     for frame in frames:
         starts, _ = _queries(frame["query"])
-        places = np.arange(len(frame)) - np.repeat(starts[:-1], np.diff(starts)) + 1
-        counting = bool((frame["score"].to_numpy() == places).all())
+        positions = np.arange(len(frame)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+        counting = bool((frame["score"].to_numpy() == positions).all())
         if ranks is None:
             ranks = counting
             notes += [read_as_rank(name)] * ranks
-            if ranks and places.max() == 1:
+            if ranks and positions.max() == 1:
                 raise NotPlain("one result per query says nothing")
         if ranks and not counting:
             raise NotPlain("the third column does not count everywhere")

@@ -127,8 +127,8 @@ def _results(output: Json) -> tuple[Context, ...] | None:
         return _read(output["results"])
     nested = output.get("tool_calls", output.get("toolCalls"))
     inner = [_results(use.get("output")) for use in nested or () if isinstance(use, dict)]
-    found = [contexts for contexts in inner if contexts is not None]
-    return tuple(dict.fromkeys(context for contexts in found for context in contexts)) if found else None
+    results = [contexts for contexts in inner if contexts is not None]
+    return tuple(dict.fromkeys(context for contexts in results for context in contexts)) if results else None
 
 
 def _query(used: ToolCall) -> str | None:

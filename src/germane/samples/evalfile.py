@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
-from germane.errors import InputError, Place, Wrong, say
+from germane.errors import InputError, Invalid, Place, say
 from germane.samples.contexts import only_contexts
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
@@ -55,14 +55,14 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
-        raise Wrong(f"is {say(value)}", "write a path")
+        raise Invalid(f"is {say(value)}", "write a path")
     return (folder_of(info) / without_scheme(str(value))).resolve()
 
 
 def _existing(value: Any, info: ValidationInfo) -> Path:
     path = _below(value, info)
     if not path.exists():
-        raise Wrong(f"is wrong: there is no file {str(value)!r} in {folder_of(info)}", "check the path")
+        raise Invalid(f"is wrong: there is no file {str(value)!r} in {folder_of(info)}", "check the path")
     return path
 
 
@@ -101,21 +101,21 @@ def _spec(node: Node) -> GraderSpec:
 
 def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     """Texts are names of measures, several in one text too."""
-    found: list[GraderSpec] = []
+    grader_specs: list[GraderSpec] = []
     for node in grader_nodes(value, info):
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names] or [
-            _spec(node)
-        ]
-    return tuple(found)
+        grader_specs += [
+            GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names
+        ] or [_spec(node)]
+    return tuple(grader_specs)
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     """Statements and items of a rubric as one grader, asked of a model."""
-    place = nodes[0].place
-    pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, place).pairs or {}
-    pairs["rubrics"] = Node(place, items=list(nodes))
-    node = Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place))
+    location = nodes[0].place
+    pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
+    pairs["rubrics"] = Node(location, items=list(nodes))
+    node = Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
     return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
 
 
@@ -143,13 +143,13 @@ def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
-            raise Wrong(f"is {say(item)}", "write type: context_precision@5", number)
+            raise Invalid(f"is {say(item)}", "write type: context_precision@5", number)
     return _included(items, folder_of(info))
 
 
 def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
     """`- include: NAME` stands for the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
-    found: list[Node] = []
+    result: list[Node] = []
     for node in nodes:
         pairs = node.pairs or {}
         name = pairs["include"].text if pairs.keys() == {"include"} else None
@@ -159,24 +159,24 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
             if listed is None or listed.items is None:
                 fix = "write assertions: [...] in it"
                 raise InputError(f"{file} holds no assertions", fix=fix, place=node.place)
-            found += _included(listed.items, folder, (*above, file))
+            result += _included(listed.items, folder, (*above, file))
         else:
             members = {
                 key: replace(inner, items=_included(inner.items, folder, above))
                 for key, inner in pairs.items()
                 if fold(key) in _MEMBERS and inner.items is not None
             }
-            found.append(replace(node, pairs={**pairs, **members}) if members else node)
-    return found
+            result.append(replace(node, pairs={**pairs, **members}) if members else node)
+    return result
 
 
 def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
-    upwards = (one for one in (folder, *folder.parents) if one.is_relative_to(root))
-    places = (*(file.parent for file in above[-1:]), *upwards)
-    path = next((path for one in places for spelt in names if (path := one / spelt).is_file()), None)
+    upwards = (path for path in (folder, *folder.parents) if path.is_relative_to(root))
+    paths = (*(file.parent for file in above[-1:]), *upwards)
+    path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
     if path is None:
         problem = f"there is no {names[0]} to include, in {folder} or above"
         raise InputError(problem, fix="check the name", place=place)
@@ -280,14 +280,14 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
             fault = InputError(problem, fix="give one of them another name", place=grader.place)
             if str(fault) not in map(str, faults):
                 faults.append(fault)
-    found: dict[str, GraderSpec] = {}
+    specs: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
-        while not grader.named and (found.get(name) or written.get(name, grader)).spec != grader.spec:
+        while not grader.named and (specs.get(name) or written.get(name, grader)).spec != grader.spec:
             number += 1
             name = f"{grader.name}-{number}"
-        found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
-    return tuple(found.values())
+        specs.setdefault(name, grader if name == grader.name else replace(grader, name=name))
+    return tuple(specs.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,13 +317,13 @@ class Case:
 
 def _gate(value: Any) -> tuple[str, Place]:
     if not isinstance(value, Scalar):
-        raise Wrong(f"is {say(value)}", "write a condition: mean(nDCG@10)>=0.7")
+        raise Invalid(f"is {say(value)}", "write a condition: mean(nDCG@10)>=0.7")
     return str(value), value.node.place
 
 
 def _columns(value: Any) -> FrozenDict:
     if not isinstance(value, Node) or value.pairs is None:
-        raise Wrong(f"is {say(value)}", "write a mapping: query: Question")
+        raise Invalid(f"is {say(value)}", "write a mapping: query: Question")
     columns = {ours: theirs.text or "" for ours, theirs in value.pairs.items()}
     try:
         check_columns(columns)
@@ -337,15 +337,15 @@ Columns = Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=
 
 def _judges(value: Any) -> str:
     names = as_list(value)
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         if not isinstance(name, str):
-            raise Wrong(f"is {say(name)}", "write the name of a judge: openai:gpt-4o-mini", place)
+            raise Invalid(f"is {say(name)}", "write the name of a judge: openai:gpt-4o-mini", position)
     return " ".join(names)
 
 
 def _defaults(value: Any) -> Any:
     if isinstance(value, Node) and value.pairs is None:
-        raise Wrong("is not a mapping", "write defaults: {tags: [tax]}")
+        raise Invalid("is not a mapping", "write defaults: {tags: [tax]}")
     return value
 
 
@@ -460,13 +460,13 @@ def read_eval_file(
             "trials": file.trials or file.execution.trials,
         }
     )
-    found = []
+    result = []
     for number, node in enumerate(inline, 1):
         try:
-            found.append(_case(node, number, file, warn, faults, replaced=replaced))
+            result.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
             faults.append(fault)
-    cases = tuple(found)
+    cases = tuple(result)
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
@@ -482,21 +482,21 @@ def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tu
     Cases stand in the file, or in files that it names.
     """
     pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    found = [key for key in pairs if fold(key) in _CASES]
-    if len(found) > 1:
-        place = pairs[found[1]].place
-        raise InputError("the file has two lists of cases", fix="keep one of them", place=place)
-    if not found:
+    results = [key for key in pairs if fold(key) in _CASES]
+    if len(results) > 1:
+        location = pairs[results[1]].place
+        raise InputError("the file has two lists of cases", fix="keep one of them", place=location)
+    if not results:
         return root, [], False
-    node, replaced = pairs[found[0]], fold(found[0]) == "evalcases"
+    node, replaced = pairs[results[0]], fold(results[0]) == "evalcases"
     if node.text is not None:
-        cases = _cases_in(node, folder, parsed) if fold(found[0]) != "samples" else None
+        cases = _cases_in(node, folder, parsed) if fold(results[0]) != "samples" else None
         if cases is not None:
             return root, cases, replaced
         if "data" in pairs:
             fix = "name all of them under data: [...]"
             raise InputError("the file names samples twice", fix=fix, place=node.place)
-        keys = {**root.keys, "data": root.keys[found[0]]}
+        keys = {**root.keys, "data": root.keys[results[0]]}
         return replace(root, pairs={**pairs, "data": node}, keys=keys), [], False
     if node.items is None:
         raise InputError(f"the cases are {node.kind}", fix="write a list: - id: ...", place=node.place)
@@ -518,7 +518,7 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
     """
     name = without_scheme(node.text or "")
     paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
-    paths = [one for path in paths for one in (sorted(path.glob("*/case.y*ml")) or [path])]
+    paths = [value for path in paths for value in (sorted(path.glob("*/case.y*ml")) or [path])]
     cases: list[Node] = []
     for path in paths:
         if path.suffix in {".yaml", ".yml"} and path.is_file():
@@ -598,15 +598,15 @@ class CaseEntry(GraderLists):
         """Keys that are no field are fields of a sample; one close to any of these is a fault, another is metadata."""
         keys.values["others"] = keys.others
         for key in keys.others:
-            place = keys.node.keys[key]
+            location = keys.node.keys[key]
             if fold(key) == "turns":
                 fix = "write a case for each turn, with the messages before it under input:"
-                raise InputError(_TURNS, fix=fix, place=place)
+                raise InputError(_TURNS, fix=fix, place=location)
             if key not in SPELLINGS and key != "note":
                 instead = cls.unread.get(fold(key))
                 if instead is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
                     problem = f"a case has no key {key!r}: it is kept as metadata"
-                    keys.warn(problem, instead or "put it under metadata:", place)
+                    keys.warn(problem, instead or "put it under metadata:", location)
 
 
 def _case(
@@ -635,8 +635,8 @@ def _case(
         "metadata": {**file.metadata, **entry.metadata, **more},
     }
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
-        said = "" if only_contexts(last) else content_text(last)
-        row["reference"] = entry.reference_answer or said or None
+        text = "" if only_contexts(last) else content_text(last)
+        row["reference"] = entry.reference_answer or text or None
     if not query and all(SPELLINGS[key] != "query" for key in fields):
         fix = 'write query: "the question that was asked"'
         if len(faults) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
@@ -686,14 +686,14 @@ def _completed(node: Node, file: EvalFile) -> Node:
     names = names_of(CaseEntry)
     own = {names.get(fold(key), key) for key in node.pairs}
     usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
-    given = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
-    pairs = {**given, **node.pairs}
-    keys = {**{key: file.defaults.keys[key] for key in given}, **node.keys}
+    nodes = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
+    pairs = {**nodes, **node.pairs}
+    keys = {**{key: file.defaults.keys[key] for key in nodes}, **node.keys}
     own_values = pairs["vars"].json() if "vars" in pairs else None
     values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
     if values:
         filled = {
-            key: with_variables(one, values) for key, one in pairs.items() if fold(key) not in _OF_GRADERS
+            key: with_variables(pair, values) for key, pair in pairs.items() if fold(key) not in _OF_GRADERS
         }
         pairs = {**pairs, **filled}
     return replace(node, pairs=pairs, keys=keys)
@@ -711,10 +711,10 @@ def _graders(
     if not (execution.skip_defaults or (own and replaced)):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
-    found = by_name((*own, *entry.rubrics), faults)
-    if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
+    specs = by_name((*own, *entry.rubrics), faults)
+    if not specs and entry.criterion:  # AgentV asks a model whether the answer does what the case says
         return (_spec(node_of({"type": "llm_judge"}, place)),)
-    return found
+    return specs
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

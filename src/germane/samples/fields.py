@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from germane.errors import Wrong, say
+from germane.errors import Invalid, say
 from germane.types import Context, Json, Message, Record, Step
 
 T = TypeVar("T")
@@ -126,8 +126,8 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
     return {
         spelling: name
         for name, field in fields.items()
-        for one in (name, *field.names)
-        for spelling in (one, re.sub(r"_([a-z])", lambda match: match[1].upper(), one))
+        for text in (name, *field.names)
+        for spelling in (text, re.sub(r"_([a-z])", lambda match: match[1].upper(), text))
     }
 
 
@@ -159,7 +159,7 @@ def _id(value: Json) -> str:
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str) and value):
         return str(whole)
-    raise Wrong(f"is {say(value)}", "write a string that is not empty, or a whole number")
+    raise Invalid(f"is {say(value)}", "write a string that is not empty, or a whole number")
 
 
 def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[Json], Json]:
@@ -177,7 +177,7 @@ def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[
         for value in values:
             try:
                 made.append(read(value))
-            except Wrong as wrong:
+            except Invalid as wrong:
                 raise wrong.under(len(made)) from None
         return made
 
@@ -189,7 +189,7 @@ _ids, _wholes = _each(_id, str), _each(_whole, int)
 
 def _question(value: Json) -> Json:
     if isinstance(value, str) and not value.strip():
-        raise Wrong("is empty", "write the question that was asked")
+        raise Invalid("is empty", "write the question that was asked")
     return value
 
 
@@ -208,13 +208,13 @@ def _superseded(value: Json) -> Json:
         return dict.fromkeys(_ids(value))
     if not isinstance(value, dict):
         return value
-    return {key: None if one is None else _id(one) for key, one in value.items()}
+    return {key: None if value is None else _id(value) for key, value in value.items()}
 
 
 def _metadata(value: Json) -> Json:
     if not isinstance(value, Mapping):
-        raise Wrong(f"is {say(value)}", 'write an object: {"name": value}')
-    return {str(key): one for key, one in value.items()}
+        raise Invalid(f"is {say(value)}", 'write an object: {"name": value}')
+    return {str(key): value for key, value in value.items()}
 
 
 _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
@@ -248,13 +248,13 @@ def _plan(keys: tuple[Any, ...]) -> _Plan:
 
 
 def _passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; Wrong where it contradicts itself."""
+    """A passage under the names of our fields, what has no meaning here as metadata; raises Invalid where it contradicts itself."""
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
         if isinstance(value, str):
             return {"text": str(value) or EMPTY}
-        raise Wrong(f"is {say(value)}", _EXAMPLE)
+        raise Invalid(f"is {say(value)}", _EXAMPLE)
     keys = tuple(value)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
@@ -267,28 +267,28 @@ def _passage(value: Json) -> Json:
     if "text" in made:
         made["text"] = made["text"] or EMPTY
     elif "id" not in made:
-        raise Wrong("has neither text nor id", _EXAMPLE)
+        raise Invalid("has neither text nor id", _EXAMPLE)
     if more:
         made["metadata"] = {**made.get("metadata", {}), **more}
     return made
 
 
-def _add(key: str, name: str | None, given: Json, made: dict[str, Json], more: dict[str, Json]) -> None:
+def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: dict[str, Json]) -> None:
     """Add the value of a key that is no field's, or needs a closer look."""
     if name is None:
-        more[str(key)] = given
+        more[str(key)] = value
     elif name in made or name in more:
-        if str(given) != str(made[name] if name in made else more[name]):
+        if str(value) != str(made[name] if name in made else more[name]):
             problem = f"says something else than the other {name} of this context"
-            raise Wrong(problem, f"keep one {name}", key)
+            raise Invalid(problem, f"keep one {name}", key)
     elif name in {"start", "end"}:
-        more[name] = _whole(given)
+        more[name] = _whole(value)
         if type(more[name]) is not int or more[name] < 0:
-            raise Wrong(f"is {say(given)}", "write a whole number from 0", key)
+            raise Invalid(f"is {say(value)}", "write a whole number from 0", key)
     else:
         try:
-            made[name] = _OF_PASSAGE[name][1](given)
-        except Wrong as wrong:
+            made[name] = _OF_PASSAGE[name][1](value)
+        except Invalid as wrong:
             raise wrong.under(key) from None
 
 
@@ -299,7 +299,7 @@ def passages(values: Json) -> Json:
     """Passages under the names of our fields: records at once where they are written as our record has them."""
     if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
         known = not values or _OWN.issuperset(values[0])
-        if known and not [1 for one in values if not one.get("text", one.get("id"))]:
+        if known and not [1 for value in values if not value.get("text", value.get("id"))]:
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(values, tuple[Context, ...])
     return _read_passages(values)
@@ -310,7 +310,7 @@ def _call(value: Json) -> Json:
         return value
     try:
         contexts = passages(value["contexts"])
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.under("contexts") from None
     return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
 
@@ -320,7 +320,7 @@ def _stage(value: Json) -> Json:
         return value
     try:
         return {**value, "ids": _ids(value["ids"])}
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.under("ids") from None
 
 
@@ -332,9 +332,10 @@ def _evidence(value: Json) -> Json:
     reads = {"doc": _id, "start": _whole, "end": _whole}
     try:
         return {
-            key: reads[key](one) if one is not None and key in reads else one for key, one in value.items()
+            key: reads[key](value) if value is not None and key in reads else value
+            for key, value in value.items()
         }
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.under("doc") from None
 
 
@@ -344,16 +345,16 @@ def _tool_call(value: Json) -> Json:
     if not isinstance(value, dict):
         if hasattr(value, "tool"):  # a record already
             return value
-        raise Wrong(f"is {say(value)}", fix)
+        raise Invalid(f"is {say(value)}", fix)
     function = value["function"] if isinstance(value.get("function"), dict) else {}
     tool = value.get("tool") or value.get("name") or function.get("name")
     if not isinstance(tool, str):
-        raise Wrong("does not name its tool", fix)
+        raise Invalid("does not name its tool", fix)
     number = value.get("id")
     times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
     took = next((time for time in times if time is not None), None)
     if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
-        raise Wrong(f"took {say(took)}", "write its duration in milliseconds: 120")
+        raise Invalid(f"took {say(took)}", "write its duration in milliseconds: 120")
     return {
         "tool": tool,
         "input": value.get("input", value.get("args", function.get("arguments"))),
@@ -370,7 +371,7 @@ def _message(value: Json) -> Json:
     calls = value.get("tool_calls", value.get("toolCalls")) or ()
     try:
         known = {"content": value.get("content"), "tool_calls": _each(_tool_call)(calls)}
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.under("tool_calls" if "tool_calls" in value else "toolCalls") from None
     return {"role": value["role"], **known} if "role" in value else known
 
@@ -414,7 +415,7 @@ READ: dict[str, Callable[[Json], Json]] = {
 
 
 def converted(values: Json, kind: Any) -> Any:
-    """A record, or several, of values under the names of its fields; Wrong where a value cannot be what it should."""
+    """A record, or several, of values under the names of its fields; raises Invalid where a value cannot be what it should."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -422,15 +423,15 @@ def converted(values: Json, kind: Any) -> Any:
 
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
-    """A ranked list of passages, best first. Raises Wrong."""
-    found: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
-    return found
+    """A ranked list of passages, best first. Raises Invalid."""
+    contexts: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
+    return contexts
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
-    """The messages of a conversation. Raises Wrong."""
-    found: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
-    return found
+    """The messages of a conversation. Raises Invalid."""
+    messages: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
+    return messages
 
 
 _AT = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
@@ -447,23 +448,23 @@ _FIXES = {
 }
 
 
-def explained(error: msgspec.ValidationError, values: Json) -> Wrong:
+def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
     """What the check of a record found in these values, in our words and with its path."""
     at = _AT.search(str(error))
     path, value = _followed(at[1] if at else "", values)
-    if isinstance(error.__cause__, Wrong):
+    if isinstance(error.__cause__, Invalid):
         return error.__cause__.under(*path)
     message = str(error)[: at.start()] if at else str(error)
     if at and "`key`" in at[0]:
-        return Wrong("has a key that is empty or no text", "write the id of a document", *path)
+        return Invalid("has a key that is empty or no text", "write the id of a document", *path)
     if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
-        return Wrong(f"has no {match[1]}", f'write "{match[1]}"', *path)
+        return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
-        return Wrong("is not a known field here", "remove it or correct its name", *path, match[1])
+        return Invalid("is not a known field here", "remove it or correct its name", *path, match[1])
     match = _EXPECTED.match(message)
     if match is None or match[3] in _BITS:  # the number is out of range
-        return Wrong(f"is {say(value)}, more than 64 bits hold", "write a smaller number", *path)
-    return Wrong(f"is {say(value)}", _limited(*match.groups()), *path)
+        return Invalid(f"is {say(value)}, more than 64 bits hold", "write a smaller number", *path)
+    return Invalid(f"is {say(value)}", _limited(*match.groups()), *path)
 
 
 def _limited(kind: str, sign: str | None, limit: str | None) -> str:
@@ -499,13 +500,13 @@ def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:
     """The part of a path by our names that is really there in a row, by the row's own names."""
     for step in path:
         if isinstance(row, list | tuple) and isinstance(step, int) and step < len(row):
-            found: Step | None = step
+            result: Step | None = step
         elif isinstance(row, Mapping):
             names = (key for key in row if row[key] is not None and PASSAGE_SPELLINGS.get(key) == step)
-            found = step if step in row else next(names, None)
+            result = step if step in row else next(names, None)
         else:
-            found = None
-        if found is None:
+            result = None
+        if result is None:
             return
-        yield found
-        row = row[found]
+        yield result
+        row = row[result]

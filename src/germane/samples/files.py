@@ -78,8 +78,8 @@ def repository_root(folder: Path) -> Path:
 
 def check_place(path: str | Path, named_at: Place | None = None) -> None:
     """InputError where a file stands outside of what may be read."""
-    places, real = _places.get(), Path(path).resolve()
-    if places is not None and not any(real.is_relative_to(place) for place in places):
+    paths, real = _places.get(), Path(path).resolve()
+    if paths is not None and not any(real.is_relative_to(path) for path in paths):
         problem = f"{real} is outside of the repository, and the file that names it is not trusted"
         raise InputError(problem, fix="copy it into the repository", place=named_at)
 
@@ -161,11 +161,11 @@ def _damage() -> tuple[type[Exception], ...]:
 
 def line_limit() -> int:
     """How many bytes a line may have; InputError where GERMANE_MAX_LINE is no number of megabytes."""
-    given = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
-    if not given.isdecimal() or int(given) == 0:
-        problem = f"the longest line, {given!r}, is not a number of megabytes"
+    value = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
+    if not value.isdecimal() or int(value) == 0:
+        problem = f"the longest line, {value!r}, is not a number of megabytes"
         raise InputError(problem, fix=f"write e.g. {LINE_LIMIT}")
-    return int(given) << 20
+    return int(value) << 20
 
 
 class _LimitedLines(io.RawIOBase):
@@ -263,9 +263,9 @@ def decoded(line: bytes, name: str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
-        place = Place(name, number, len(line[: fault.start].decode()) + 1)
+        location = Place(name, number, len(line[: fault.start].decode()) + 1)
         problem = f"the byte 0x{line[fault.start]:02x} is not UTF-8"
-        raise InputError(problem, fix="save the file as UTF-8", place=place) from None
+        raise InputError(problem, fix="save the file as UTF-8", place=location) from None
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -365,8 +365,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
     import difflib
 
     folded: dict[str, str] = {}
-    for one in known:
-        folded.setdefault(fold(one), one)
+    for text in known:
+        folded.setdefault(fold(text), text)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else None
 
@@ -393,8 +393,8 @@ class JsonFault(ValueError):
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
         """The error that the user reads, of a text that starts at `first_line` of a file."""
-        place = place_in(path, text, self.offset, first_line)
-        return InputError(self.problem, fix=fix or self.fix, place=place)
+        location = place_in(path, text, self.offset, first_line)
+        return InputError(self.problem, fix=fix or self.fix, place=location)
 
 
 class _Refused(ValueError):
@@ -402,10 +402,10 @@ class _Refused(ValueError):
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise _Refused
-    return found
+    return result
 
 
 def _constant(_: str) -> NoReturn:
@@ -431,7 +431,7 @@ def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
         problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
         raise JsonFault(problem, "write it flatter", 0) from None
     except ValueError:
-        longest = max(_TOKEN.finditer(text), key=lambda one: len(one[0]) * one[0].lstrip("-").isdigit())
+        longest = max(_TOKEN.finditer(text), key=lambda match: len(match[0]) * match[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
     return whole(value) if "\\" in text and "\\u" in text else value
 

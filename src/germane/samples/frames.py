@@ -36,21 +36,21 @@ def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
     """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
-    place = Place(shown_name(path))
+    location = Place(shown_name(path))
     try:
         import polars
     except ImportError:
         fix = install_extra("tables")
-        raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
+        raise InputError("reading Parquet needs polars", fix=fix, place=location) from None
     try:
         check_place(path)
         table = polars.scan_parquet(path)
         wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
         yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
-        raise InputError("there is no such file", fix="check the path", place=place) from None
+        raise InputError("there is no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
-        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=place) from None
+        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=location) from None
 
 
 def _records(source: Any) -> Iterable[Any]:
@@ -93,12 +93,12 @@ def _plain(value: Any) -> Json:
         if hasattr(value, read):
             value = getattr(value, read)()
             break
-    if (found := document(value)) is not None:
-        return found
+    if (result := document(value)) is not None:
+        return result
     if isinstance(value, Mapping):
         return dict(_known(value))
     if isinstance(value, list | tuple):
-        return [plain for one in value if (plain := _plain(one)) is not None or one is None]
+        return [plain for value in value if (plain := _plain(value)) is not None or value is None]
     missing = isinstance(value, float) and math.isnan(value)
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
 
@@ -127,6 +127,7 @@ def document(value: Any) -> dict[str, Json] | None:
         "text": text or "",
         "id": None if name is None else str(name),
         "score": _plain(getattr(value, "score", None)),
-        "metadata": {key: one if isinstance(one, _JSON) else str(one) for key, one in known.items()} or None,
+        "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in known.items()}
+        or None,
     }
     return {key: item for key, item in made.items() if item is not None}

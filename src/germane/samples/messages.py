@@ -7,7 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
-from germane.errors import InputError, Wrong
+from germane.errors import InputError, Invalid
 from germane.samples.fields import read_messages
 from germane.samples.files import check_place, repository_root
 from germane.samples.yamltext import Node
@@ -31,7 +31,7 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
             message["content"] = [_part(part, folder, node) for part in message["content"]]
     try:
         return read_messages(value)
-    except Wrong as wrong:
+    except Invalid as wrong:
         raise wrong.error(node.at(wrong.path)) from None
 
 
@@ -56,8 +56,8 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
 def _find(named: str, folder: Path) -> Path | None:
     root = repository_root(folder)
     absolute = (root / named.lstrip("/"), Path(named))
-    places = absolute if named.startswith("/") else (folder / named, root / named)
-    return next((place.resolve() for place in places if place.is_file()), None)
+    positions = absolute if named.startswith("/") else (folder / named, root / named)
+    return next((path.resolve() for path in positions if path.is_file()), None)
 
 
 def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

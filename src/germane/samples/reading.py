@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.errors import InputError, Place, Wrong, report
+from germane.errors import InputError, Invalid, Place, report
 from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.collections.spans import is_trace
@@ -74,8 +74,8 @@ def read_samples(
         return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
     rows = _row_reader(columns, warn, prefix, only)
-    found = rows_of_traces(reader(path, rows.field_of), warn)
-    return _samples(found, rows, Place(shown_name(path)), unit)
+    results = rows_of_traces(reader(path, rows.field_of), warn)
+    return _samples(results, rows, Place(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -97,8 +97,8 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
         reader, _ = _format(path)
         rows = _row_reader(columns, None)
         lines = reader is _read_jsonl
-        found = _read_jsonl(path, rows.field_of, faults) if lines else reader(path, rows.field_of)
-        for number, row, where in rows_of_traces(found):
+        results = _read_jsonl(path, rows.field_of, faults) if lines else reader(path, rows.field_of)
+        for number, row, where in rows_of_traces(results):
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
                 return faults[:most]
@@ -129,12 +129,12 @@ def data_files(folder: Path) -> list[Path]:
     InputError where there is none.
     """
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
-    found = [file for file in files if not _aside(file.relative_to(folder), folder)]
-    if not found:
+    paths = [file for file in files if not _aside(file.relative_to(folder), folder)]
+    if not paths:
         fix = f"name a file, or put one there: {', '.join(READERS)}"
         problem = "there is neither an eval file nor data in this folder"
         raise InputError(problem, fix=fix, place=Place(str(folder)))
-    return found
+    return paths
 
 
 def _aside(file: Path, folder: Path) -> bool:
@@ -184,9 +184,9 @@ def read_questions(
 def _file(source: str | Path) -> Path:
     path = Path(source)
     if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
-        shown = source if len(source) <= 40 else f"{source[:40]}..."
+        text = source if len(source) <= 40 else f"{source[:40]}..."
         fix = f"name a {', '.join(READERS)} file, or {LIST}"
-        raise InputError(f"the text {shown!r} is not a file of samples", fix=fix)
+        raise InputError(f"the text {text!r} is not a file of samples", fix=fix)
     return path
 
 
@@ -199,8 +199,8 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    shown = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
-    numbered = ((n, row, functools.partial(_at, Place("samples", n))) for n, row in enumerate(shown, 1))
+    visible = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
+    numbered = ((n, row, functools.partial(_at, Place("samples", n))) for n, row in enumerate(visible, 1))
     return _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
 
 
@@ -307,8 +307,8 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
-    if (found := rows_of_collection(document)) is not None:
-        for number, (index, row) in enumerate(found, 1):
+    if (results := rows_of_collection(document)) is not None:
+        for number, (index, row) in enumerate(results, 1):
             yield number, row, functools.partial(_document_place, path, text, (index,))
         return
     holder: tuple[Step, ...] = ()
@@ -346,32 +346,32 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
     lists_as, lists = _context_columns(header, field_of)
     _check_header(header, lists, field_of, Place(shown_name(path), first[0]))
     for line, cells in rows:
-        place = Place(shown_name(path), line)
+        location = Place(shown_name(path), line)
         if len(cells) != len(header):
             problem = f"this row has {len(cells)} cells and the header {len(header)}"
             fix = "write one cell a column; put a text with the separator or a line break in quotes"
-            raise InputError(problem, fix=fix, place=place)
+            raise InputError(problem, fix=fix, place=location)
         row: dict[str, Json] = {}
         for column, (name, cell) in enumerate(zip(header, cells, strict=True)):
             if cell and name and column not in lists:  # an empty cell is absent
                 try:
                     row[name] = _cell(cell, field_of(name))
-                except Wrong as wrong:
-                    raise wrong.under(name).error(place) from None
+                except Invalid as wrong:
+                    raise wrong.under(name).error(location) from None
         if lists:
             row[lists_as] = [_context_cell(cells[column]) for column in lists if cells[column].strip()]
-        yield line, row, functools.partial(_at, place)
+        yield line, row, functools.partial(_at, location)
 
 
 def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[int]]:
     """The columns that together are the list of contexts, where there are several: their name, in order."""
-    found: list[tuple[int, int, str]] = []
+    results: list[tuple[int, int, str]] = []
     for column, name in enumerate(header):
         match = _NUMBERED.fullmatch(name)
         if match and field_of(name) is None and field_of(match["name"]) == "contexts":
-            found.append((int(match["number"]), column, match["name"]))
-    if found:
-        return found[0][2], [column for _, column, _ in sorted(found)]
+            results.append((int(match["number"]), column, match["name"]))
+    if results:
+        return results[0][2], [column for _, column, _ in sorted(results)]
     same = [column for column, name in enumerate(header) if field_of(name) == "contexts"]
     several = len(same) > 1 and len({header[column] for column in same}) == 1
     return (header[same[0]], same) if several else ("", [])
@@ -399,7 +399,7 @@ def _cell(cell: str, field: str | None) -> Json:
     if cell.lstrip().startswith(("[", "{")):
         value = structure(cell)
         if value is None:
-            raise Wrong("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
+            raise Invalid("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
         return value
     if field == "answerable" and type(yes := yes_no(cell)) is bool:
         return yes
@@ -412,7 +412,7 @@ def _cell(cell: str, field: str | None) -> Json:
             else parse_strict_json(cell.strip())
         )
     except JsonFault as fault:
-        raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
+        raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
 
 
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
@@ -424,7 +424,7 @@ def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
             if isinstance(cell, str) and cell[:1] in {"[", "{"}:
                 try:
                     cells[name] = _cell(cell, field_of(name))
-                except Wrong as wrong:
+                except Invalid as wrong:
                     raise wrong.under(name).error(where(())) from None
         yield number, cells, where
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import structs
 
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Place, Wrong, say
+from germane.errors import InputError, Invalid, Place, say
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
 from germane.samples.files import Notice, Warn, nearest
 from germane.types import Context, Json, Sample, Step
@@ -74,7 +74,7 @@ class RowReader:
             return named
         try:
             return self._sample(row, number, where)
-        except Wrong as wrong:
+        except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
 
     def _named_alone(self, row: Json, number: int) -> Sample | None:
@@ -88,35 +88,35 @@ class RowReader:
         try:
             for name, read in ((name, READ.get(name)) for name in values):
                 values[name] = values[name] if read is None else read(values[name])
-            found: Sample = converted(values, Sample)
-        except Wrong:
+            sample: Sample = converted(values, Sample)
+        except Invalid:
             return None
         assert self._only is not None
-        return None if self._only(found.query) else found
+        return None if self._only(sample.query) else sample
 
     def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
-        found: list[InputError] = []
+        input_errors: list[InputError] = []
         left = dict(row) if isinstance(row, dict) else row
         while True:
             try:
                 self._sample(left, number, where)
-            except Wrong as wrong:
-                found.append(wrong.error(where(wrong.path)))
+            except Invalid as wrong:
+                input_errors.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
                 missing = key not in left if isinstance(left, dict) else True
                 if missing and (not isinstance(left, dict) or "query" in left):
-                    return found
+                    return input_errors
                 left.pop(str(key), None)
                 if missing or SPELLINGS.get(str(key)) == "query":
                     left["query"] = "-"  # to see what else is wrong
             else:
-                return found
+                return input_errors
 
     def _sample(self, row: Json, number: int, where: Where) -> Sample:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
-            raise Wrong(f"a sample is an object, and this is {say(row)}", fix)
+            raise Invalid(f"a sample is an object, and this is {say(row)}", fix)
         if _NULL in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
         keys = tuple(row)
@@ -125,7 +125,7 @@ class RowReader:
         for key, name, read in plan.fields:
             try:
                 values[name] = row[key] if read is None else read(row[key])
-            except Wrong as wrong:
+            except Invalid as wrong:
                 raise self._named(wrong.under(key), row) from None
         if IDS in values:
             values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
@@ -138,7 +138,7 @@ class RowReader:
                 self._warn_of(row, plan, where)
         try:
             sample: Sample = converted(values, Sample)
-        except Wrong as wrong:
+        except Invalid as wrong:
             raise self._named(wrong, row) from None
         return sample
 
@@ -146,8 +146,8 @@ class RowReader:
         """What the keys of a row mean: of several spellings of a field, our own name or else the first one is read."""
         self._absent.difference_update(keys)
         means = {key: self.field_of(key) for key in keys}
-        order = {spelling: place for place, spelling in enumerate(SPELLINGS)}
-        best = {name: key for key, name in sorted(means.items(), key=lambda one: -order.get(one[0], -1))}
+        order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
+        best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
         read = {key: name for key, name in means.items() if name is not None and best[name] == key}
         if len(self._plans) >= _PLANS:
             self._plans.clear()
@@ -163,7 +163,7 @@ class RowReader:
             problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
             self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
 
-    def _named(self, wrong: Wrong, row: dict[str, Json]) -> Wrong:
+    def _named(self, wrong: Invalid, row: dict[str, Json]) -> Invalid:
         """The fault with the row's own names in its path, and with an example of that field."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
@@ -186,7 +186,7 @@ class RowReader:
         for key in plan.others:
             name = self.field_of(key)
             if name is not None:
-                read = next(one for one, meant, _ in plan.fields if meant == name)
+                read = next(text for text, meant, _ in plan.fields if meant == name)
                 if row[read] != row[key]:
                     problem = f"{read!r} and {key!r} both mean {name}; {read!r} is read"
                     self._warn(Notice(problem, "keep one of them", where((key,))))
@@ -223,13 +223,13 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
         return tuple([Context(id=document) for document in ids])
     if len(contexts) != len(ids):
         counts = f"{len(ids)} ids for {len(contexts)} contexts"
-        raise Wrong(f"gives {counts}", "write one id for each context, in the same order", IDS)
+        raise Invalid(f"gives {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):
         record = isinstance(context, Context)
         own = context.id if record else context.get("id")
         if own not in {None, document}:
-            raise Wrong(f"is {document!r}, but that context has the id {own!r}", "keep one", IDS, number)
+            raise Invalid(f"is {document!r}, but that context has the id {own!r}", "keep one", IDS, number)
         made.append(structs.replace(context, id=document) if record else {**context, "id": document})
     return made
 
@@ -239,5 +239,5 @@ def sample_to_json(sample: Sample) -> dict[str, Json]:
 
     `contexts: []` says that nothing came back.
     """
-    shown: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
-    return shown
+    fields: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
+    return fields

@@ -361,13 +361,13 @@ _Records: TypeAlias = Iterator[tuple[Place, Mapping[str, Any]]]
 
 def _record_rows(records: _Records, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
-    for place, record in records:
+    for location, record in records:
         try:
-            found = list(_rows_in(record, kind, place))
+            results = list(_rows_in(record, kind, location))
         except InputError as fault:
             bad.add(fault)
         else:
-            yield from found
+            yield from results
 
 
 def _rows_in(record: Mapping[str, Any], kind: Kind, place: Place) -> Iterator[FileRow]:
@@ -437,9 +437,9 @@ def _number(value: Any, what: str, place: Place) -> float:
             return _finite(value)
     except (ValueError, OverflowError):
         pass
-    shown = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
+    text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
     fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"
-    raise InputError(f"the {what} {shown[:60]} is not a number", fix=fix, place=place)
+    raise InputError(f"the {what} {text[:60]} is not a number", fix=fix, place=place)
 
 
 def _paired(docs: list[Any], values: list[Any], place: Place) -> dict[str, Any]:
@@ -455,13 +455,13 @@ def _listed(query: str, value: Any, kind: Kind, place: Place) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
-        found = structure(value) if value.lstrip().startswith("[") else None
-        value = value.strip() if found is None else found
+        result = structure(value) if value.lstrip().startswith("[") else None
+        value = value.strip() if result is None else result
     if isinstance(value, str | int) and not isinstance(value, bool):
         return [str(value)] if value != "" else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
     if None not in ids:
-        return [one for one in ids if one is not None]
+        return [id_ for id_ in ids if id_ is not None]
     if isinstance(original, str):
         raise InputError(f"{original[:60]!r} is not a list of ids", fix='write ["d1", "d2"]', place=place)
     problem = f"query {query} has contexts without an id"
@@ -480,13 +480,13 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
     """Which of these names plays each role; `columns` (role or its name -> name here) comes first."""
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
-    found = {}
+    result = {}
     for part in kind.roles:
         by_flag = [chosen[part]] if part in chosen else []
         candidates = [*by_flag, *(folded[fold(name)] for name in RESULT[part].names if fold(name) in folded)]
         if hit := next((name for name in candidates if name in names), None):
-            found[part] = hit
-    return found
+            result[part] = hit
+    return result
 
 
 @lru_cache(maxsize=64)
@@ -525,15 +525,15 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
     try:
         return parse_strict_json(written, infinite=True)
     except JsonFault as fault:
-        place = place_in(name, written, fault.offset, line)
-        raise InputError(fault.problem, fix=fault.fix or kind.json, place=place) from None
+        location = place_in(name, written, fault.offset, line)
+        raise InputError(fault.problem, fix=fault.fix or kind.json, place=location) from None
 
 
 def _json_records(values: Iterator[tuple[Place, Any]], kind: Kind, bad: BadRows) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
-    for place, value in values:
+    for location, value in values:
         try:
-            yield from [(place, record) for record in _json_found(value, kind, place)]
+            yield from [(location, record) for record in _json_found(value, kind, location)]
         except InputError as fault:
             bad.add(fault)
 
@@ -576,12 +576,12 @@ def _table_records(
     positions, named = table_columns(head, Place(name, first[0]), kind, columns)
     width = max(positions.values()) + 1
     for line, cells in rows if named else chain([first], rows):
-        place = Place(name, line)
+        location = Place(name, line)
         if len(cells) < width:
             problem = f"this row has {len(cells)} columns, the first one {len(head)}"
-            bad.add(InputError(problem, fix="give every row all columns", place=place))
+            bad.add(InputError(problem, fix="give every row all columns", place=location))
             continue
-        yield place, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
+        yield location, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
 
 
 def table_columns(
@@ -621,24 +621,24 @@ def _frame_records(
 ) -> _Records:
     """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
-    found = frame_roles([str(column) for column in names], name, columns, kind)
-    listed = (frame[column] for column in found.values())
-    values = (one.to_pylist() if hasattr(one, "to_pylist") else one.to_list() for one in listed)
+    result = frame_roles([str(column) for column in names], name, columns, kind)
+    listed = (frame[column] for column in result.values())
+    values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield Place(name, number), dict(zip(found, row, strict=True))
+        yield Place(name, number), dict(zip(result, row, strict=True))
 
 
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
     """Which column plays which role; InputError where none holds the query, or none the documents."""
-    found = roles_of(names, kind, columns)
-    if "query" not in found or not {"doc", kind.listed} & set(found):
+    result = roles_of(names, kind, columns)
+    if "query" not in result or not {"doc", kind.listed} & set(result):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
         raise InputError(
             f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
         )
-    return found
+    return result
 
 
 def _parquet_records(path: str | Path, name: str, kind: Kind, columns: Mapping[str, str] | None) -> _Records:

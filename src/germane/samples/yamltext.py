@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from germane.errors import InputError, Place, Wrong, report, say
+from germane.errors import InputError, Invalid, Place, report, say
 from germane.samples.files import Notice, fold, nearest, place_in
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
@@ -234,9 +234,9 @@ def as_text(value: Json) -> str:
 def parse_yaml(text: str, file: str) -> Node:
     """The one document of a YAML text; InputError where it is none, or more than one."""
     if control := _CONTROL.search(text):
-        place = place_in(file, text, control.start())
+        location = place_in(file, text, control.start())
         problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
-        raise InputError(problem, fix="remove it", place=place)
+        raise InputError(problem, fix="remove it", place=location)
     builder = _Builder(file)
     try:
         node = builder.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
@@ -284,26 +284,30 @@ class _Builder:
         return Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        place = self._place(event)
+        location = self._place(event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), place)
+            return self._alias(str(event.anchor), location)
         if depth > MAX_DEPTH:
-            raise InputError(f"nested more than {MAX_DEPTH} levels deep", fix="write it flatter", place=place)
+            raise InputError(
+                f"nested more than {MAX_DEPTH} levels deep", fix="write it flatter", place=location
+            )
         if event.tag not in _TAGS:
             shown = event.tag.replace(_CORE, "!!")
-            raise InputError(f"the tag {shown} is not read", fix="write the value without a tag", place=place)
+            raise InputError(
+                f"the tag {shown} is not read", fix="write the value without a tag", place=location
+            )
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:  # escaped; no path, command or query can hold it
-                raise InputError("the character U+0000 is not allowed", fix="remove it", place=place)
+                raise InputError("the character U+0000 is not allowed", fix="remove it", place=location)
             plain = event.style in {None, ""} and event.tag not in {"!", f"{_CORE}str"}
-            node = Node(place, text=event.value, plain=plain)
+            node = Node(location, text=event.value, plain=plain)
         elif isinstance(event, yaml.SequenceStartEvent):
             items: list[Node] = []
             while not isinstance(inner := next(events), yaml.SequenceEndEvent):
                 items.append(self._node(inner, events, depth + 1))
-            node = Node(place, items=items, size=1 + sum(item.size for item in items))
+            node = Node(location, items=items, size=1 + sum(item.size for item in items))
         else:
-            node = self._mapping(events, depth, place)
+            node = self._mapping(events, depth, location)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -382,7 +386,7 @@ _WRITE = {
 }
 
 
-def wrong_in(error: ValidationError, value: Json) -> Wrong:
+def wrong_in(error: ValidationError, value: Json) -> Invalid:
     """The first fault that pydantic found in a value, with the part of its path that is really there."""
     loc, wrong = all_faults(error)[0]
     path: list[Step] = []
@@ -395,41 +399,41 @@ def wrong_in(error: ValidationError, value: Json) -> Wrong:
     return wrong.under(*path)
 
 
-def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Wrong]]:
+def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
     """Every fault that pydantic found: where, by its own names, and the fault in our words; the inmost where one holds another."""
-    found = list(map(_in_words, error.errors(include_url=False)))
-    above = {loc[:depth] for loc, _ in found for depth in range(len(loc))}
-    return [(loc, wrong) for loc, wrong in found if loc not in above]
+    results = list(map(_in_words, error.errors(include_url=False)))
+    above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
+    return [(loc, wrong) for loc, wrong in results if loc not in above]
 
 
-def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:
+def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
-    if isinstance(cause := context.get("error"), Wrong):
+    if isinstance(cause := context.get("error"), Invalid):
         return loc, cause
     if kind == "missing":
-        return loc, Wrong(f"has no {loc[-1]}", f'write "{loc[-1]}"')
+        return loc, Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
     if kind == "extra_forbidden":
-        return loc, Wrong("is not a known field here", "remove it or correct its name")
+        return loc, Invalid("is not a known field here", "remove it or correct its name")
     if "expected" in context:
         context = {**context, "expected": str(context["expected"]).replace("'", "")}
     if kind == "greater_than_equal" and isinstance(context.get("ge"), int):
         kind = "whole_from"
     template = _WRITE.get(kind) or _WRITE.get(kind.partition("_")[0])
     fix = fault["msg"] if template is None else template.format_map(context)
-    return loc, Wrong(f"is {say(fault['input'])}", fix)
+    return loc, Invalid(f"is {say(fault['input'])}", fix)
 
 
 def _storable(value: int) -> int:
-    """The number; Wrong where no column of a table holds it."""
+    """The number; raises Invalid where no column of a table holds it."""
     if value.bit_length() > 63:
-        raise Wrong(f"is {value}, more than 64 bits hold", "write a smaller number")
+        raise Invalid(f"is {value}, more than 64 bits hold", "write a smaller number")
     return value
 
 
 def no_word(value: Json) -> Json:
     """Numbers in quotes and booleans are refused, which pydantic would read; numbers of numpy pass."""
     if isinstance(value, str | bytes | bool):
-        raise Wrong(f"is {say(value)}", "write a number")
+        raise Invalid(f"is {say(value)}", "write a number")
     return value
 
 
@@ -459,7 +463,7 @@ def as_list(value: Any) -> Any:
 
 def _mapping(value: Any) -> FrozenDict:
     if not isinstance(value, Node | dict) or (isinstance(value, Node) and value.pairs is None):
-        raise Wrong(f"is {say(value)}", "write a mapping: key: value")
+        raise Invalid(f"is {say(value)}", "write a mapping: key: value")
     frozen: FrozenDict = freeze(plain_value(value))
     return frozen
 
@@ -555,10 +559,10 @@ class YamlModel(BaseModel):
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
-            fix, known = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
-            if fix is None and cls.any_key and (near := nearest(key, known)):
+            fix, names = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
+            if fix is None and cls.any_key and (near := nearest(key, names)):
                 fix = f"did you mean {near!r}?"
-            if fix is not None or not keys.refuse(key, known):
+            if fix is not None or not keys.refuse(key, names):
                 keys.warn(
                     f"{keys.what} has no key {key!r}: it is ignored", fix or remove, keys.node.keys[key]
                 )
@@ -586,7 +590,7 @@ class YamlModel(BaseModel):
         if isinstance(value, cls):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
-            raise Wrong(f"is {say(value)}", "write a mapping: key: value")
+            raise Invalid(f"is {say(value)}", "write a mapping: key: value")
         keys = cls._sorted(value, info.context or {})
         cls.complete(keys)
         return handler(keys.values)
@@ -633,26 +637,26 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
-        found = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
+        errors = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
         keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in all_faults(error) if loc}
         sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
         if faults is None or len(sound) == len(node.pairs or {}):
-            raise found[0] from None
-    faults += found[:-1]
+            raise errors[0] from None
+    faults += errors[:-1]
     try:
         made = read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
     except InputError:  # what is left is no such model
-        raise found[-1] from None
-    faults.append(found[-1])
+        raise errors[-1] from None
+    faults.append(errors[-1])
     return made
 
 
-def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wrong) -> InputError:
-    steps, found = node.follow((*loc, *wrong.path))
+def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Invalid) -> InputError:
+    steps, result = node.follow((*loc, *wrong.path))
     wrong.path = steps
     if not steps:
         wrong.problem = f"{model.what} {wrong.problem}"
     if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
         field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
         wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
-    return wrong.error(found.place)
+    return wrong.error(result.place)

@@ -86,12 +86,12 @@ def agreement(
     Raises:
         InputError: Shapes differ, or a grade is not a number.
     """
-    found, truth = _grades(judge, people)
+    values, truth = _grades(judge, people)
     pairs = confusion(judge, people, scale=scale, weights=weights)
     table = pairs.table
     total = float(table.sum())
-    names, counts = np.unique(found[~np.isin(found, list(scale))], return_counts=True)
-    error = found - truth
+    names, counts = np.unique(values[~np.isin(values, list(scale))], return_counts=True)
+    error = values - truth
     reach = max(scale) - min(scale)
     limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
     bias = mean_interval(error, clusters=queries, weights=weights)
@@ -126,12 +126,12 @@ def confusion(
     Raises:
         InputError: Shapes differ, or a grade is not a number.
     """
-    found, truth = _grades(judge, people)
-    names = np.unique(np.concatenate([found, truth, np.asarray(scale, float)]))
+    values, truth = _grades(judge, people)
+    names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
     size = len(names)
-    places = np.searchsorted(names, truth) * size + np.searchsorted(names, found)
+    positions = np.searchsorted(names, truth) * size + np.searchsorted(names, values)
     heavy = None if weights is None else np.asarray(weights, float)
-    table = np.bincount(places, heavy, size * size).reshape(size, size).astype(float)
+    table = np.bincount(positions, heavy, size * size).reshape(size, size).astype(float)
     return Confusion(tuple(float(name) for name in names), table)
 
 
@@ -189,14 +189,14 @@ def compare_kappas(
     Raises:
         InputError: Shapes differ.
     """
-    found, truth = np.asarray(judges, float), np.asarray(people, float)
-    if found.ndim != 2 or found.shape[1:] != truth.shape:
-        raise InputError(f"grades of shapes {found.shape} and {truth.shape}", fix="give a row per judge")
+    values, truth = np.asarray(judges, float), np.asarray(people, float)
+    if values.ndim != 2 or values.shape[1:] != truth.shape:
+        raise InputError(f"grades of shapes {values.shape} and {truth.shape}", fix="give a row per judge")
     codes = cluster_codes(queries, len(truth))
     heavy = np.ones(len(truth)) if weights is None else np.asarray(weights, float)
     n = int(codes.max(initial=-1)) + 1
     # Per judge and query the weights of (yes, yes), of the judge's yes, of people's yes, and of all.
-    parts = (found * truth, found, np.broadcast_to(truth, found.shape), np.ones_like(found))
+    parts = (values * truth, values, np.broadcast_to(truth, values.shape), np.ones_like(values))
     tables = np.array([[np.bincount(codes, row * heavy, n) for row in part] for part in parts])
     whole = tables.sum(axis=2)
     kappas = _binary_kappa(whole)
@@ -211,9 +211,9 @@ def compare_kappas(
         if number == best or not np.isfinite(change).all():
             rows.append(KappaDifference(kappa=None if np.isnan(kappa) else kappa))
             continue
-        one = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
+        value = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
         difference = kappa - float(kappas[best])
-        rows.append(KappaDifference(kappa=kappa, difference=difference, interval=one.interval, p=one.p))
+        rows.append(KappaDifference(kappa=kappa, difference=difference, interval=value.interval, p=value.p))
     return rows
 
 
@@ -297,14 +297,14 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
 
 
 def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:
-    found, truth = np.asarray(judge, float), np.asarray(people, float)
-    if found.shape != truth.shape or found.ndim != 1:
+    values, truth = np.asarray(judge, float), np.asarray(people, float)
+    if values.shape != truth.shape or values.ndim != 1:
         raise InputError(
-            f"grades of shapes {found.shape} and {truth.shape}", fix="give both grades of each item"
+            f"grades of shapes {values.shape} and {truth.shape}", fix="give both grades of each item"
         )
-    if not (np.isfinite(found).all() and np.isfinite(truth).all()):
+    if not (np.isfinite(values).all() and np.isfinite(truth).all()):
         raise InputError("some grades are missing", fix="leave out items without both grades")
-    return found, truth
+    return values, truth
 
 
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
@@ -321,14 +321,14 @@ def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) ->
         queries: Query of each, shape (n,).
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
-    columns = [one == grade for one in grades for grade in np.unique(one[~np.isnan(one)])]
+    columns = [value == grade for value in grades for grade in np.unique(value[~np.isnan(value)])]
     x = np.column_stack([np.ones(len(y)), *columns]).astype(float)
     _, query = np.unique(np.asarray(queries), return_inverse=True)
-    known = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     weights, own = np.zeros(x.shape[1]), np.zeros(int(query.max(initial=-1)) + 1)
     for _ in range(_NEWTON):
         f = 1 / (1 + np.exp(-(x @ weights + own[query])))
-        spread, off = np.where(known, f * (1 - f), 0.0), np.where(known, y - f, 0.0)
+        spread, off = np.where(labelled, f * (1 - f), 0.0), np.where(labelled, y - f, 0.0)
         slope, slopes = x.T @ off - weights, np.bincount(query, off, len(own)) - own
         scale = 1 + np.bincount(query, spread, len(own))
         # Newton's step; each query has one weight of its own, so its part of the matrix is eliminated first.

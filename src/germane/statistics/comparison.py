@@ -157,16 +157,16 @@ def paired_difference(
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
     pilot = Pilot(units, limits[1] if limits and isfinite(limits[1]) else None)
-    found = None if interval.p is None else PairedTest(interval.p, interval.method)
+    paired_test = None if interval.p is None else PairedTest(interval.p, interval.method)
     if test == "sign-flip":
-        found = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
+        paired_test = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
     return PairedDifference(
         n=len(change),
         mean_a=_mean(first),
         mean_b=_mean(second),
         difference=interval.mean,
         interval=interval,
-        test=found,
+        test=paired_test,
         wins=int((change > SAME).sum()),
         ties=int((np.abs(change) <= SAME).sum()),
         losses=int((change < -SAME).sum()),
@@ -305,6 +305,6 @@ def split_difference(
     ends: dict[str, tuple[float, float]] = {}
     for cause, part in parts.items():
         if part.any():
-            found = paired_difference(np.zeros(n), part, clusters=clusters, value_range=value_range)
-            ends |= {cause: found.interval.ends} if found.interval.ends else {}
+            difference = paired_difference(np.zeros(n), part, clusters=clusters, value_range=value_range)
+            ends |= {cause: difference.interval.ends} if difference.interval.ends else {}
     return DifferenceParts(n, {cause: fsum(part.tolist()) / n for cause, part in parts.items()}, ends)

@@ -89,18 +89,18 @@ def split_variance(
     Raises:
         InputError: Shapes differ, a value is not a number, or there is one query.
     """
-    found = np.asarray(values, float)
+    scores = np.asarray(values, float)
     query = np.unique(np.asarray(queries), return_inverse=True)[1]
     trial = np.unique(
         np.stack([query, np.unique(np.asarray(trials), return_inverse=True)[1]]), axis=1, return_inverse=True
     )[1]
-    if found.ndim != 1 or not np.isfinite(found).all() or not query.any():
+    if scores.ndim != 1 or not np.isfinite(scores).all() or not query.any():
         raise InputError(
             "components of variance need the scores of two queries", fix="leave out what has no score"
         )
     trial = trial.reshape(-1)
-    replicas, each = _within(found, trial)
-    of_trial, first = np.bincount(trial, found) / np.bincount(trial), np.unique(trial, return_index=True)[1]
+    replicas, each = _within(scores, trial)
+    of_trial, first = np.bincount(trial, scores) / np.bincount(trial), np.unique(trial, return_index=True)[1]
     query = query[first]
     noise = (replicas or 0.0) * float((1 / each).mean())
     spread, per_query = _within(of_trial, query)

@@ -199,31 +199,31 @@ def corrected_mean(
     f_own, y = _pair(judged, labels)
     f = f_own if proxy is None else _pair(proxy, labels)[0]
     size = len(f)
-    known = ~np.isnan(y)
-    n = int(known.sum())
+    labelled = ~np.isnan(y)
+    n = int(labelled.sum())
     base = CorrectedMean(method="PPI++", judged=float(f_own.mean()), labels=n, total=size)
     groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
     if clusters is not None:
-        base = replace(base, queries=len(np.unique(groups[known])))
+        base = replace(base, queries=len(np.unique(groups[labelled])))
     layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata, size)
     _, first = np.unique(groups, return_index=True)
-    share = np.bincount(layer[first], known[first].astype(float)) / np.bincount(layer[first])
+    share = np.bincount(layer[first], labelled[first].astype(float)) / np.bincount(layer[first])
     why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
-    if not why and np.isin(groups[known], groups[~known]).any():
+    if not why and np.isin(groups[labelled], groups[~labelled]).any():
         why = "a cluster is labelled in part"
     if why or not share.all():
         return replace(base, why=why or "a stratum has no label")
-    chance = share[layer[known]]
-    y, w, groups = y[known], 1 / chance, groups[known]
+    chance = share[layer[labelled]]
+    y, w, groups = y[labelled], 1 / chance, groups[labelled]
     human = float(w @ y / w.sum())
     if n == size:
         return base.of_all(human)
     limits = value_range or (-np.inf, np.inf)
-    f_known = f[known]
+    f_known = f[labelled]
     f_mean = float(w @ f_known / w.sum())
     # One row per independently drawn unit: its share of the labels' mean and of the judge's, around the stratum's.
     _, first, units = np.unique(groups, return_index=True, return_inverse=True)
-    layers, drawn = _collapsed(layer[known][first]), chance[first]
+    layers, drawn = _collapsed(layer[labelled][first]), chance[first]
     u = np.bincount(units, w * (y - human)) / w.sum()
     v = np.bincount(units, w * (f_known - f_mean)) / w.sum()
     count = np.bincount(layers)
@@ -237,9 +237,9 @@ def corrected_mean(
     variance, alone = fit.variance, float(scale @ np.square(u))
     if queries is not None:
         of_query = cluster_codes(queries, size)
-        groups, at = of_query[known], of_query[known][first]
-        alone = _over_queries(of_query, _predicted(f, y, known, layer, 0.0), at, u)
-        variance = _over_queries(of_query, _predicted(f, y, known, layer, fit.weight), at, residuals)
+        groups, at = of_query[labelled], of_query[labelled][first]
+        alone = _over_queries(of_query, _predicted(f, y, labelled, layer, 0.0), at, u)
+        variance = _over_queries(of_query, _predicted(f, y, labelled, layer, fit.weight), at, residuals)
         variance *= df / (df - 1)
     variance += doubt
     if _unvaried(y) or alone <= 0 or variance <= 0:
@@ -259,8 +259,8 @@ def _predicted(f: Floats, y: Floats, known: NDArray[np.bool_], layer: Ints, weig
     """What each unit's label is predicted to be, less the mean of all: from the judge's value and its stratum; shape (N,)."""
     layers = layer[known]
     rest = np.bincount(layers, y - weight * f[known]) / np.bincount(layers)
-    found = weight * f + rest[layer]
-    return np.asarray(found - found.mean(), float)
+    values = weight * f + rest[layer]
+    return np.asarray(values - values.mean(), float)
 
 
 def _over_queries(of_query: Ints, predicted: Floats, at: Ints, rows: Floats) -> float:
@@ -283,8 +283,8 @@ def _ends(mean: float, residuals: Floats, variance: float, df: int, whole: Ends 
     stretch = n * sqrt(variance / float(np.square(residuals).sum()))
     rows = residuals * stretch
     most = max(whole[1] - whole[0], float(np.abs(rows).max()))
-    found = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
-    return mean + found[0], mean + found[1]
+    results = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
+    return mean + results[0], mean + results[1]
 
 
 def corrected_query_mean(
@@ -324,10 +324,10 @@ def corrected_query_mean(
     f_own, y_all = _pair(judged, labels)
     f_all = f_own if proxy is None else _pair(proxy, labels)[0]
     codes = cluster_codes(queries, len(f_all))
-    known = ~np.isnan(y_all)
-    n, total = int(known.sum()), len(f_all)
+    labelled = ~np.isnan(y_all)
+    n, total = int(labelled.sum()), len(f_all)
     sizes = np.bincount(codes)
-    counts_all = np.bincount(codes[known], minlength=len(sizes))
+    counts_all = np.bincount(codes[labelled], minlength=len(sizes))
     held = np.flatnonzero(counts_all)
     shown = float((np.bincount(codes, f_own) / sizes).mean())
     base = CorrectedMean(method="PPI++ by query", judged=shown, labels=n, total=total, queries=len(held))
@@ -335,8 +335,8 @@ def corrected_query_mean(
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
     if len(held) < 3:
         return replace(base, why=f"labels in {len(held)} queries: at least 3 are needed")
-    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[known]], counts_all[held]
-    y, f = y_all[known], f_all[known]
+    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[held]
+    y, f = y_all[labelled], f_all[labelled]
     y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
     f_query = np.bincount(codes, f_all) / sizes
     human = float(y_mean.mean())

@@ -92,8 +92,8 @@ def corrected_difference(
         raise InputError("passages of different counts", fix="give one of each per passage")
     if (p[c != 0] <= 0).any():
         raise InputError("a passage that counts had no chance of being drawn", fix="draw from both lists")
-    known, unsure = ~np.isnan(y), int((top > y).sum())
-    n, held = int(known.sum()), len(np.unique(q[known]))
+    labelled, unsure = ~np.isnan(y), int((top > y).sum())
+    n, held = int(labelled.sum()), len(np.unique(q[labelled]))
     if n < min(FEWEST, len(c)) or held < min(_QUERIES, len(np.unique(q))):
         why = f"{n} labels in {held} queries: at least {FEWEST} in {_QUERIES} are needed"
         nothing = Interval(mean=None, ends=None, method="", units="cases", n=n_queries, why=why)
@@ -104,12 +104,12 @@ def corrected_difference(
     sides, spreads, chances_of_set = [], [], []
     for worst in (True, False):
         value = np.where((c > 0) == worst, y, top)
-        found, error = _by_query(c, value, x, p, q, n_queries)
-        sides.append(found)
-        deviation, degrees = _spread(error, p, known, drawn)
+        values, error = _by_query(c, value, x, p, q, n_queries)
+        sides.append(values)
+        deviation, degrees = _spread(error, p, labelled, drawn)
         deviation /= n_queries
         spreads.append(t_quantile(UPPER, degrees) * deviation if deviation else 0.0)
-        chances_of_set.append(_p_of(float(found.mean()), deviation, degrees))
+        chances_of_set.append(_p_of(float(values.mean()), deviation, degrees))
     low, high = np.minimum(*sides), np.maximum(*sides)
     missing = np.abs(high - low) > 1e-12
     reach = max(1.0, float(np.abs([low, high]).max()))
@@ -140,9 +140,9 @@ def corrected_difference(
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
     """The corrected difference of each query, shape (n,), and each passage's weighted error; nan where no label is."""
-    known = ~np.isnan(y)
-    value, odds = np.where(known, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
-    drawn = np.where(known, c * odds, 0.0)
+    labelled = ~np.isnan(y)
+    value, odds = np.where(labelled, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
+    drawn = np.where(labelled, c * odds, 0.0)
     heavy = np.square(drawn) * (1 - p)
 
     def sums(column: Floats) -> Floats:
@@ -158,7 +158,7 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
     slope = np.maximum(np.divide(s0 * t1 - s1 * t0, spread, out=np.zeros(n), where=told), 0.0)
     start = np.divide(t0 - slope * s1, s0, out=np.zeros(n), where=s0 > 0)
     difference = sums(drawn * value) + start * sums(c - drawn) + slope * sums((c - drawn) * x)
-    return difference, np.where(known, drawn * (value - start[q] - slope[q] * x), np.nan)
+    return difference, np.where(labelled, drawn * (value - start[q] - slope[q] * x), np.nan)
 
 
 def _spread(

@@ -81,8 +81,8 @@ def _with_end(sums: Floats, sizes: Floats, end: float, times: float = 1.0) -> tu
     return np.append(sums, end * size), np.append(sizes, size), shapes
 
 
-def _dot(one: Floats, other: Floats) -> float:
-    return float(np.einsum("i,i->", one, other))
+def _dot(first: Floats, other: Floats) -> float:
+    return float(np.einsum("i,i->", first, other))
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:

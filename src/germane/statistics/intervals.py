@@ -112,15 +112,15 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
     Raises:
         InputError: The shapes differ, or a weight is not above 0.
     """
-    found = np.asarray(values, float)
-    heavy = np.ones(len(found)) if weights is None else np.asarray(weights, float)
-    if heavy.shape != found.shape or not (heavy > 0).all():
+    scores = np.asarray(values, float)
+    heavy = np.ones(len(scores)) if weights is None else np.asarray(weights, float)
+    if heavy.shape != scores.shape or not (heavy > 0).all():
         raise InputError("weights must be above 0, one per value")
-    codes = None if clusters is None else cluster_codes(clusters, len(found))
+    codes = None if clusters is None else cluster_codes(clusters, len(scores))
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
-        return Units(found * heavy, heavy, "cases")
+        return Units(scores * heavy, heavy, "cases")
     return Units(
-        np.bincount(codes, found * heavy).astype(float), np.bincount(codes, heavy).astype(float), "clusters"
+        np.bincount(codes, scores * heavy).astype(float), np.bincount(codes, heavy).astype(float), "clusters"
     )
 
 
@@ -228,9 +228,9 @@ def _filled(
             raise InputError(
                 f"a score is outside its range {start:g} to {end:g}", fix="give the measure's own range"
             )
-        one = low is high
+        value = low is high
         low = np.clip(low, start, end)
-        high = low if one else np.clip(high, start, end)
+        high = low if value else np.clip(high, start, end)
     return low, high, not open_.any()
 
 

@@ -113,10 +113,10 @@ class Pilot:
         """Smallest true difference that n units show with probability POWER; infinite for one unit."""
         if n < 2:
             return inf
-        found = 0.0
+        result = 0.0
         for _ in range(3 if n <= _DRAWN_TO else 1):  # h(n) depends little on the difference
-            found = self.half_width(n, found) + t_quantile(POWER, n - 1) * self.deviation / sqrt(n)
-        return found
+            result = self.half_width(n, result) + t_quantile(POWER, n - 1) * self.deviation / sqrt(n)
+        return result
 
 
 def smallest(power: Callable[[int], float], about: int = 2) -> int | None:

@@ -117,11 +117,12 @@ class CaseScores:
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """The cases in these rows of one system and measure; `span` bounds a score of which nothing is known."""
-        found = self.table.taken(rows)
-        due = found.status != _SKIPPED
-        ok = found.status[due] == _OK
+        score_rows = self.table.taken(rows)
+        due = score_rows.status != _SKIPPED
+        ok = score_rows.status[due] == _OK
         value, low, high = (
-            column if due.all() else column[due] for column in (found.value, found.low, found.high)
+            column if due.all() else column[due]
+            for column in (score_rows.value, score_rows.low, score_rows.high)
         )
         if ok.all():
             low = high = value
@@ -153,8 +154,8 @@ class CaseScores:
 
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """The status of each row, and the number of its reason in `whys`."""
-        found = self.table.taken(rows)
-        return found.status, found.why
+        score_rows = self.table.taken(rows)
+        return score_rows.status, score_rows.why
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
         """The cluster of each of these cases, a case without one alone in its own; None where none has one."""
@@ -173,7 +174,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
     order = np.argsort(keys, kind="stable")
     distinct, firsts = np.unique(keys[order], return_index=True)
     split = np.split(order, firsts[1:]) if len(distinct) else []
-    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda one: int(one[1][0]))
+    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda value: int(value[1][0]))
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:

@@ -191,7 +191,7 @@ class ReportFolder:
         if numbers == [0] and not graded:
             return lines
         both = zip(part.samples, lines, strict=True)
-        return (numbered(line, numbers[graded.get(one.key, 0)] if numbers else 0) for one, line in both)
+        return (numbered(line, numbers[graded.get(sample.key, 0)] if numbers else 0) for sample, line in both)
 
     def number_of(self, graders: GraderSet) -> int:
         """The number of a grader set, which is added where it is new."""
@@ -204,7 +204,7 @@ class ReportFolder:
         assert self._asked is not None
         remaining = iter(judgements)
         while some := list(islice(remaining, _AT_ONCE)):
-            for judgement in compress(some, self._first_written([one.key for one in some])):
+            for judgement in compress(some, self._first_written([judgement.key for judgement in some])):
                 count_asked(self._asked, judgement)
                 yield judgement
 
@@ -290,11 +290,11 @@ class ReportFolder:
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
-        given = list(_of_people(self._path("labels")))
-        if given:
+        labels = list(_of_people(self._path("labels")))
+        if labels:
             written = set(labels_in(added))
             with _open(added, os.O_APPEND) as file:
-                file.writelines(LabelTable(label for label in given if label not in written).lines())
+                file.writelines(LabelTable(label for label in labels if label not in written).lines())
         added.replace(self._path("labels"))
         self._forget_labels()
 
@@ -404,8 +404,8 @@ class ReportFolder:
         heads = None if keys is None else {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
         for number, row in numbered_rows(path, lambda line: heads is None or _head(line) in heads):
             if keys is None or (row["id"], row.get("system", ""), row.get("trial", 0)) in keys:
-                place = Place(str(path), number)
-                yield reader.read(_without_graders(row), number, partial(_at, place))
+                location = Place(str(path), number)
+                yield reader.read(_without_graders(row), number, partial(_at, location))
 
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
         """The places of these samples; of other lines nothing but the sample's id is looked at."""
@@ -457,12 +457,12 @@ class ReportFolder:
 
     def clusters(self) -> dict[str, str]:
         """The cluster of each case that has one, by the case's id; other lines are passed over unread."""
-        word, path, found = b'"cluster"', self._path("samples"), dict[str, str]()
+        word, path, result = b'"cluster"', self._path("samples"), dict[str, str]()
         for first, lines in blocks(path, lambda block: word in block):
             for number, line in enumerate(lines, first):
                 if word in line and (row := row_in(path, number, line)).get("cluster") is not None:
-                    found[row["id"]] = row["cluster"]
-        return found
+                    result[row["id"]] = row["cluster"]
+        return result
 
     @cached_property
     def items(self) -> ItemTable:
@@ -479,10 +479,10 @@ class ReportFolder:
         """The answers of people; while rows are written, those that were added and those that people gave before."""
         if self._source is not None:
             return self._source.labels
-        known = labels_in(self.path / _LABELS)
+        labels = labels_in(self.path / _LABELS)
         if not self._end:
-            return LabelTable(known)
-        return LabelTable([*labels_in(self._path("labels")), *filter(by_people, known)])
+            return LabelTable(labels)
+        return LabelTable([*labels_in(self._path("labels")), *filter(by_people, labels)])
 
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples; other lines are passed over unread."""
@@ -631,12 +631,12 @@ def read_manifest(path: Path) -> dict[str, Json]:
     )  # not at the top: pydantic takes time to load
 
     manifest = manifest_in(file)
-    found = manifest.get("schema_version")
-    if not (isinstance(found, int) and OLDEST <= found <= SCHEMA_VERSION):
-        newer = isinstance(found, int) and found > SCHEMA_VERSION
+    result = manifest.get("schema_version")
+    if not (isinstance(result, int) and OLDEST <= result <= SCHEMA_VERSION):
+        newer = isinstance(result, int) and result > SCHEMA_VERSION
         writer = f"germane {manifest['germane']}" if "germane" in manifest else "the germane that wrote it"
         raise InputError(
-            f"{path} is a report of format {found}; this germane reads formats {OLDEST} to {SCHEMA_VERSION}",
+            f"{path} is a report of format {result}; this germane reads formats {OLDEST} to {SCHEMA_VERSION}",
             fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
         )
     check_shape(manifest, file)

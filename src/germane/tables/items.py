@@ -65,19 +65,19 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
     or the sample's); any other question has one row, and one more for each of its parts.
     """
     wanted: dict[str, AskedItem] = {}
-    for one in asked:
-        wanted.setdefault(one.item, one)
+    for asked_item in asked:
+        wanted.setdefault(asked_item.item, asked_item)
     if not wanted:
         return
     of_text: dict[str, list[RankedPassage]] = {}
-    for place in sample.places():
-        of_text.setdefault(place.context.text, []).append(place)
+    for ranked_passage in sample.places():
+        of_text.setdefault(ranked_passage.context.text, []).append(ranked_passage)
     rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
     for item, kind, query, passage, parts in wanted.values():
-        shown = of_text.get(passage, ()) if passage is not None else ()
-        places = [place for place in shown if query in {place.query, sample.query}]
-        rows += [(item, kind, place.call, place.rank, None, None) for place in places]
-        if not places:
+        visible = of_text.get(passage, ()) if passage is not None else ()
+        passages = [passage for passage in visible if query in {passage.query, sample.query}]
+        rows += [(item, kind, passage.call, passage.rank, None, None) for passage in passages]
+        if not passages:
             rows.append((item, kind, None, None, None, None))
         rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
     names = ("item", "kind", "call", "rank", "of", "part")

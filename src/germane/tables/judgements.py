@@ -98,9 +98,13 @@ class JudgementTable:
 
     def answers(self) -> Iterator[ItemAnswer]:
         """What was answered of each item, without what was merged into other judgements."""
-        for one in self:
-            if one.parent is None:
-                yield ItemAnswer(one.item, one.kind, None if one.error is not None else encode(one.answer))
+        for judgement in self:
+            if judgement.parent is None:
+                yield ItemAnswer(
+                    judgement.item,
+                    judgement.kind,
+                    None if judgement.error is not None else encode(judgement.answer),
+                )
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -190,9 +194,9 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
     `with_reference` and `without_reference` count what relevance was held against where that is known.
     """
-    shown: dict[str, Json] = {}
+    fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
-        mine = shown.setdefault(kind, {})
+        mine = fields.setdefault(kind, {})
         if field == "against":
             name = "with_reference" if value == "reference" else "without_reference"
             mine[name] = mine.get(name, 0) + n
@@ -200,21 +204,21 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
             mine.setdefault(field, {})[value] = n
         else:
             mine[field] = n
-    return shown
+    return fields
 
 
-def asked_counts(shown: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
+def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
     """The counts of which `asked_json` shows this; where it was no reference, what relevance was held against is not told."""
     counts: AskedCounts = Counter()
     against = {"with_reference": "reference", "without_reference": "other"}
-    for kind, fields in shown.items():
-        for field, found in fields.items():
+    for kind, fields in row.items():
+        for field, result in fields.items():
             if field in against:
-                counts[kind, "against", against[field]] += found
-            elif isinstance(found, Mapping):
-                counts.update({(kind, field, value): n for value, n in found.items()})
+                counts[kind, "against", against[field]] += result
+            elif isinstance(result, Mapping):
+                counts.update({(kind, field, value): n for value, n in result.items()})
             else:
-                counts[kind, field, ""] += found
+                counts[kind, field, ""] += result
     return counts
 
 
@@ -223,36 +227,36 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can pass over a line that it does not want.
     """
-    shown = _own_fields(judgement)
+    fields = _own_fields(judgement)
     for name, value in judgement.provenance.items():
         if value is not None:
-            shown.setdefault(name, value)
-    return shown
+            fields.setdefault(name, value)
+    return fields
 
 
 def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
-    shown = _own_fields(judgement)
-    if shown.keys().isdisjoint(judgement.provenance):
+    fields = _own_fields(judgement)
+    if fields.keys().isdisjoint(judgement.provenance):
         with suppress(orjson.JSONEncodeError):  # half a surrogate pair
-            return orjson.dumps(shown)[:-1] + _made(judgement.provenance).tail + b"\n"
+            return orjson.dumps(fields)[:-1] + _made(judgement.provenance).tail + b"\n"
     return encode(dump_judgement(judgement)) + b"\n"
 
 
 def _own_fields(judgement: Judgement) -> dict[str, Any]:
     values = zip(_WRITTEN, _fields_of(judgement), strict=True)
-    shown = {name: value for name, value in values if value is not None and value != ""}
-    used = shown["usage"]
+    fields = {name: value for name, value in values if value is not None and value != ""}
+    used = fields["usage"]
     if used == _NOTHING:
-        del shown["usage"]
+        del fields["usage"]
     else:
-        shown["usage"] = {
+        fields["usage"] = {
             "requests": used.requests,
             "input": used.input_tokens,
             "output": used.output_tokens,
             "cost_usd": used.cost_usd,
         }
-    return shown
+    return fields
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
@@ -266,6 +270,6 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
             output_tokens=used.get("output", 0),
             cost_usd=used.get("cost_usd"),
         )
-    given = {name: row[name] for name in row if name in _FIXED}
+    options = {name: row[name] for name in row if name in _FIXED}
     how = {name: value for name, value in row.items() if name not in _OWN}
-    return Judgement(usage=usage, provenance=freeze(how), **given)
+    return Judgement(usage=usage, provenance=freeze(how), **options)

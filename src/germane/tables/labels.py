@@ -121,8 +121,8 @@ def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
 
 @cache
 def _ends(scale: str) -> tuple[int, int] | None:
-    found = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
-    return found and (int(found[1]), int(found[2]))
+    match = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    return match and (int(match[1]), int(match[2]))
 
 
 UNSURE, TAKEN_BACK = "unsure", "taken back"
@@ -148,26 +148,28 @@ class LabelBook:
         newest: dict[str, dict[str | None, tuple[str, Label]]] = {}
         for label in labels:
             people = newest.setdefault(label.item, {})
-            known = people.get(label.who)
-            if known is None or known[0] <= (label.at or ""):
+            names = people.get(label.who)
+            if names is None or names[0] <= (label.at or ""):
                 people.pop(label.who, None)
                 people[label.who] = (label.at or "", label)
         for item, people in newest.items():
-            if given := [one for one in people.values() if one[1].answer is not None]:
-                self._labels[item] = _agreed(given)
+            if values := [person for person in people.values() if person[1].answer is not None]:
+                self._labels[item] = _agreed(values)
                 self._several |= len(self._labels[item][1]) > 1
-            if unsure := sum(one.answer is None and one.reason != TAKEN_BACK for _, one in people.values()):
+            if unsure := sum(
+                label.answer is None and label.reason != TAKEN_BACK for _, label in people.values()
+            ):
                 self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
         """The label that stands for all of an item, or None."""
-        found = self._labels.get(item)
-        return found and found[0]
+        results = self._labels.get(item)
+        return results and results[0]
 
     def votes(self, item: str) -> tuple[Label, ...]:
         """The newest label of each person who gave one on the scale that counts, in an order that is the same for all items."""
-        found = self._labels.get(item)
-        return found[1] if found else ()
+        results = self._labels.get(item)
+        return results[1] if results else ()
 
     def unsure(self, item: str) -> int:
         """How many people said that they cannot tell."""
@@ -198,7 +200,7 @@ class LabelBook:
 def _agreed(dated: list[tuple[str, Label]]) -> tuple[Label, tuple[Label, ...]]:
     """The label that stands for all, and those that count, of each person's newest one."""
     if len(dated) > 1:
-        dated.sort(key=lambda one: one[0])  # stable: the later row of one time comes last
+        dated.sort(key=lambda value: value[0])  # stable: the later row of one time comes last
     latest = dated[-1][1]
     votes = [label for _, label in dated if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
@@ -231,9 +233,11 @@ def add_labels(
     lists = [call.contexts for call in sample.calls] if sample.calls else []
     if sample.contexts is not None:  # the final list of an agent stands beside its calls
         lists.append(sample.contexts)
-    if not [1 for some in lists for one in some if one.grade is not None or one.relevant is not None]:
+    if not [
+        1 for some in lists for context in some if context.grade is not None or context.relevant is not None
+    ]:
         return
-    places = [
+    positions = [
         (call, rank, context)
         for call, contexts in enumerate(lists, 1)
         for rank, context in enumerate(contexts, 1)
@@ -241,19 +245,21 @@ def add_labels(
     ]
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    cells = [(sample.query, passage_of(one)) for _, _, one in places]
+    cells = [(sample.query, passage_of(context)) for _, _, context in positions]
     items = list(map(known.get, cells))
     columns = {
         **_NOTHING_SAID,
         "item": relevance_items(cells, history) if None in items else items,
-        "answer": [one.relevant if one.grade is None else one.grade for _, _, one in places],
-        "scale": ["binary" if one.grade is None else scale for _, _, one in places],
+        "answer": [
+            context.relevant if context.grade is None else context.grade for _, _, context in positions
+        ],
+        "scale": ["binary" if context.grade is None else scale for _, _, context in positions],
         "sample": sample.id,
         "system": sample.system,
-        "call": [call for call, _, _ in places],
-        "rank": [rank for _, rank, _ in places],
+        "call": [call for call, _, _ in positions],
+        "rank": [rank for _, rank, _ in positions],
     }
-    table.add(len(places), **columns)
+    table.add(len(positions), **columns)
 
 
 _NOTHING_SAID: dict[str, Any] = {

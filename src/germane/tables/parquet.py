@@ -65,7 +65,7 @@ def _columns(name: str) -> dict[str, str]:
     table = _TABLES[name]
     types = {field.name: _kind(field.type) for field in msgspec.inspect.type_info(table.record).fields}  # type: ignore[attr-defined]
     names = dict.fromkeys([*table.order, *types])
-    return {one: types[one] for one in names if one != table.rest}
+    return {name: types[name] for name in names if name != table.rest}
 
 
 @cache
@@ -74,15 +74,15 @@ def _left_out(name: str) -> dict[str, bytes]:
     fields = msgspec.structs.fields(_TABLES[name].record)
     kinds = _columns(name)
     return {
-        one.name: encode(one.default)
-        for one in fields
-        if one.name in kinds and type(one.default) in {str, int}
+        field.name: encode(field.default)
+        for field in fields
+        if field.name in kinds and type(field.default) in {str, int}
     }
 
 
 def _kind(declared: Any) -> str:
     if isinstance(declared, msgspec.inspect.UnionType):
-        some = [one for one in declared.types if not isinstance(one, msgspec.inspect.NoneType)]
+        some = [type_ for type_ in declared.types if not isinstance(type_, msgspec.inspect.NoneType)]
         return _kind(some[0]) if len(some) == 1 else ""
     if isinstance(declared, msgspec.inspect.Metadata):
         return _kind(declared.type)
@@ -137,15 +137,15 @@ def _fields(line: bytes) -> dict[str, msgspec.Raw]:
 def _frame(pl: Any, name: str, lines: Sequence[bytes]) -> Any:
     rows, absent = [_fields(line) for line in lines], _left_out(name)
     columns = []
-    for one, kind in _columns(name).items():
-        default = msgspec.Raw(absent.get(one, b"null"))
-        columns.append(_series(pl, one, kind, [row.pop(one, default) for row in rows]))
+    for text, kind in _columns(name).items():
+        default = msgspec.Raw(absent.get(text, b"null"))
+        columns.append(_series(pl, text, kind, [row.pop(text, default) for row in rows]))
     if rest := _TABLES[name].rest:
         columns.append(pl.Series(rest, [_object(row) if row else None for row in rows], pl.String))
     frame = pl.DataFrame([*columns, pl.Series(_LINE, [None] * len(rows), pl.String)])
     unlike = [
-        None if one == line else line[:-1].decode()
-        for one, line in zip(_lines(pl, name, frame), lines, strict=True)
+        None if value == line else line[:-1].decode()
+        for value, line in zip(_lines(pl, name, frame), lines, strict=True)
     ]
     return frame.with_columns(pl.Series(_LINE, unlike, pl.String))
 
@@ -158,7 +158,7 @@ def _object(row: Mapping[str, msgspec.Raw]) -> str:
 def _series(pl: Any, name: str, kind: str, cells: Sequence[msgspec.Raw]) -> Any:
     """A column of cells as JSON."""
     if not kind:
-        return pl.Series(name, [None if one == _NULL else str(one, "utf-8") for one in cells], pl.String)
+        return pl.Series(name, [None if cell == _NULL else str(cell, "utf-8") for cell in cells], pl.String)
     values, dtype = decode(b"[%b]" % b",".join(cells)), getattr(pl, kind)
     try:
         return pl.Series(name, values, dtype)
@@ -181,11 +181,11 @@ def _fitting(value: Any, kind: str) -> Any:
 def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
     """The lines of a table's rows."""
     table, absent, cells = _TABLES[name], _left_out(name), []
-    for one, kind in _columns(name).items():
-        head = f',"{one}":'
-        cell = pl.lit(head) + _texts(pl, frame[one], kind)
-        if not table.nulls and one in absent:
-            cell = pl.when(cell != head + absent[one].decode()).then(cell)
+    for text, kind in _columns(name).items():
+        head = f',"{text}":'
+        cell = pl.lit(head) + _texts(pl, frame[text], kind)
+        if not table.nulls and text in absent:
+            cell = pl.when(cell != head + absent[text].decode()).then(cell)
         cells.append(cell.fill_null(f"{head}null" if table.nulls else ""))
     if table.rest:
         inner = frame[table.rest].str.slice(1)  # its brace ends the line
@@ -210,5 +210,5 @@ def _texts(pl: Any, values: Any, kind: str) -> Any:
     texts = pl.select(pl.lit('"') + values + pl.lit('"')).to_series().alias(values.name)
     if (escaped := values.str.contains(_ESCAPED).fill_null(False)).any():
         rows = escaped.arg_true()
-        texts = texts.scatter(rows, [encode(one).decode() for one in values.gather(rows).to_list()])
+        texts = texts.scatter(rows, [encode(value).decode() for value in values.gather(rows).to_list()])
     return texts

@@ -59,9 +59,9 @@ class SampleKeys:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        known = self._known()
-        if not known.add(hash(key)):
-            return known.index(hash(key))
+        number_set = self._known()
+        if not number_set.add(hash(key)):
+            return number_set.index(hash(key))
         self._newest = key
         self._ids += key[0].encode(errors="surrogatepass")
         self._ends.append(len(self._ids))
@@ -94,7 +94,9 @@ class SampleKeys:
 
     def join(self, other: SampleKeys) -> None:
         """Add the keys of another table, which are all new."""
-        systems = np.array([self._systems.setdefault(one, len(self._systems)) for one in other._systems])
+        systems = np.array(
+            [self._systems.setdefault(system, len(self._systems)) for system in other._systems]
+        )
         self._extend(other._ids, np.array(other._ends), systems[other._system], other._trial)
 
     def _extend(
@@ -171,7 +173,7 @@ class ScoreTable:
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
         self._value, self._sample, self._measure = array("d"), array("i"), array("H")
-        self._noted = array("q")  # the rows that are not ok or have a note, and of each of these:
+        self._exceptions = array("q")  # the rows that are not ok or have a note, and of each of these:
         self._status, self._why, self._low, self._high = array("B"), array("i"), array("d"), array("d")
         for score in scores:
             self.add(score)
@@ -200,7 +202,7 @@ class ScoreTable:
         self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
 
     def _note(self, row: int, status: int, why: str | None, low: float = _NAN, high: float = _NAN) -> None:
-        self._noted.append(row)
+        self._exceptions.append(row)
         self._status.append(status)
         self._why.append(self._whys.setdefault(why, len(self._whys)))
         self._low.append(low)
@@ -213,14 +215,16 @@ class ScoreTable:
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
         """Append all rows of another table. `distinct`: no sample of it is in this one."""
-        measures = np.array([self._measures.setdefault(one, len(self._measures)) for one in other._measures])
+        measures = np.array(
+            [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
+        )
         whys = np.array([self._whys.setdefault(why, len(self._whys)) for why in other._whys])
         if distinct:
             samples = np.arange(len(other.keys)) + len(self.keys)
             self.keys.join(other.keys)
         else:
             samples = np.array([self.keys.number(key) for key in other.keys], dtype=np.int64)
-        self._noted.frombytes((np.array(other._noted, dtype=np.int64) + len(self)).tobytes())
+        self._exceptions.frombytes((np.array(other._exceptions, dtype=np.int64) + len(self)).tobytes())
         self._why.frombytes(whys[other._why].astype(np.int32).tobytes())
         self._status.extend(other._status)
         self._low.extend(other._low)
@@ -255,9 +259,9 @@ class ScoreTable:
             status, why, bounds = noted[row]
             table._note(row, _STATUS[status], why, *(bounds or (_NAN, _NAN)))
         count = len(table.keys)
-        found = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
+        scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
         numbers = np.repeat(np.arange(count, dtype=np.int32), len(codes))
-        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).ravel().view(np.uint8).data)
+        table._value.frombytes(np.ascontiguousarray(scores, dtype=np.float64).ravel().view(np.uint8).data)
         table._sample.frombytes(numbers.view(np.uint8).data)
         table._measure.frombytes(np.tile(np.array(codes, dtype=np.uint16), count).view(np.uint8).data)
         return table
@@ -340,7 +344,7 @@ class ScoreTable:
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
         """What these rows hold, without the columns of the others."""
         value = np.asarray(self._value, dtype=np.float64)[rows]
-        noted = np.asarray(self._noted, dtype=np.int64)
+        noted = np.asarray(self._exceptions, dtype=np.int64)
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low = high = np.broadcast_to(np.float64(_NAN), len(rows))
         if len(noted):
@@ -356,8 +360,8 @@ class ScoreTable:
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """The rows of a measure, by its reported and its canonical name, that have a value."""
         rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
-        found: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
-        return found
+        result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
+        return result
 
     # the rows
 
@@ -431,15 +435,17 @@ class ScoreTable:
         heads = [
             b'{"sample":%b,"system":%b,"trial":%d,' % (encode(k[0]), encode(k[1]), k[2]) for k in self.keys
         ]
-        names = [b'"measure":%b,"type":%b,"value":' % (encode(one), encode(of)) for one, of in self._measures]
+        names = [
+            b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
+        ]
         values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
         whys, ok = [encode(why) for why in self._whys], b',"status":"ok","why":null,"bounds":null}\n'
         ends = [ok] * len(self)
-        noted = zip(self._noted, self._status, self._why, self._low, self._high, strict=True)
+        noted = zip(self._exceptions, self._status, self._why, self._low, self._high, strict=True)
         for row, code, why, low, high in noted:
             bounds = b"null" if math.isnan(low) else encode((low, high))
-            said = encode(STATUSES[code]), whys[why], bounds
-            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % said
+            lines = encode(STATUSES[code]), whys[why], bounds
+            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % lines
         begun = map(heads.__getitem__, self._sample)
         columns = begun, map(names.__getitem__, self._measure), values, ends
         return map(b"".join, zip(*columns, strict=bool(len(self))))
@@ -476,5 +482,5 @@ def _floats(values: Iterable[float]) -> list[float | None]:
 
 def dump_score(score: Score) -> dict[str, Json]:
     """A score as the JSON object that scripts rely on."""
-    shown = dict(zip(_WRITTEN, _written(score), strict=True))
-    return {**shown, "bounds": list(score.bounds) if score.bounds else None}
+    fields = dict(zip(_WRITTEN, _written(score), strict=True))
+    return {**fields, "bounds": list(score.bounds) if score.bounds else None}

@@ -152,8 +152,8 @@ def labels_in(path: Path) -> Iterator[Label]:
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
-    place = Place(str(path), number)
-    return decode_label(line, place) or load_label(row_in(path, number, line), place)
+    location = Place(str(path), number)
+    return decode_label(line, location) or load_label(row_in(path, number, line), location)
 
 
 class LinesAt:
@@ -167,13 +167,13 @@ class LinesAt:
         """The lines at places that `lines_of` gave."""
         with ExitStack() as opened:
             file: IO[bytes] | None = None
-            for place in places:
-                if part := place >> _IN_PART:
-                    number, row = divmod(place & (1 << _IN_PART) - 1, GROUP)
+            for position in places:
+                if part := position >> _IN_PART:
+                    number, row = divmod(position & (1 << _IN_PART) - 1, GROUP)
                     yield self._group(self._parts[part - 1], number)[row]
                 else:
                     file = file or opened.enter_context(self._path.open("rb"))
-                    file.seek(place)
+                    file.seek(position)
                     yield file.readline()
 
 
@@ -181,9 +181,9 @@ class Places:
     """Where lines stand in a file, by the 64-bit hash of a name: 16 bytes each."""
 
     def __init__(self, hashes: array[int], offsets: array[int]) -> None:
-        found = np.array(hashes, dtype=np.int64)
-        order = np.argsort(found, kind="stable")
-        self._hashes, self._offsets = found[order], np.array(offsets, dtype=np.int64)[order]
+        values = np.array(hashes, dtype=np.int64)
+        order = np.argsort(values, kind="stable")
+        self._hashes, self._offsets = values[order], np.array(offsets, dtype=np.int64)[order]
 
     def find(self, names: Iterable[object], *, newest: bool = False) -> list[int]:
         """The offset of the first line of each of these names, or of the last one; -1 where there is none."""
@@ -192,14 +192,14 @@ class Places:
             return [-1] * len(wanted)
         at = np.searchsorted(self._hashes, wanted, side="right" if newest else "left") - newest
         at[at == len(self)] = 0
-        found: list[int] = np.where(self._hashes[at] == wanted, self._offsets[at], -1).tolist()
-        return found
+        result: list[int] = np.where(self._hashes[at] == wanted, self._offsets[at], -1).tolist()
+        return result
 
     def every(self, name: object) -> list[int]:
         """The offsets of all lines of a name."""
         start, end = (np.searchsorted(self._hashes, hash(name), side=side) for side in ("left", "right"))
-        found: list[int] = self._offsets[start:end].tolist()
-        return found
+        result: list[int] = self._offsets[start:end].tolist()
+        return result
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -233,10 +233,12 @@ class StoredJudgements:
 
     def answers(self) -> Iterator[ItemAnswer]:
         """What was answered of each item, without what was merged into other judgements: nothing else of a line is read."""
-        for one in records_in(self.path, _AnswerLine):
-            if one.parent is None:
+        for answer_line in records_in(self.path, _AnswerLine):
+            if answer_line.parent is None:
                 yield ItemAnswer(
-                    one.item, one.kind, bytes(one.answer) if bytes(one.error) == b"null" else None
+                    answer_line.item,
+                    answer_line.kind,
+                    bytes(answer_line.answer) if bytes(answer_line.error) == b"null" else None,
                 )
 
     def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
@@ -283,19 +285,19 @@ class EarlierJudgements:
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""
-        found: dict[str, Judgement] = {}
+        judgements: dict[str, Judgement] = {}
         for lines, places, _ in self._index():
-            rows = _at(lines, [place for place in places.find(keys, newest=True) if place >= 0])
-            found |= {row.key: row for row in rows if row.key in keys}
-        return found
+            rows = _at(lines, [position for position in places.find(keys, newest=True) if position >= 0])
+            judgements |= {row.key: row for row in rows if row.key in keys}
+        return judgements
 
     def children(self, keys: Collection[str]) -> list[Judgement]:
         """The judgements that were merged into those under these keys."""
-        found: dict[str, Judgement] = {}
+        judgements: dict[str, Judgement] = {}
         for lines, _, places in self._index():
-            rows = _at(lines, [place for key in keys for place in places.every(key)])
-            found |= {row.key: row for row in rows if row.parent in keys}
-        return list(found.values())
+            rows = _at(lines, [position for key in keys for position in places.every(key)])
+            judgements |= {row.key: row for row in rows if row.parent in keys}
+        return list(judgements.values())
 
     def _index(self) -> list[tuple[LinesAt, Places, Places]]:
         """Of each file the places of judgements by key, and those of merged ones by their parent."""

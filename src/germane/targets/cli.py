@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
-from germane.errors import InputError, Place, TargetError, Wrong, say
+from germane.errors import InputError, Invalid, Place, TargetError, say
 from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
@@ -41,9 +41,9 @@ def _command(value: Any) -> str | tuple[str, ...]:
     given = plain_value(value)
     words = [given] if isinstance(given, str) else given
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Wrong(f"is {say(given)}", "write a command: my-rag {PROMPT}")
+        raise Invalid(f"is {say(given)}", "write a command: my-rag {PROMPT}")
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
-        raise Wrong("is told no question", "put {PROMPT} where the question belongs; it is one word")
+        raise Invalid("is told no question", "put {PROMPT} where the question belongs; it is one word")
     if isinstance(given, str):
         check_slots(given)
         return str(given)
@@ -81,7 +81,8 @@ class CliTarget(Target):
         usual = folder.parent if folder.name == ".agentv" else folder
         starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
         self._folder = next(
-            (one for one in starts if one.is_dir() and has_files(self.command_template, one)), starts[0]
+            (start for start in starts if start.is_dir() and has_files(self.command_template, start)),
+            starts[0],
         )
         if not self._folder.is_dir():
             problem = f"the target {self.name} starts in {self._folder}, which is not a folder"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import InputError, Place, TargetError, Wrong
+from germane.errors import InputError, Invalid, Place, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.reading import read_samples
 from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
@@ -39,7 +39,7 @@ class MockTarget(Target):
     @model_validator(mode="after")
     def _answers(self) -> Self:
         if self.response is None and not self.responses:
-            raise Wrong("has no response", "write response: text")
+            raise Invalid("has no response", "write response: text")
         return self
 
     async def ask(self, case: Case) -> Any:
@@ -79,7 +79,7 @@ class RecordedTarget(Target):
         """The answer on record; TargetError where there is none for this id."""
         sample, (system, *_) = case.sample, next(iter(self._recorded))
         trials = (self._recorded.get((system, sample.id, trial)) for trial in (sample.trial, 0))
-        found = next(filter(None, trials), None)
-        if found is None:
+        result = next(filter(None, trials), None)
+        if result is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
-        return found
+        return result

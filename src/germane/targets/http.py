@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import TargetError, Wrong, say
+from germane.errors import Invalid, TargetError, say
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
@@ -35,13 +35,13 @@ _REDIRECTS = 10
 
 def _address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise Wrong(f"is {say(url)}", "write url: https://host/search")
+        raise Invalid(f"is {say(url)}", "write url: https://host/search")
     return url
 
 
 def _pointer(pointer: str) -> str:
     if pointer and not pointer.startswith("/"):
-        raise Wrong(f"is {pointer!r}, which is not a JSON pointer", f"write /{pointer.replace('.', '/')}")
+        raise Invalid(f"is {pointer!r}, which is not a JSON pointer", f"write /{pointer.replace('.', '/')}")
     return pointer
 
 
@@ -83,7 +83,9 @@ class HttpTarget(Target):
     @model_validator(mode="after")
     def _with_question(self) -> Self:
         if self.body is None and not _SLOT.search(self.url):
-            raise Wrong("is told no question", 'write body: {question: "{{query}}"}, or {{query}} in the url')
+            raise Invalid(
+                "is told no question", 'write body: {question: "{{query}}"}, or {{query}} in the url'
+            )
         return self
 
     async def ask(self, case: Case) -> Json:
@@ -191,20 +193,20 @@ class HttpTarget(Target):
         """What the pointers name, as an answer's fields."""
         if not (self.answer_at or self.contexts_at or self.calls_at):
             return document
-        found: dict[str, Json] = {}
+        result: dict[str, Json] = {}
         if self.answer_at is not None:
-            found["response"] = as_text(_at(document, self.answer_at))
+            result["response"] = as_text(_at(document, self.answer_at))
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
                 raise TargetError(f"{self.contexts_at} of the response is not a list of contexts")
-            found["contexts"] = [
-                {name: _at(one, pointer, needed=False) for name, pointer in self.context.items()} or one
-                for one in listed
+            result["contexts"] = [
+                {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
+                for value in listed
             ]
         if self.calls_at is not None:
-            found["calls"] = _at(document, self.calls_at)
-        return found
+            result["calls"] = _at(document, self.calls_at)
+        return result
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
@@ -229,15 +231,15 @@ def _retry_after(header: str | None) -> float | None:
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
     """What a JSON pointer names; TargetError where it is not there, None where it is not `needed`."""
-    found = document
+    result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(result, dict) and name in result:
+            result = result[name]
+        elif isinstance(result, list) and name.isdecimal() and int(name) < len(result):
+            result = result[int(name)]
         elif needed:
             raise TargetError(f"the response has nothing at {pointer}")
         else:
             return None
-    return found
+    return result

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from germane.errors import GermaneError, InputError, Place, TargetError, Wrong, say
+from germane.errors import GermaneError, InputError, Invalid, Place, TargetError, say
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
@@ -30,7 +30,7 @@ _ENDING = 1.0
 
 def _module_and_name(function: str) -> str:
     if not all(function.partition(":")):
-        raise Wrong(f"is {say(function)}", "write module:name, as in my_rag:answer")
+        raise Invalid(f"is {say(function)}", "write module:name, as in my_rag:answer")
     return function
 
 
@@ -60,10 +60,10 @@ class PythonTarget(Target):
         """Import the function."""
         del evals
         module, _, name = self.function.partition(":")
-        found: Any = _imported(module, [(folder / given).resolve() for given in self.path] or [folder], place)
+        value: Any = _imported(module, [(folder / text).resolve() for text in self.path] or [folder], place)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        function = _asked_by(found)
+            value = getattr(value, part, None)
+        function = _asked_by(value)
         if function is None:
             problem = f"the module {module} has no function {name!r}"
             raise InputError(problem, fix="check the name after the colon", place=place)
@@ -229,7 +229,7 @@ def _haystack_input(found: Any, query: str) -> dict[str, Any]:
         return {"query": query}
     wanted = {"query", "text", "question", "prompt"}
     data = {component: dict.fromkeys(wanted & set(sockets), query) for component, sockets in inputs().items()}
-    return {"data": {component: given for component, given in data.items() if given}}
+    return {"data": {component: options for component, options in data.items() if options}}
 
 
 def _haystack_answer(result: Any) -> Any:
@@ -239,10 +239,10 @@ def _haystack_answer(result: Any) -> Any:
     parts = [result, *(inner for inner in result.values() if isinstance(inner, Mapping))]
     documents = [part["documents"] for part in parts if isinstance(part.get("documents"), list)]
     replies = [part.get("replies") or part.get("answers") for part in parts]
-    said = [reply for reply in replies if isinstance(reply, list) and reply]
+    lines = [reply for reply in replies if isinstance(reply, list) and reply]
     found: dict[str, Any] = {"contexts": documents[-1]} if documents else {}
-    if said:  # a text, a chat message or an answer object
-        reply = said[-1][0]
+    if lines:  # a text, a chat message or an answer object
+        reply = lines[-1][0]
         found["response"] = str(getattr(reply, "text", None) or getattr(reply, "data", None) or reply)
     return found or result
 

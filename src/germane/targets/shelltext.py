@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from germane.errors import Wrong
+from germane.errors import Invalid
 
 SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(?P<end>\\?\w+|'[^'\n]*'|\"[^\"\n]*\")[^\n]*\n")
@@ -21,13 +21,13 @@ _PARSED_AGAIN = {"eval", "trap", "ssh"}
 
 def variables(values: Mapping[str, str | Sequence[str]]) -> dict[str, str]:
     """The values of slots as variables: GERMANE_PROMPT; the files are GERMANE_FILE_1 and so on."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, str):
-            found[f"GERMANE_{name}"] = value
+            result[f"GERMANE_{name}"] = value
         else:
-            found |= {f"{_single(name)}_{number}": one for number, one in enumerate(value, 1)}
-    return found
+            result |= {f"{_single(name)}_{number}": text for number, text in enumerate(value, 1)}
+    return result
 
 
 def with_variables(template: str, values: Mapping[str, str | Sequence[str]]) -> str:
@@ -58,12 +58,12 @@ def argv(template: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> 
 
 
 def check_slots(template: str) -> None:
-    """Wrong where a slot stands in quotes, in a heredoc or in what a shell parses once more."""
+    """Raise Invalid where a slot stands in quotes, in a heredoc or in what a shell parses once more."""
     for heredoc in _HEREDOC.finditer(template):
         end = re.escape(heredoc["end"].strip("\\'\""))
         body = re.compile(rf".*?(?=^\t*{end}$|\Z)", re.DOTALL | re.MULTILINE).match(template, heredoc.end())
         if body is not None and (slot := SLOT.search(body[0])):
-            raise Wrong(f"has {slot[0]} in a heredoc", f"write {_name(slot)} there, and its delimiter bare")
+            raise Invalid(f"has {slot[0]} in a heredoc", f"write {_name(slot)} there, and its delimiter bare")
         if body is not None:  # its quotes are none
             blank = re.sub(r"[^\n]", " ", body[0])
             template = template[: body.start()] + blank + template[body.end() :]
@@ -96,7 +96,7 @@ class _Reader:
         self.words = [""]  # of the command so far
 
     def check(self) -> None:
-        """Wrong at the first slot that is misplaced."""
+        """Raise Invalid at the first slot that is misplaced."""
         at = 0
         while at < len(self.text):
             at = self._step(at)
@@ -113,7 +113,7 @@ class _Reader:
             self._quote(char, char == "'")
         elif char == "\\":
             if escaped := SLOT.match(self.text, at + 1):
-                raise Wrong(f"has {escaped[0]} after a backslash", f"write {escaped[0]} bare")
+                raise Invalid(f"has {escaped[0]} after a backslash", f"write {escaped[0]} bare")
             self.words[-1] += self.text[at : at + 2]
             return at + 2
         elif self.text.startswith(("$((", "$("), at):
@@ -158,12 +158,12 @@ class _Reader:
         return at + 1
 
     def _check(self, slot: re.Match[str]) -> None:
-        place = self._misplaced()
-        if place in {"inside quotes", "inside backquotes"}:
-            raise Wrong(f"has {slot[0]} {place}", f'write {slot[0]} without them, or "{_name(slot)}"')
-        if place:
+        location = self._misplaced()
+        if location in {"inside quotes", "inside backquotes"}:
+            raise Invalid(f"has {slot[0]} {location}", f'write {slot[0]} without them, or "{_name(slot)}"')
+        if location:
             fix = f"""write the variable in quoted text: sh -c 'my-rag "{_name(slot)}"'"""
-            raise Wrong(f"has {slot[0]} {place}, where it would be parsed as code", fix)
+            raise Invalid(f"has {slot[0]} {location}, where it would be parsed as code", fix)
 
     def _misplaced(self) -> str:
         """What a slot that stands here stands in; "" where it is a word or a part of one."""

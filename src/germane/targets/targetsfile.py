@@ -103,18 +103,18 @@ def declared_models(name: str, where: str | Path) -> dict[str, str]:
 def find_targets_file(folder: Path) -> Path:
     """The nearest targets file in a folder or above it, no further than the repository's root."""
     looked = list(_upwards(folder.resolve()))
-    for place in looked:
+    for path in looked:
         for name in NAMES:
-            if (place / name).is_file():
-                return place / name
+            if (path / name).is_file():
+                return path / name
     problem = f"there is no targets file in {looked[0]} or above, up to {looked[-1]}"
     raise InputError(problem, fix="write targets.yaml there, or name one with --targets")
 
 
 def _upwards(folder: Path) -> Iterator[Path]:
-    for place in (folder, *folder.parents):
-        yield place
-        if (place / ".git").exists():
+    for path in (folder, *folder.parents):
+        yield path
+        if (path / ".git").exists():
             return
 
 

@@ -61,15 +61,15 @@ class Engine:
             MissingPart: The extra of the engine is not installed.
             InputError: There is no cluster at its address.
         """
-        with _EXECUTORS[self.kind](self) as found:
-            yield found
+        with _EXECUTORS[self.kind](self) as results:
+            yield results
 
 
 def _numbers(options: str) -> bool:
     """Whether every value of NAME=VALUE&... is a number, and none is missing."""
     pairs = parse_qsl(options)
-    found = [value.replace(".", "", 1).isdigit() for _, value in pairs]
-    return all(found) and len(pairs) == (options.count("&") + 1 if options else 0)
+    results = [value.replace(".", "", 1).isdigit() for _, value in pairs]
+    return all(results) and len(pairs) == (options.count("&") + 1 if options else 0)
 
 
 @contextmanager
@@ -147,8 +147,8 @@ class RayExecutor(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run it somewhere; a task whose worker is gone is not run again by Ray."""
         task = _library("ray", "ray").remote(fn).options(max_retries=0, **self._resources)
-        found: Future[T] = task.remote(*args, **kwargs).future()
-        return found
+        future: Future[T] = task.remote(*args, **kwargs).future()
+        return future
 
 
 @contextmanager
@@ -167,8 +167,8 @@ def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
         names = {"num_cpus": "CPU", "num_gpus": "GPU"}
         fit = [there.get(names.get(name, name), 0) / amount for name, amount in resources.items() if amount]
         if int(min(fit, default=1)) < 1:
-            shown = ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
-            raise InputError(f"this Ray cannot reserve {shown}", fix="ask for less, or start more nodes")
+            text = ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
+            raise InputError(f"this Ray cannot reserve {text}", fix="ask for less, or start more nodes")
         yield RayExecutor(**resources), int(min(fit, default=1))
     finally:
         if mine:

@@ -101,8 +101,8 @@ def _opened(path: Path) -> ReportFolder:
 
 
 def _entry(part: ReportFolder) -> dict[str, Any]:
-    found: dict[str, Any] = part.manifest["part"]
-    return found
+    result: dict[str, Any] = part.manifest["part"]
+    return result
 
 
 def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
@@ -110,9 +110,9 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
     if not parts:
         raise InputError("there are no parts", fix="name the folders of all parts")
     first = parts[0]
-    for one, other in pairwise(parts):
-        if _entry(one)["number"] == _entry(other)["number"]:
-            raise InputError(f"{one.path} and {other.path} are the same part", fix="name each part once")
+    for folder, other in pairwise(parts):
+        if _entry(folder)["number"] == _entry(other)["number"]:
+            raise InputError(f"{folder.path} and {other.path} are the same part", fix="name each part once")
     for part in parts[1:]:
         if different := _differing(first.manifest, part.manifest):
             problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
@@ -127,14 +127,14 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
                          fix="run all parts anew, of inputs that do not change meanwhile")  # fmt: skip
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """In what two parts differ that belong to one evaluation."""
-    found = [name for name in ("of", "cases", "gates") if one["part"][name] != other["part"][name]]
-    options = {**one["options"], **other["options"]}.keys() - _OWN
-    found += sorted(name for name in options if one["options"].get(name) != other["options"].get(name))
-    identity = [canonical((m.get("judge") or {}).get("identity")) for m in (one, other)]
-    found += ["the corpus"] * (one.get("corpus") != other.get("corpus"))
-    return [*found, *["the judge"] * (identity[0] != identity[1])]
+    results = [name for name in ("of", "cases", "gates") if row["part"][name] != other["part"][name]]
+    options = {**row["options"], **other["options"]}.keys() - _OWN
+    results += sorted(name for name in options if row["options"].get(name) != other["options"].get(name))
+    identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]
+    results += ["the corpus"] * (row.get("corpus") != other.get("corpus"))
+    return [*results, *["the judge"] * (identity[0] != identity[1])]
 
 
 def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) -> None:

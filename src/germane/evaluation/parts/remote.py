@@ -21,11 +21,11 @@ _LAST = "manifest.json"
 
 def url_of(path: str | Path) -> str:
     """The URL that a path is meant as; "" where it is one of a file here."""
-    found = _URL.fullmatch(str(path))
-    if found is None:
+    match = _URL.fullmatch(str(path))
+    if match is None:
         return ""
-    slash = "/" if found[1].lower() in {"file", "local", "memory"} else ""
-    return f"{found[1].lower()}://{slash}{found[2].rstrip('/')}"
+    slash = "/" if match[1].lower() in {"file", "local", "memory"} else ""
+    return f"{match[1].lower()}://{slash}{match[2].rstrip('/')}"
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def put(local: Path, url: str) -> None:
             file for file in sorted(local.rglob("*")) if file.is_file() and not file.name.startswith(".")
         ]
         files.makedirs(path, exist_ok=True)
-        for file in sorted(names, key=lambda one: one.name == _LAST):
+        for file in sorted(names, key=lambda value: value.name == _LAST):
             files.put_file(str(file), f"{path}/{file.relative_to(local).as_posix()}")
 
 
@@ -129,11 +129,11 @@ def unpacked(url: str) -> list[Path]:
             raise InputError(
                 f"there are no parts at {url}", fix="write them with germane run --part 3/16 -o URL"
             )
-        found = []
+        paths = []
         for name in packed:
             folder = scratch() / Path(name).stem
             files.get_file(name, f"{folder}.zip")
             with zipfile.ZipFile(f"{folder}.zip") as archive:
                 archive.extractall(folder)  # names that lead out of the folder are made harmless by zipfile
-            found.append(folder)
-    return found
+            paths.append(folder)
+    return paths

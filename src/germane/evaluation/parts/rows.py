@@ -105,10 +105,10 @@ _decode_named, _decode_sample = msgspec.json.Decoder(_Named).decode, msgspec.jso
 
 def _name_in(line: bytes) -> _Name:
     try:
-        found = _decode_named(line)
+        named = _decode_named(line)
     except msgspec.MsgspecError:  # half a surrogate pair
-        found = msgspec.convert(decode(line), _Named)
-    return found.sample, found.system, found.trial
+        named = msgspec.convert(decode(line), _Named)
+    return named.sample, named.system, named.trial
 
 
 def _name_in_label(line: bytes) -> _Name:
@@ -119,10 +119,10 @@ def _name_in_label(line: bytes) -> _Name:
 
 def _name_in_sample(line: bytes) -> _Name:
     try:
-        found = _decode_sample(line)
+        sample = _decode_sample(line)
     except msgspec.MsgspecError:
-        found = msgspec.convert(decode(line), _Sample)
-    return found.id, found.system, found.trial
+        sample = msgspec.convert(decode(line), _Sample)
+    return sample.id, sample.system, sample.trial
 
 
 class _Part(NamedTuple):
@@ -153,7 +153,7 @@ def merge_rows(parts: Sequence[ReportFolder], rows: Sequence[Sequence[int]], tar
     ]
     seen, alike = NumberSet(), len({canonical(part.graders) for part in parts if part.graders}) < 2
     lines: dict[str, list[bytes]] = {"samples": [], "items": [], "scores": [], "labels": []}
-    order = merge(*(zip(places, repeat(number)) for number, places in enumerate(rows)))
+    order = merge(*(zip(row, repeat(number)) for number, row in enumerate(rows)))
     for count, (_, number) in enumerate(order, 1):
         part = opened[number]
         sample = next(part.samples)

@@ -18,7 +18,7 @@ from pathlib import Path
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation.choice import open_ledger
-from germane.evaluation.options import Options, Watch
+from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
 from germane.evaluation.parts.remote import is_there, pack, remove, unpacked
@@ -118,7 +118,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
 
 def run_in_parts(
     options: Options,
-    watch: Watch,
+    watch: Callbacks,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -180,7 +180,7 @@ def _check(plan: Plan, engine: Engine) -> None:
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
     if (
         plan.judge is not None
-        and any(one.stored for one in members_of(plan.judge))
+        and any(judge.stored for judge in members_of(plan.judge))
         and not plan.suite.asks_targets
     ):
         plan.check(None)
@@ -199,7 +199,7 @@ class _Whole:
         """Write down what is run in how many parts; of what is continued there are as many as before."""
         options = self.plan.options
         place = None
-        if self.plan.judge is not None and any(one.stored for one in members_of(self.plan.judge)):
+        if self.plan.judge is not None and any(judge.stored for judge in members_of(self.plan.judge)):
             place = ledger_of(options, self.target.path, self.stored) if not options.no_cache else None
         if place is not None and not options.replay:
             ledger = open_ledger(place)  # it is there when the parts look for it
@@ -228,7 +228,9 @@ class _Whole:
         return inputs, [Share(number, of) for number in range(1, of + 1)]
 
 
-def _all_parts(engine: Engine, whole: _Whole, watch: Watch, retry_errors: bool, reask: bool) -> list[Path]:
+def _all_parts(
+    engine: Engine, whole: _Whole, watch: Callbacks, retry_errors: bool, reask: bool
+) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
     path, left = whole.target.path, list[Share]()
     again = f"continue with: {command_to_resume(path, whole.plan.options)}"
@@ -253,8 +255,8 @@ def _all_parts(engine: Engine, whole: _Whole, watch: Watch, retry_errors: bool, 
                     else:
                         lost = error
         if failures:
-            found = max(failures, key=_weight)
-            raise found if isinstance(found, InputError) else type(found)(f"{found}; {again}")
+            result = max(failures, key=_weight)
+            raise result if isinstance(result, InputError) else type(result)(f"{result}; {again}")
         if not left:
             return _finished(path / _PARTS, inputs, shares)
         watch.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")

@@ -23,8 +23,8 @@ class Share:
     @classmethod
     def parse(cls, text: str) -> Self:
         """`3/16` as the third of sixteen; InputError where it is none."""
-        found = _SHARE.fullmatch(text.strip())
-        number, of = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = _SHARE.fullmatch(text.strip())
+        number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             raise InputError(
                 f"--part {text!r} is no part", fix="write --part 3/16: the third of 16, from 1/16 to 16/16"
@@ -36,8 +36,8 @@ class Share:
 
         By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
         """
-        found = hashlib.blake2b(query.encode(errors="surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(found, "big") % self.of == self.number - 1
+        result = hashlib.blake2b(query.encode(errors="surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, options: Options) -> Options:
         """The options with this part's share of the limits, which are meant for all parts together.

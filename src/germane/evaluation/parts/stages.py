@@ -133,9 +133,9 @@ class Stages:
                 sizes[rows[-1], sample.system, sample.trial] += 1
         order = list(range(len(numbers)))
         random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        self._place: NDArray[np.int64] = place[np.frombuffer(rows, np.int64)] if rows else place
+        positions = np.empty(len(order), np.int64)
+        positions[order] = np.arange(len(order))
+        self._place: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
         self._held = np.cumsum(np.bincount(self._place, minlength=len(order)))
         self._largest = float(max(sizes.values(), default=1))
         self._goals, self._seed, self._of = goals, seed, of or len(rows)
@@ -160,27 +160,27 @@ class Stages:
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
         """Those of all cases that this stage judges, in their order."""
-        for place, planned in zip(self._place.tolist(), cases, strict=False):
-            if self._begun <= place < self._ended:
+        for position, planned in zip(self._place.tolist(), cases, strict=False):
+            if self._begun <= position < self._ended:
                 sample = planned.sample
-                self._units[sample.id] = place
+                self._units[sample.id] = position
                 if sample.cluster is not None:
                     self._clusters[sample.id] = sample.cluster
                 yield planned
 
     def next(self, scores: ScoreTable) -> bool:
         """Go on to the next stage, from the scores of those before; False where these are enough."""
-        found, wanted = CaseScores(scores), self._ended
-        for system, number, rows in found.groups():
-            name, canonical = found.measures[number]
+        case_scores, wanted = CaseScores(scores), self._ended
+        for system, number, rows in case_scores.groups():
+            name, canonical = case_scores.measures[number]
             span = range_of(canonical)
-            values = found.of_rows(rows, span)
+            values = case_scores.of_rows(rows, span)
             if (width := self._goals.widths.get(name)) is not None:
-                wanted = max(wanted, ceil(self._ended * self._times(found, values, span, width)))
+                wanted = max(wanted, ceil(self._ended * self._times(case_scores, values, span, width)))
             for gate in self._goals.gates:
                 if gate.measure in {name, canonical}:
-                    self._look(gate, system, name, found, values)
-        if any(not one.side for one in self._decided.values()):
+                    self._look(gate, system, name, case_scores, values)
+        if any(not decision.side for decision in self._decided.values()):
             wanted = max(wanted, ceil(self._ended * _GROWTH))
         if wanted == self._ended or self._ended == len(self._held):
             return False
@@ -218,17 +218,17 @@ class Stages:
             reach = span[1] - span[0]
             span, before = (-reach, reach), self._decided.get(name) or _Decision(0, (-reach, reach))
             earlier = self._earlier(system, measure)
-            both = [at for at, one in enumerate(names) if one in earlier]
+            both = [at for at, name in enumerate(names) if name in earlier]
             names = [names[at] for at in both]
-            others = np.array([earlier[one] for one in names]).reshape(-1, 2)
+            others = np.array([earlier[name] for name in names]).reshape(-1, 2)
             low, high = low[both] - others[:, 1], high[both] - others[:, 0]
         if not names or not known:
             self._decided[name] = before
             return
-        places, codes = np.unique([self._units[one] for one in names], return_inverse=True)
+        positions, codes = np.unique([self._units[name] for name in names], return_inverse=True)
         sizes = np.bincount(codes).astype(float)
         below, above = (
-            Units(np.asarray(np.bincount(codes, side, len(places)), float), sizes, "cases")
+            Units(np.asarray(np.bincount(codes, side, len(positions)), float), sizes, "cases")
             for side in (low, high)
         )
         side = before.side or decided(below, above, gate.limit, span, self._largest)
@@ -242,7 +242,12 @@ class Stages:
         if system not in baseline.systems and len(baseline.systems) == 1:
             (system,) = baseline.systems
         line = next(
-            (one for one in baseline.summaries if (one.measure, one.system) == (measure, system)), None
+            (
+                summary
+                for summary in baseline.summaries
+                if (summary.measure, summary.system) == (measure, system)
+            ),
+            None,
         )
         if line is None:
             return {}
@@ -260,8 +265,8 @@ class Stages:
     def as_json(self) -> dict[str, Json]:
         """For the manifest: the goals, the cases after each stage, and what became of each gate."""
         gates = {
-            name: {"above": {1: True, -1: False}.get(one.side), "interval": list(one.ends)}
-            for name, one in self._decided.items()
+            name: {"above": {1: True, -1: False}.get(decision.side), "interval": list(decision.ends)}
+            for name, decision in self._decided.items()
         }
         return {"widths": dict(self._goals.widths), "stages": list(self._sizes), "gates": gates}
 

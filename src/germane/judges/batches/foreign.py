@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from germane.errors import JudgeError
 from germane.judges.batches.api import BatchLine, BatchState, unrun
 from germane.judges.client.errors import TransportError
-from germane.judges.client.foreign import ForeignTransport, completion_of
+from germane.judges.client.foreign import PydanticAITransport, completion_of
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SKEW = timedelta(minutes=5)
 class _ForeignBatches:
     """What pydantic-ai does alike for all of them."""
 
-    def __init__(self, transport: ForeignTransport) -> None:
+    def __init__(self, transport: PydanticAITransport) -> None:
         self._transport, self._model = transport, transport.model
         self.most_requests: int = self._model.batch_max_requests or 1
         self.most_bytes: int = min(self._model.batch_max_bytes or _MOST_BYTES, _MOST_BYTES)
@@ -51,8 +51,8 @@ class _ForeignBatches:
         from pydantic_ai.models.batch import EncodedBatchRequest
 
         return [
-            EncodedBatchRequest(custom_id=one.request, group=self._group, body=one.text.decode())
-            for one in lines
+            EncodedBatchRequest(custom_id=line.request, group=self._group, body=line.text.decode())
+            for line in lines
         ]
 
     async def _handle(self, name: str) -> Batch:
@@ -150,19 +150,19 @@ class AnthropicBatches(_ForeignBatches):
         batches = (self._model.client).beta.messages.batches  # type: ignore[attr-defined]
         pending = False
         page = await self._asked(batches.list(limit=100))
-        async for one in page:
-            if one.created_at < oldest:
+        async for value in page:
+            if value.created_at < oldest:
                 break
-            counts = one.request_counts
+            counts = value.request_counts
             number = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
             if number != len(requests):
                 continue
-            if one.processing_status != "ended":
+            if value.processing_status != "ended":
                 pending = True
                 continue
-            async for item in await self._asked(batches.results(one.id)):
+            async for item in await self._asked(batches.results(value.id)):
                 if item.custom_id in requests:
-                    return str(one.id)
+                    return str(value.id)
                 break
         return "" if pending else None
 
@@ -174,7 +174,7 @@ class GeminiBatches(_ForeignBatches):
         """Upload the file, then make the job; a file whose job was refused is deleted."""
         client = self._model.client.aio  # type: ignore[attr-defined]
         content = b"\n".join(
-            b'{"key":%b,"request":%b}' % (json.dumps(one.request).encode(), one.text) for one in lines
+            b'{"key":%b,"request":%b}' % (json.dumps(line.request).encode(), line.text) for line in lines
         )
         config = {"mime_type": "application/jsonl", "display_name": batch}
         file = await self._asked(client.files.upload(file=io.BytesIO(content), config=config))
@@ -199,8 +199,8 @@ class GeminiBatches(_ForeignBatches):
 
     async def state(self, name: str) -> BatchState:
         """As the provider calls it."""
-        found = await super().state(name)
-        return replace(found, why="the job failed") if found.called == "JOB_STATE_FAILED" else found
+        state = await super().state(name)
+        return replace(state, why="the job failed") if state.called == "JOB_STATE_FAILED" else state
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
@@ -220,12 +220,12 @@ _ANY = b'{"model":"","messages":[{"role":"user","content":""}]}'
 """A request, where pydantic-ai wants to see one and looks at nothing in it."""
 
 
-def foreign_batches(transport: ForeignTransport) -> AnthropicBatches | GeminiBatches:
+def foreign_batches(transport: PydanticAITransport) -> AnthropicBatches | GeminiBatches:
     """The batches of the provider that a transport speaks to."""
     return AnthropicBatches(transport) if transport.provider == "anthropic" else GeminiBatches(transport)
 
 
 def _status(error: Exception) -> int:
     """The HTTP status in an error of a provider's library; 0 where there is none."""
-    found = getattr(error, "status_code", None) or getattr(error, "code", None)
-    return found if isinstance(found, int) else 0
+    result = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return result if isinstance(result, int) else 0

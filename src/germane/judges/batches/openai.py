@@ -77,9 +77,9 @@ class OpenAIBatches:
         query: dict[str, str | int] = {"limit": _PAGE}
         while True:
             page = await self._call("GET", "batches", params=query)
-            for one in page["data"]:
-                if (one.get("metadata") or {}).get(_METADATA) == batch:
-                    return str(one["id"])
+            for value in page["data"]:
+                if (value.get("metadata") or {}).get(_METADATA) == batch:
+                    return str(value["id"])
             if not page.get("has_more") or not page["data"]:
                 return None
             query["after"] = page["data"][-1]["id"]
@@ -87,13 +87,13 @@ class OpenAIBatches:
     async def state(self, name: str) -> BatchState:
         """As the server calls it."""
         try:
-            found = await self._call("GET", f"batches/{name}")
+            result = await self._call("GET", f"batches/{name}")
         except _Absent:
             return BatchState("gone", ended=True, why="the provider has it no more")
-        status = str(found.get("status"))
-        errors = ((found.get("errors") or {}).get("data") or []) if status == "failed" else []
+        status = str(result.get("status"))
+        errors = ((result.get("errors") or {}).get("data") or []) if status == "failed" else []
         why = (
-            "; ".join(dict.fromkeys(str(one.get("message") or one) for one in errors[:5]))
+            "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
             or "no reason given"
         )
         return BatchState(status, ended=status in _ENDED, why=why if status == "failed" else "")
@@ -101,8 +101,8 @@ class OpenAIBatches:
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
         with suppress(_Absent):
-            found = await self._call("GET", f"batches/{name}")
-            for file in filter(None, (found.get("output_file_id"), found.get("error_file_id"))):
+            result = await self._call("GET", f"batches/{name}")
+            for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
                 async for line in self._lines(file):
                     yield line
 
@@ -144,12 +144,12 @@ class OpenAIBatches:
         if not 200 <= response.status_code < 300:
             self._refused(method, path, response.status_code, response.content)
         try:
-            found = orjson.loads(response.content)
+            result = orjson.loads(response.content)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            result = None
+        if not isinstance(result, dict):
             raise TransportError(f"{method} {self._service.at(path)} answered no JSON object")
-        return found
+        return result
 
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
         told = f"{method} {self._service.at(path)}: {status} {message_of(body, status)}"

@@ -1,7 +1,7 @@
 """One group of questions: asked, read, asked again, until each has an answer or an error.
 
 What comes back wrong is asked again with what was wrong with it. A list that stays wrong is asked text by text, a
-Reading that stays wrong question by question, verdicts that a model cannot keep apart one by one, and contexts that
+reading that stays wrong question by question, verdicts that a model cannot keep apart one by one, and contexts that
 are too long for the model in windows.
 """
 
@@ -21,7 +21,7 @@ from germane.judges.client.providers import Price
 from germane.judges.judge import Reply
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import Ask, Reading, readings, word
+from germane.questions.reading import Ask, FusedRequest, readings, word
 from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("it was cut off at the token limit")
@@ -51,7 +51,7 @@ class GroupCall:
         items: The Readings that share a request: one, or a list.
     """
 
-    def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[Reading]) -> None:
+    def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
         self.state = CallState(client.policy.deadline)
         self._found: dict[int, _Result] = defaultdict(_Result)  # by the id() of the question
@@ -59,7 +59,7 @@ class GroupCall:
         self._spent = False
 
     async def run(self) -> None:
-        """Ask all together, then apart what came to nothing: of a list its texts, of a Reading its questions."""
+        """Ask all together, then apart what came to nothing: of a list its texts, of a fused request its questions."""
         try:
             await self._ask(self.items)
         except GermaneError:
@@ -86,27 +86,27 @@ class GroupCall:
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
-            found = self._found[id(question)]
+            result = self._found[id(question)]
             reply = Reply(
-                payload=found.payload,
-                error=found.error if found.payload is None else None,
+                payload=result.payload,
+                error=result.error if result.payload is None else None,
                 usage=_FREE if replies else usage,
                 ms=None if replies else ms,
                 request=state.id,
-                provenance=FrozenDict(common | found.how),
+                provenance=FrozenDict(common | result.how),
             )
             windows = (
-                (one, replace(reply, payload=part, usage=_FREE, ms=None)) for one, part in found.windows
+                (value, replace(reply, payload=part, usage=_FREE, ms=None)) for value, part in result.windows
             )
-            replies.append(replace(reply, children=tuple(windows)) if found.windows else reply)
+            replies.append(replace(reply, children=tuple(windows)) if result.windows else reply)
         return replies
 
-    def _fail(self, why: str, items: Sequence[Reading]) -> None:
+    def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
         for item in items:
             for question in item.questions:
                 self._found[id(question)].error = why
 
-    def _open(self, items: Sequence[Reading]) -> Iterator[Reading]:
+    def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
         """What has no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._found[id(question)].payload is None]
@@ -115,7 +115,7 @@ class GroupCall:
             elif left:
                 yield from readings(left, self.prompts)
 
-    async def _ask(self, items: Sequence[Reading]) -> None:
+    async def _ask(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; what is too long for the model, or came to nothing, is asked in parts."""
         self._spent = False
         try:
@@ -137,7 +137,7 @@ class GroupCall:
         for item in self._apart(items):
             await self._ask([item])
 
-    def _apart(self, items: Sequence[Reading]) -> list[Reading]:
+    def _apart(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
         """What may fare better apart: nothing in an outage, or where the model never gave a usable answer."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
@@ -157,7 +157,7 @@ class GroupCall:
             GaveUp: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
-        todo, found = list(question.halves() or ()), self._found[id(question)]
+        todo, result = list(question.halves() or ()), self._found[id(question)]
         if not todo:
             raise error
         while todo:
@@ -174,15 +174,15 @@ class GroupCall:
             part = self._found[id(window)]
             if part.payload is None:
                 raise GaveUp(part.error)
-            found.windows.append((window, part.payload))
-            found.how = {"windows": len(found.windows)}
-        found.payload = question.merge(found.windows)
+            result.windows.append((window, part.payload))
+            result.how = {"windows": len(result.windows)}
+        result.payload = question.merge(result.windows)
 
-    async def _answers(self, items: Sequence[Reading]) -> None:
+    async def _answers(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
         problem = await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
-        parts = left[0].singly() if isinstance(problem, Miscounted) and len(left) == 1 else ()
+        parts = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
         self._singly += parts
         for part in parts:
             await self._attempts(readings([part], self.prompts))
@@ -193,7 +193,7 @@ class GroupCall:
             payload = left[0].join([self._found[id(part)].payload for part in parts])
             self._found[id(left[0])] = _Result(payload)
 
-    async def _attempts(self, items: Sequence[Reading]) -> AnswerError | None:
+    async def _attempts(self, items: Sequence[FusedRequest]) -> AnswerError | None:
         """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
 
         Returns what was wrong with the last.
@@ -241,14 +241,14 @@ class GroupCall:
                 self.client.capabilities.usable(self.state.mode)
             return None, note
         if not (isinstance(problem, Miscounted | Unended) or got.problem):
-            self.client.capabilities.shapeless()
-        shown = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
-        return problem, Correction(shown, str(problem)[:_PROBLEM])
+            self.client.capabilities.schema_ignored()
+        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
+        return problem, Correction(text, str(problem)[:_PROBLEM])
 
     def _endless(self, ask: Ask, got: Completion) -> tuple[Unended, Correction | None]:
         """What was wrong with an answer that used all the tokens that such a question needs."""
         if ask.schema and not got.text.lstrip().startswith("{"):
-            self.client.capabilities.shapeless()
+            self.client.capabilities.schema_ignored()
         limit = f"{self.state.limit:,} tokens"
         problem = Unended(
             f"the answer did not end within {limit}: --model-parameter max_tokens=N allows more"
@@ -263,7 +263,7 @@ class GroupCall:
         except AnswerError as error:
             return error
         problem: AnswerError | None = None
-        for place, reading, question, part in parts:
+        for position, reading, question, part in parts:
             if isinstance(part, AnswerError):
                 problem = part
                 continue
@@ -284,6 +284,6 @@ class GroupCall:
             if len(reading.questions) > 1:
                 how["fused"] = tuple(other.kind for other in reading.questions)
             if len(ask.items) > 1:
-                how |= {"list_size": len(ask.items), "place": place}
+                how |= {"list_size": len(ask.items), "place": position}
             self._found[id(question)] = _Result(payload, how=how)
         return problem

@@ -201,16 +201,16 @@ class ModelClient:
 
     def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> bytes:
         """The body of a request, composed when it is sent: what was learned while it waited is in it."""
-        known = self.capabilities
-        if call.room and not known.limit_names:
+        capabilities = self.capabilities
+        if call.room and not capabilities.limit_names:
             why = "the answer was cut off, and the endpoint takes no limit that could be raised"
             raise GaveUp(why)
-        limit = call.room or (0 if call.full and not known.max_tokens else known.limit(ask))
-        call.limit = limit if known.limit_names else 0
-        call.ours = bool(call.limit) and not call.room and not known.max_tokens
-        call.mode, call.version = max(call.mode, known.mode), known.version
-        call.limited = known.schema_limits and call.mode < PROMPT
-        body = known.body(ask, note, call.limit, call.mode)
+        limit = call.room or (0 if call.full and not capabilities.max_tokens else capabilities.limit(ask))
+        call.limit = limit if capabilities.limit_names else 0
+        call.ours = bool(call.limit) and not call.room and not capabilities.max_tokens
+        call.mode, call.version = max(call.mode, capabilities.mode), capabilities.version
+        call.limited = capabilities.schema_limits and call.mode < PROMPT
+        body = capabilities.body(ask, note, call.limit, call.mode)
         call.size = len(body)
         return body
 
@@ -220,24 +220,27 @@ class ModelClient:
         That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
         room, in later requests too. One that was cut off earlier met a limit of the server's own.
         """
-        known, limit = self.capabilities, 0 if call.ours else call.limit
+        capabilities, limit = self.capabilities, 0 if call.ours else call.limit
         if call.ours and 2 * (got.output_tokens or call.limit) > call.limit:
-            if got.thought and call.version == known.version:
-                known.thoughts = min(max(ROOM, 2 * known.thoughts), MOST_THOUGHTS)
-                known.version += 1
+            if got.thought and call.version == capabilities.version:
+                capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
+                capabilities.version += 1
             return got.thought
-        if not limit and (got.output_tokens or ROOM) < ROOM and known.max_tokens is None:
-            known.max_tokens = ROOM  # the server's own is short: named in every request from now on
-            known.version += 1
+        if not limit and (got.output_tokens or ROOM) < ROOM and capabilities.max_tokens is None:
+            capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
+            capabilities.version += 1
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
         return True
 
     def _learn(self, error: RetryDecision, call: CallState) -> None:
         """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
-        text, known = error.text, self.capabilities
+        text, capabilities = error.text, self.capabilities
         over = is_over_limit(text)
         if call.ours and over:
-            call.full, known.token_limits = error.too_long, known.token_limits and error.too_long
+            call.full, capabilities.token_limits = (
+                error.too_long,
+                capabilities.token_limits and error.too_long,
+            )
             return
         if call.limit and over and (call.room or not error.too_long):
             raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({error.why})")
@@ -249,16 +252,16 @@ class ModelClient:
             raise GaveUp(f"the provider's content filter refused the texts ({error.why})")
         if UNFIT.search(text):
             raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        if known.version != call.version:  # another call has learned meanwhile
+        if capabilities.version != call.version:  # another call has learned meanwhile
             return
-        learned = known.learn(text, call.mode, limited=call.limit > 0)
-        if learned or (not known.proven and known.drop_limits()):
+        learned = capabilities.learn(text, call.mode, limited=call.limit > 0)
+        if learned or (not capabilities.proven and capabilities.drop_limits()):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
             self._unusable = f"{self.transport.url} cannot be used: it took none of {self._rejected} requests, the last: {error.why}"
             raise JudgeError(self._unusable)
-        if known.proven or call.mode == PROMPT:
+        if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(error.why)
         call.mode += 1
 

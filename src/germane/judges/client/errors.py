@@ -70,14 +70,14 @@ class RetryDecision(NamedTuple):
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
     """What follows from a response; `worked`: the endpoint has answered before."""
-    found: Json = None
+    result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError):
-            found = json.loads(raw)
-        if not isinstance(found, dict):
+            result = json.loads(raw)
+        if not isinstance(result, dict):
             return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
-        if (failure := failure_in(found)) is None:
-            return RetryDecision(Action.TAKE, body=found)
+        if (failure := failure_in(result)) is None:
+            return RetryDecision(Action.TAKE, body=result)
         status, raw = failure[0], json.dumps(failure[1]).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
     body = raw[:SHOWN].decode("utf-8", "replace")
@@ -91,7 +91,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
         action = Action.UNUSABLE
     elif status >= 500 or status in {UNKNOWN, 408, 409, 425}:
         action = Action.RETRY
-    return RetryDecision(action, text, status, seconds, too_long, found or FrozenDict())
+    return RetryDecision(action, text, status, seconds, too_long, result or FrozenDict())
 
 
 SHOWN = 8000
@@ -171,8 +171,8 @@ def _inner(error: Json) -> Json:
     if isinstance(error, list) and error:
         return _inner(error[0])
     inside = (error.get(name) for name in _INSIDE) if isinstance(error, dict) else ()
-    found = next((one for one in inside if one and isinstance(one, (str, list, dict))), None)
-    return error if found is None else _inner(found)
+    result = next((value for value in inside if value and isinstance(value, (str, list, dict))), None)
+    return error if result is None else _inner(result)
 
 
 _TOO_LONG = re.compile(

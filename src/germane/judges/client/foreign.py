@@ -55,7 +55,7 @@ _NO_KEY = "none"
 """In place of a key that must not be sent: without it a provider's library would read the environment itself."""
 
 
-class ForeignTransport:
+class PydanticAITransport:
     """One model of a provider with a protocol of its own; takes and gives bodies as OpenAI-compatible servers do."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
@@ -171,17 +171,17 @@ def _model(service: Service, key: str) -> Model:
     model_class, provider_class = _load(service.provider)
     from pydantic_ai.exceptions import UserError
 
-    given: dict[str, Any] = {"api_key": key} if key else {}
+    options: dict[str, Any] = {"api_key": key} if key else {}
     if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
-        given = {"api_key": _NO_KEY}
+        options = {"api_key": _NO_KEY}
     if service.custom and service.provider == "cohere":
         from cohere import AsyncClientV2
 
-        given = {"cohere_client": AsyncClientV2(api_key=given.get("api_key"), base_url=service.custom)}
+        options = {"cohere_client": AsyncClientV2(api_key=options.get("api_key"), base_url=service.custom)}
     elif service.custom or service.provider == "openai-decisions":
-        given["base_url"] = service.at("v1") if service.provider == "openai-decisions" else service.custom
+        options["base_url"] = service.at("v1") if service.provider == "openai-decisions" else service.custom
     try:
-        model: Model = model_class(service.model, provider=provider_class(**given))
+        model: Model = model_class(service.model, provider=provider_class(**options))
     except (UserError, ValueError) as error:
         raise JudgeError(f"{service.name} cannot be used: {error}") from None
     return model
@@ -201,7 +201,7 @@ def _withheld(service: Service) -> dict[str, Any]:
 
 def _load(provider: str) -> tuple[Any, Any]:
     """The classes of a provider; MissingPart where its extra is not installed."""
-    (model_module, model), (provider_module, access) = (one.split(".") for one in _MODELS[provider])
+    (model_module, model), (provider_module, access) = (name.split(".") for name in _MODELS[provider])
     try:
         return (
             getattr(import_module(f"pydantic_ai.models.{model_module}"), model),
@@ -265,20 +265,20 @@ def as_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: RequestUsage
 ) -> dict[str, Json]:
     """A chat completion with that message."""
-    found: dict[str, Json] = {
+    result: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
         "model": model,
     }
     if used.input_tokens or used.output_tokens:
-        found["usage"] = {
+        result["usage"] = {
             "prompt_tokens": used.input_tokens,
             "completion_tokens": used.output_tokens,
             "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
         }
-    return found
+    return result
 
 
 def _error_body(body: object, text: str) -> bytes:
     """An error's body as `errors.message_of` reads it."""
-    found = body if isinstance(body, dict) else {"error": {"message": text}}
-    return json.dumps(found, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    result = body if isinstance(body, dict) else {"error": {"message": text}}
+    return json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace")

@@ -50,10 +50,10 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
     if not _chats(model):
         return {}
     told = getattr(model, "_identifying_params", None)
-    found = told if isinstance(told, Mapping) else {}
+    result = told if isinstance(told, Mapping) else {}
     plain = {
         str(key): value
-        for key, value in found.items()
+        for key, value in result.items()
         if type(value) in {str, int, float, bool} and "key" not in str(key).lower()
     }
     return {"parameters": plain} if plain else {}
@@ -90,13 +90,13 @@ class FunctionTransport:
     async def _call(self, messages: list[Mapping[str, str]]) -> Any:
         """The answer; what is not asynchronous runs in a thread."""
         if _chats(self._model):
-            given: Any = [(message["role"], message["content"]) for message in messages]
+            value: Any = [(message["role"], message["content"]) for message in messages]
             function = getattr(self._model, "ainvoke", None) or self._model.invoke
         else:
-            given, function = _prompt(messages), self._model
+            value, function = _prompt(messages), self._model
         if inspect.iscoroutinefunction(_function(function)):
-            return await function(given)
-        answer = await asyncio.to_thread(function, given)
+            return await function(value)
+        answer = await asyncio.to_thread(function, value)
         return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
@@ -127,18 +127,20 @@ def _completion(answer: Any) -> dict[str, Json]:
     """What came back, as a chat completion: a text, or a message of LangChain's with the tokens that it counts."""
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
-        content = "".join(one if isinstance(one, str) else str(one.get("text", "")) for one in content)
+        content = "".join(
+            value if isinstance(value, str) else str(value.get("text", "")) for value in content
+        )
     if not isinstance(content, str):
         raise TransportError(f"the answer is {type(answer).__name__}, and a text is needed")
     used = getattr(answer, "usage_metadata", None) or {}
     told = getattr(answer, "response_metadata", None) or {}
-    found: dict[str, Json] = {
+    result: dict[str, Json] = {
         "choices": [{"message": {"content": content}, "finish_reason": told.get("finish_reason") or "stop"}],
         "model": told.get("model_name") or "",
     }
     if used:
-        found["usage"] = {
+        result["usage"] = {
             "prompt_tokens": used.get("input_tokens"),
             "completion_tokens": used.get("output_tokens"),
         }
-    return found
+    return result

@@ -54,15 +54,15 @@ class AdaptiveConcurrency:
         if not self._waiting and self.in_flight < int(self.size):
             self.in_flight += 1
             return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
         try:
-            await place
+            await future
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if future.done() and not future.cancelled():
                 self.release()  # it was admitted and cancelled at once
-            elif place in self._waiting:
-                self._waiting.remove(place)
+            elif future in self._waiting:
+                self._waiting.remove(future)
             raise
 
     def release(self) -> None:
@@ -73,10 +73,10 @@ class AdaptiveConcurrency:
 
     def _admit(self) -> None:
         while self._waiting and self.in_flight < int(self.size):
-            place = self._waiting.popleft()
-            if not place.done():
+            future = self._waiting.popleft()
+            if not future.done():
                 self.in_flight += 1
-                place.set_result(None)
+                future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
         """The endpoint answered a request that was sent at that time (monotonic): increase."""

@@ -240,7 +240,7 @@ class ModelCapabilities:
             if mode > self.mode:
                 self.lower(mode, "it took no other request")
 
-    def shapeless(self) -> None:
+    def schema_ignored(self) -> None:
         """An answer was not of the schema: a server that takes a schema and ignores it is asked by the prompt."""
         if not self.proven:
             self._shapeless += 1

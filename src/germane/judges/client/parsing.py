@@ -126,9 +126,11 @@ def _misplaced(message: Mapping[str, Json]) -> str:
 def _called(calls: Json, name: str) -> tuple[str, str]:
     """The arguments of the call of `name`, or what is wrong: another function, or calls that differ."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
-    fitting = [one.get("arguments") for one in functions if one.get("name") in {name, None, ""}]
+    fitting = [
+        function.get("arguments") for function in functions if function.get("name") in {name, None, ""}
+    ]
     if not fitting:
-        called = ", ".join(str(one.get("name"))[:40] for one in functions)
+        called = ", ".join(str(function.get("name"))[:40] for function in functions)
         return "", f'the function "{name}" was to be called, not {called or "nothing"}'
     if any(arguments != fitting[0] for arguments in fitting):
         differ = f'"{name}" was called {len(fitting)} times with different arguments'
@@ -161,12 +163,12 @@ def _finite(digits: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise AnswerError(f'the answer says "{twice[:40]}" twice')
-    return found
+    return result
 
 
 _DECODER = json.JSONDecoder(
@@ -249,6 +251,6 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
 
 
 def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
-    if (found := end.search(text, position)) is None:
+    if (match := end.search(text, position)) is None:
         raise AnswerError(_ENDLESS)
-    return found
+    return match

@@ -127,10 +127,10 @@ class Service:
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
         """The user's `own` headers, and the one with the key unless it is among them or there is no key."""
-        header, found = PROVIDERS[self.provider].header, {name.lower(): value for name, value in own.items()}
-        if header not in found and (key := self.secret(api_key)):
-            found[header] = key if header != "authorization" else f"Bearer {key}"
-        return found
+        header, result = PROVIDERS[self.provider].header, {name.lower(): value for name, value in own.items()}
+        if header not in result and (key := self.secret(api_key)):
+            result[header] = key if header != "authorization" else f"Bearer {key}"
+        return result
 
     def secret(self, api_key: str | None) -> str:
         """The key, from the call or the environment; JudgeError where one is needed and absent."""
@@ -156,12 +156,15 @@ def decides(name: str) -> bool:
 def check_form(service: Service, *, decides: bool) -> None:
     """InputError where a judge that reads text would ask a decisions model, or the reverse."""
     name = service.model.rpartition("/")[2]
-    owner = next((one for one, known in PROVIDERS.items() if known.only and name.startswith(known.only)), "")
+    owner = next(
+        (value for value, provider in PROVIDERS.items() if provider.only and name.startswith(provider.only)),
+        "",
+    )
     if service.decides and not decides:
         problem = f"{service.name} answers with probabilities and writes no text"
         raise InputError(problem, fix="use germane.judges.DecisionJudge, or name it where a judge is named")
     if decides and not service.decides:
-        deciders = ", ".join(one for one, known in PROVIDERS.items() if known.decides)
+        deciders = ", ".join(value for value, provider in PROVIDERS.items() if provider.decides)
         raise InputError(
             f"{service.name} is not a decisions model", fix=f"use PROVIDER:MODEL with one of {deciders}"
         )
@@ -187,12 +190,12 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     model = model.strip() or provider.model
     if not model:
         raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
-    given = base_url or url or os.environ.get(provider.base, "").strip()
-    if given and given not in {base_url, url} and provider is PROVIDERS["ollama"]:
-        given = _ollama(given.strip("\"'"))
-    if not (given or provider.url):
+    value = base_url or url or os.environ.get(provider.base, "").strip()
+    if value and value not in {base_url, url} and provider is PROVIDERS["ollama"]:
+        value = _ollama(value.strip("\"'"))
+    if not (value or provider.url):
         raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
-    base = _tidy(given, provider) if given else provider.url
+    base = _tidy(value, provider) if value else provider.url
     return Service(
         provider=provider_name.lower(),
         model=model,
@@ -226,8 +229,8 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 def _split(spec: str) -> tuple[str, str]:
     """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
-    if found := _URL.search(spec):
-        return spec[: found.start()], found[1]
+    if match := _URL.search(spec):
+        return spec[: match.start()], match[1]
     if "@" in spec and (wrong := _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
         rest = wrong[1].rpartition("://")[2]
         host = rest.partition("/")[0]
@@ -308,8 +311,8 @@ def price_of(provider: str, model: str) -> Price | None:
     from genai_prices import Usage, calc_price
 
     def rate(**tokens: int) -> float:
-        found = calc_price(Usage(**tokens), model, provider_id=provider)
-        return round(float(found.total_price) * (MILLION / 1000), 9)
+        calculation = calc_price(Usage(**tokens), model, provider_id=provider)
+        return round(float(calculation.total_price) * (MILLION / 1000), 9)
 
     try:
         paid, answer = rate(input_tokens=1000), rate(output_tokens=1000)

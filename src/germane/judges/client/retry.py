@@ -22,8 +22,8 @@ def check_number(
     """InputError unless that setting (`of` a class) is a finite number from `least` on, without one more than 0."""
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
-        given = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
-        raise InputError(f"{given} is not possible", fix=fix)
+        text = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
+        raise InputError(f"{text} is not possible", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,13 +36,13 @@ def is_drawn(label: Label) -> bool:
 
 def pool_of(tables: Tables, kind: str) -> Pool:
     """Everything of a kind that a report judged and people can label, by query; of support that is the single claims."""
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     for of_kind, of, case, item in zip(
         *map(tables.items.column, ("kind", "of", "sample", "item")), strict=True
     ):
         if of_kind == kind and (of is not None) == (kind == "support"):
-            found[case].add(item)
-    return {case: frozenset(items) for case, items in found.items()}
+            result[case].add(item)
+    return {case: frozenset(items) for case, items in result.items()}
 
 
 def fingerprint(*pools: Pool) -> str:
@@ -146,18 +146,18 @@ def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int
     ]
     if not foreign:
         return ""
-    given = {label.item for label in (*foreign, *unknown)}
+    values = {label.item for label in (*foreign, *unknown)}
     drawn = max(int(design_of(label).get("budget") or 0) for label in foreign)
-    if 2 * len(given) < drawn:
+    if 2 * len(values) < drawn:
         return (
-            f"only {len(given)} of the {drawn} labels drawn for another report are about passages of this one: label it "
+            f"only {len(values)} of the {drawn} labels drawn for another report are about passages of this one: label it "
             "(germane label)"
         )
     by_grade = any(label.queue == "stratified" for label in foreign)
     p = drawn_alike(
         [str(grade) if by_grade else case for case, grade, _ in stands.values()],
         [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in stands.values()],
-        [item in given for item in stands],
+        [item in values for item in stands],
     )
     if p >= _UNLIKE:
         return ""

@@ -74,7 +74,7 @@ class Pages:
         self._passages: list[str] = []
         report = excerpt.whole
         drawn = set(excerpt.random.tables.scores.keys)
-        details, queries, places = self._queries(excerpt.report, drawn)
+        details, queries, positions = self._queries(excerpt.report, drawn)
         self.blocks = (
             [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
             [pack(self._passages[at : at + _TEXTS]) for at in range(0, len(self._passages), _TEXTS)],
@@ -120,17 +120,17 @@ class Pages:
                 for s in file.summaries
             ],
             "slices": [
-                {"name": one.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
-                for one in slices
-                for line in one.summaries
+                {"name": value.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
+                for value in slices
+                for line in value.summaries
             ],
-            "by_call": [line_of(SearchLine, one) for one in report.by_call],
+            "by_call": [line_of(SearchLine, search_line) for search_line in report.by_call],
             "names": list(report.measures),
             "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
             "sources": {source: SOURCES[source] for source in self._strips},
             "queries": queries,
             "sizes": {"details": _DETAILS, "texts": _TEXTS},
-            "label": _label_order(places, excerpt) if text else None,
+            "label": _label_order(positions, excerpt) if text else None,
             "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
             **extra,
         }  # fmt: skip
@@ -169,7 +169,7 @@ class Pages:
                 state[at] = score.status[0]
             strips.append(
                 "|".join(
-                    "".join(_signs(one["labels"]) for one in call["contexts"]) for call in facts["calls"]
+                    "".join(_signs(value["labels"]) for value in call["contexts"]) for call in facts["calls"]
                 )
             )
             rows.append(
@@ -292,8 +292,8 @@ def _ended(report: ReportData) -> Json:
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
-    known = Measure.remembered(summary.type).definition
-    low, high = known.range
+    definition = Measure.remembered(summary.type).definition
+    low, high = definition.range
     values = report.values_of(summary)
     top = high if isfinite(high) else max(1.0, *values.tolist()) if len(values) else 1.0
     return {
@@ -303,9 +303,9 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
         "words": summary.in_words(),
         "interval_words": summary.interval_in_words() if summary.interval else None,
         "why": [list(reason) for reason in summary.why[:5]],
-        "formula": known.formula,
-        "meaning": in_a_sentence(known.doc),
-        "better": known.better,
+        "formula": definition.formula,
+        "meaning": in_a_sentence(definition.doc),
+        "better": definition.better,
         "range": [low, high if isfinite(high) else None],
         "top": top,
         "bars": np.histogram(np.clip(values, low, top), _BARS, (low, top))[0].tolist() if top > low else [],
@@ -349,12 +349,12 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     explainer = Explainer(baseline)
-    known: dict[SampleKey, Json] = {}
+    names: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: score.value for score in scores}
         row = {"places": _places(facts), "values": [values.get(name) for name in measures]}
-        known[sample.key] = row
+        names[sample.key] = row
     alone = len(baseline.systems) == 1  # then it is beside every system, whatever its name
     mine = [
         (sample.id, baseline.systems[0] if alone else sample.system, sample.trial)
@@ -367,7 +367,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
         if whole.folder
         else "baseline",
         "measures": measures,
-        "rows": list(map(known.get, mine)),
+        "rows": list(map(names.get, mine)),
         "now": [_places(facts) for facts in now],
         "signs": list(SOURCES),
         "gone": excerpt.absent(whole),

@@ -114,14 +114,16 @@ class Excerpt:
 def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """The numbers of all cases: those that fail, then by their least value of the first measure; ties in input order."""
     table, least = report.tables.scores, np.full(total, np.inf)
-    first = next((one for one in report.summaries if one.n), None)
+    first = next((summary for summary in report.summaries if summary.n), None)
     if first is not None:
         good = Measure.remembered(first.type).definition.good
         rows = table.rows_of((first.measure, first.type))
-        values, places = np.unique(table.taken(rows).value, return_inverse=True)
-        goodness = np.array([good(value) for value in values.tolist()])[places]
+        values, positions = np.unique(table.taken(rows).value, return_inverse=True)
+        goodness = np.array([good(value) for value in values.tolist()])[positions]
         np.minimum.at(least, case[table.sample[rows]], goodness)
-    failed = [case[number] for one in report.failed() if (number := table.keys.find(one.key)) is not None]
+    failed = [
+        case[number] for result in report.failed() if (number := table.keys.find(result.key)) is not None
+    ]
     least[failed] = -np.inf
     return np.argsort(least, kind="stable")
 
@@ -130,14 +132,14 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
     """All rows that belong to these samples. Each table is read once, and of other rows no more than what names them."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
-    places = ItemTable(tables.items_of(keys))
-    wanted = {*places.column("item"), *(item for sample in samples for item in _passages_of(sample))}
+    item_table = ItemTable(tables.items_of(keys))
+    wanted = {*item_table.column("item"), *(item for sample in samples for item in _passages_of(sample))}
     scores = ScoreTable(tables.scores.of_samples(keys))
     wanted.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
     return Part(
         samples=samples,
-        items=places,
+        items=item_table,
         judgements=JudgementTable(tables.judgements.of_items(wanted)),
         labels=LabelTable(tables.labels_of(wanted)),
         scores=scores,
@@ -149,8 +151,8 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
 def _passages_of(sample: Sample) -> Iterator[str]:
     """The items of a sample's passages: people label these whether or not a judge was asked about them."""
     pairs = [
-        (query, passage_of(place.context))
-        for place in sample.places()
-        for query in {sample.query, place.query}
+        (query, passage_of(passage.context))
+        for passage in sample.places()
+        for query in {sample.query, passage.query}
     ]
     yield from relevance_items(pairs, turns(sample)) if pairs else ()

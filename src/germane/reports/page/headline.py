@@ -40,14 +40,14 @@ def answer(report: ReportData, comparison: Json = None) -> Json:
     best = _best(lines)
     words = [f"95% interval {interval_in_words(best.interval)}, {LIKE_THESE}."] if best.interval else []
     if len(lines) > 1:
-        others = ", ".join(f"{one.system} {in_digits(one.mean)}" for one in lines if one is not best)
+        others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
         words.append(f"The best of {len(lines)} systems; the others: {others}.")
     words.append(_spread(report, best))
     if comparison and comparison.get("comparisons"):
         words.append(_changed(comparison["comparisons"]))
     name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
     meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
-    return {"name": name, "mean": best.in_words(), "text": [one for one in (meaning, *words) if one]}
+    return {"name": name, "mean": best.in_words(), "text": [name for name in (meaning, *words) if name]}
 
 
 def in_a_sentence(doc: str) -> str:
@@ -62,16 +62,16 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
     if not lines or not slices:
         return None
     overall = _best(lines)
-    found = [
-        (one.name, line)
-        for one in slices
-        for line in one.summaries
+    results = [
+        (value.name, line)
+        for value in slices
+        for line in value.summaries
         if (line.measure, line.system) == (overall.measure, overall.system) and line.n >= _LEAST
     ]
-    if len(found) < 2:
+    if len(results) < 2:
         return None
     good = Measure.remembered(overall.type).definition.good
-    name, worst = min(found, key=lambda one: good(one[1].mean or 0.0))
+    name, worst = min(results, key=lambda value: good(value[1].mean or 0.0))
     ends, mean = worst.interval, overall.mean or 0.0
     below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
     where = f"{worst.n:,} queries" + (f", 95% interval {interval_in_words(ends)}" if ends else "")
@@ -81,7 +81,7 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
         f"The whole interval is worse than the mean of all, {in_digits(mean)}."
         if below
         else f"That may be chance: the interval holds the mean of all, {in_digits(mean)}.",
-        f"It is the worst of {len(found)} slices, so some of the gap is how it was picked.",
+        f"It is the worst of {len(results)} slices, so some of the gap is how it was picked.",
     ]
     return {"name": name, "mean": in_digits(worst.mean), "system": overall.system, "text": words}
 
@@ -93,7 +93,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 def _steps(report: ReportData) -> Iterator[Json]:
     lines, judge = _first(report), report.manifest.get("judge") or {}
-    lost = max((one.errors + one.incomplete for one in report.summaries), default=0)
+    lost = max((summary.errors + summary.incomplete for summary in report.summaries), default=0)
     where = report.where or "REPORT"
     if lost:
         yield _step(
@@ -119,7 +119,11 @@ def _steps(report: ReportData) -> Iterator[Json]:
             "germane run SAMPLES --judge MODEL",
             "",
         )
-    doubted = [one for one in report.summaries if one.basis.source == "judge" and not one.basis.calibrated]
+    doubted = [
+        summary
+        for summary in report.summaries
+        if summary.basis.source == "judge" and not summary.basis.calibrated
+    ]
     if doubted and not stands_in:
         yield _step(
             "Label 100 passages: that tells how far the judge can be trusted, and corrects its means.",
@@ -144,14 +148,16 @@ def _step(text: str, command: str, link: str) -> Json:
 
 def _first(report: ReportData) -> list[MeasureSummary]:
     """The first measure that has a mean and says how good the lists are, of each system."""
-    known = [one for one in report.summaries if one.mean is not None]
-    first = next((one for one in known if not is_diagnostic(one.type)), next(iter(known), None))
-    return [one for one in known if first is not None and one.measure == first.measure]
+    summaries = [summary for summary in report.summaries if summary.mean is not None]
+    first = next(
+        (summary for summary in summaries if not is_diagnostic(summary.type)), next(iter(summaries), None)
+    )
+    return [summary for summary in summaries if first is not None and summary.measure == first.measure]
 
 
 def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
     good = Measure.remembered(lines[0].type).definition.good
-    return max(lines, key=lambda one: good(one.mean or 0.0))
+    return max(lines, key=lambda summary: good(summary.mean or 0.0))
 
 
 def _spread(report: ReportData, line: MeasureSummary) -> str:
@@ -165,11 +171,11 @@ def _spread(report: ReportData, line: MeasureSummary) -> str:
 
 def _changed(rows: Sequence[Mapping[str, Json]]) -> str:
     """The difference of the first measure to the baseline."""
-    one = rows[0]
-    ends = one.get("interval")
-    if one.get("difference") is None:
+    row = rows[0]
+    ends = row.get("interval")
+    if row.get("difference") is None:
         return ""
-    change = f"{in_digits(one['difference'], '+')} against the baseline"
+    change = f"{in_digits(row['difference'], '+')} against the baseline"
     if not ends:
         return f"{change}."
     sure = ends[0] > 0 or ends[1] < 0

@@ -74,8 +74,8 @@ def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iter
 
 def _means(report: ReportData) -> str:
     lines = [
-        f"{f'{one.system}: ' if len(report.systems) > 1 else ''}{one.measure} {one.in_words()}"
-        for one in report.summaries
+        f"{f'{summary.system}: ' if len(report.systems) > 1 else ''}{summary.measure} {summary.in_words()}"
+        for summary in report.summaries
     ]
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     return "<br>".join(map(_shown, [*lines[:_MOST], *more]))

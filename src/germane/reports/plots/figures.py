@@ -53,7 +53,11 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
     from the cut-offs that they hold.
     """
     curves: dict[str, dict[str, Points]] = {}
-    sources = {one.type.rpartition("@")[0]: one.basis.source for one in report.summaries if "@" in one.type}
+    sources = {
+        summary.type.rpartition("@")[0]: summary.basis.source
+        for summary in report.summaries
+        if "@" in summary.type
+    }
     for (measure, system), means in _measured_at(report).items():
         if len(means) > 1:
             name = f"{measure} ({sources[measure]})" if _is_mixed(report) and measure in sources else measure
@@ -67,7 +71,7 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
 
 def _is_mixed(report: ReportData) -> bool:
     """Whether its measures read labels of several sources."""
-    return len({one.basis.source for one in report.summaries}) > 1
+    return len({summary.basis.source for summary in report.summaries}) > 1
 
 
 def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
@@ -79,11 +83,13 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
         k, name = measure.cutoff, summary.type.rpartition("@")[0]
         if measure.definition.family == "ranked" and isinstance(k, int) and summary.mean is not None:
             at.setdefault((name, summary.system), {})[k] = summary.mean
-            deepest[name] = max(deepest.get(name, measure), measure, key=lambda one: one.k or 0)
+            deepest[name] = max(deepest.get(name, measure), measure, key=lambda value: value.k or 0)
     samples = list(report.samples()) if deepest else []
     if not samples:
         return at
-    wanted = [one @ k for one in deepest.values() for k in _CUTOFFS if k <= min(one.k or 0, _DEEPEST)]
+    wanted = [
+        measure @ k for measure in deepest.values() for k in _CUTOFFS if k <= min(measure.k or 0, _DEEPEST)
+    ]
     graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
@@ -116,10 +122,10 @@ def _curves(title: str, lines: Mapping[str, Points]) -> Chart:
 
 def _lines(frame: Frame, lines: Mapping[str, Points]) -> tuple[str, list[tuple[str, str]], str]:
     """The lines as far as there are colours for them, their names, and how many are not drawn."""
-    shown = dict(list(lines.items())[:_MOST_SERIES])
-    left = len(lines) - len(shown)
-    drawn = "".join(polyline(frame, points, number) for number, points in enumerate(shown.values()))
-    return drawn, _series(shown), f"{left} more are not drawn" if left else ""
+    fields = dict(list(lines.items())[:_MOST_SERIES])
+    left = len(lines) - len(fields)
+    drawn = "".join(polyline(frame, points, number) for number, points in enumerate(fields.values()))
+    return drawn, _series(fields), f"{left} more are not drawn" if left else ""
 
 
 def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
@@ -166,8 +172,8 @@ def ranks(
     if not any("relevant" in rank for of in counts.values() for rank in of):
         return None
     depth = max(map(len, counts.values()))
-    known = "relevant", *["not relevant"] * (len(counts) == 1)
-    most = max(sum(rank[name] for name in known) / rank.total() for of in counts.values() for rank in of)
+    names = "relevant", *["not relevant"] * (len(counts) == 1)
+    most = max(sum(rank[name] for name in names) / rank.total() for of in counts.values() for rank in of)
     top = next(end for end in (0.1, 0.2, 0.5, 1.0) if most <= end * 0.95 or end == 1.0)
     frame = Frame((0.5, depth + 0.5), (0.0, top))
     body = frame.axes("rank", "share of the lists", marks_x=_thinned(range(1, depth + 1), 20))
@@ -227,22 +233,25 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     pair, name = Pair(before, now), report.reported(measure)
     ours, theirs = pair.values(name)
     gain = theirs.values - ours.values
-    known = np.flatnonzero(~np.isnan(gain))
-    if not len(known):
+    labelled = np.flatnonzero(~np.isnan(gain))
+    if not len(labelled):
         raise InputError(f"no query has {measure} in both reports", fix="compare the same queries")
-    order = known[np.argsort(-gain[known], kind="stable")]
+    order = labelled[np.argsort(-gain[labelled], kind="stable")]
     change = gain[order]
-    found = pair.compare(name)
-    ends = found.interval.ends
+    comparison = pair.compare(name)
+    ends = comparison.interval.ends
     low, high = (end([*change[[0, -1]].tolist(), *(ends or ()), 0.0]) for end in (min, max))
     frame = Frame((0.0, float(len(change))), (low, high) if low < high else (-0.05, 0.05))
-    higher = higher_is_better(found.type)
+    higher = higher_is_better(comparison.type)
     step = max(len(change) / _MOST_POINTS, 1.0)  # bars thinner than a pixel say no more
     body = frame.axes("queries, the largest gain first", f"difference in {name}", signed=True, marks_x=())
-    for place in np.arange(0, len(change), step).astype(int).tolist():
-        if by := float(change[place]):
-            words = f"{pair.a.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
-            left, right = frame.across(place), frame.across(place + step) - (1 if len(change) < 150 else 0)
+    for position in np.arange(0, len(change), step).astype(int).tolist():
+        if by := float(change[position]):
+            words = f"{pair.a.scores.cases[int(ours.case[order[position]])]} {by:+.4f}"
+            left, right = (
+                frame.across(position),
+                frame.across(position + step) - (1 if len(change) < 150 else 0),
+            )
             foot, top = sorted((frame.up(0), frame.up(by)), reverse=True)
             body += rect(
                 left, top, max(right, left + 0.5), foot, "good" if (by > 0) is higher else "bad", words
@@ -256,8 +265,8 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
         stroke_width=1.5, stroke_dasharray="6 3",
     )  # fmt: skip
     interval = "" if ends is None else f", 95% interval {interval_in_words(ends, sign='+')}"
-    up, down = (found.wins, found.losses) if higher else (found.losses, found.wins)
-    words = f"mean {in_digits(found.difference, '+')}{interval} over {found.n} queries; {up} up, {found.ties} the same, {down} down"
+    up, down = (comparison.wins, comparison.losses) if higher else (comparison.losses, comparison.wins)
+    words = f"mean {in_digits(comparison.difference, '+')}{interval} over {comparison.n} queries; {up} up, {comparison.ties} the same, {down} down"
     title = f"Difference per query, {name}" + (f", {system}" if system else "")
     return Chart(kind="differences", title=title, words=words, body=body, note=words)
 
@@ -268,14 +277,14 @@ def tokens_of(sample: Sample) -> float | None:
         return None
     lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
     texts = [context.text for contexts in lists for context in contexts]
-    return None if texts and not any(texts) else sum(len(one.encode()) for one in texts) / _BYTES_PER_TOKEN
+    return None if texts and not any(texts) else sum(len(text.encode()) for text in texts) / _BYTES_PER_TOKEN
 
 
 def latency_of(sample: Sample) -> float | None:
     """How long the searches of a sample took, in milliseconds; None where any of them is not known."""
     known = [call.ms for call in sample.calls or ()]
-    found = [ms for ms in known if ms is not None]
-    return fsum(found) if found and len(found) == len(known) else None
+    results = [ms for ms in known if ms is not None]
+    return fsum(results) if results and len(results) == len(known) else None
 
 
 _COSTS: dict[str, tuple[str, Callable[[Sample], float | None]]] = {
@@ -304,8 +313,8 @@ def scatter(
     top = max(1.0, *(y for _, y in every))
     frame = Frame((0.0 if low < high / 2 else low * 0.98, high * 1.02 or 1.0), (0.0, top))
     body, words = frame.axes(what, name), []
-    shown = dict(list(points.items())[:_MOST_SERIES])
-    for number, (system, of) in enumerate(shown.items()):
+    fields = dict(list(points.items())[:_MOST_SERIES])
+    for number, (system, of) in enumerate(fields.items()):
         colour = f"s{number % len(SERIES)}"
         thinned = of[:: -(-len(of) // _MOST_POINTS)]
         dots = "".join(marker(frame.across(x), frame.up(y), number, 3.2, 0.45) for x, y in thinned)
@@ -318,7 +327,7 @@ def scatter(
         words.append(f"{system} {mean}" if system else mean)
     return Chart(
         kind=kind, title=f"{name} against {what}", words="; ".join(words), body=body,
-        series=_series(shown) if len(shown) > 1 else (), note=f"large mark: {'; '.join(words)}",
+        series=_series(fields) if len(fields) > 1 else (), note=f"large mark: {'; '.join(words)}",
     )  # fmt: skip
 
 
@@ -353,15 +362,15 @@ def charts_of(
     name = report.reported(measure or report.measures[0])
     if baseline is not None:
         baseline.reported(name)
-    found: list[Chart] = []
+    charts: list[Chart] = []
     for kind in kinds or [kind for kind in KINDS if kind not in _COSTS or len(report.systems) > 1]:
         mine = list(_charts(kind, report, strips, name, baseline))
         if kinds and not mine:
             raise InputError(f"there is nothing to draw as {kind}", fix=_LACKS[kind])
-        found += mine
-    if not found:
+        charts += mine
+    if not charts:
         raise InputError("the report holds nothing that could be drawn", fix="; ".join(_LACKS.values()))
-    return found
+    return charts
 
 
 def _charts(

@@ -60,8 +60,8 @@ def _number(value: object) -> str:
 
 def text(words: object, x: float, y: float, *, color: str = "quiet", **more: object) -> str:
     """Words at a place."""
-    shown = escape(clean(str(words)), quote=False)
-    return tag("text", shown, x=float(x), y=float(y), color=color, fill="currentColor", **more)
+    text = escape(clean(str(words)), quote=False)
+    return tag("text", text, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
 def rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
@@ -113,8 +113,8 @@ class Frame:
         for value in ticks(*self.y):
             y = self.up(value)
             parts.append(tag("path", d=f"M{left} {y:.1f}H{right}", color="grid", stroke="currentColor"))
-            shown = f"{value:+g}" if signed and value else f"{value:g}"
-            parts.append(text(shown, left - 8, y + 4, text_anchor="end"))
+            words = f"{value:+g}" if signed and value else f"{value:g}"
+            parts.append(text(words, left - 8, y + 4, text_anchor="end"))
         parts += [
             text(f"{value:,.10g}", self.across(value), bottom + 17, text_anchor="middle")
             for value in (ticks(*self.x) if marks_x is None else marks_x)
@@ -206,8 +206,8 @@ def document(charts: Sequence[Chart]) -> str:
     for start in range(0, len(charts), columns):
         row = [chart.drawn() for chart in charts[start : start + columns]]
         for column, (drawing, _) in enumerate(row):
-            place = f"translate({12 + column * (WIDTH + 24)} {y:.0f})"
-            placed.append(tag("g", drawing, transform=place))
+            location = f"translate({12 + column * (WIDTH + 24)} {y:.0f})"
+            placed.append(tag("g", drawing, transform=location))
         y += max(height for _, height in row) + 20
     width = 24 + columns * WIDTH + (columns - 1) * 24
     paper = tag("rect", width="100%", height="100%", color="paper", fill="currentColor")

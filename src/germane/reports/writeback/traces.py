@@ -39,12 +39,14 @@ class _Traced:
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
-        self._basis = {(one.measure, one.system): one.basis.source for one in report.summaries}
+        self._basis = {
+            (summary.measure, summary.system): summary.basis.source for summary in report.summaries
+        }
         self.created = str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00")
 
     def __iter__(self) -> Iterator[tuple[Sample, list[Score]]]:
         """Each trace with its scores. InputError where no sample is one."""
-        traces = {one.key: one for one in self._report.samples() if self.spans_of(one)}
+        traces = {sample.key: sample for sample in self._report.samples() if self.spans_of(sample)}
         if not traces:
             fix = "evaluate an export of traces, as docs/traces.md has it"
             raise InputError(
@@ -58,7 +60,7 @@ class _Traced:
     def spans_of(sample: Sample) -> Sequence[str]:
         """The ids of the spans whose lists were judged, one for each search."""
         spans = sample.metadata.get("spans")
-        return spans if isinstance(spans, tuple) and all(isinstance(one, str) for one in spans) else ()
+        return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
 
     def source(self, score: Score) -> dict[str, Json]:
         """Who judged what a score rests on, asked with which prompts, and whose labels these are."""
@@ -83,11 +85,11 @@ class _Traced:
 
     @cached_property
     def _prompts(self) -> Mapping[str, set[str]]:
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        result: defaultdict[str, set[str]] = defaultdict(set)
         for row in self._report.judgements():
             if row.prompt:
-                found[row.kind].add(row.prompt)
-        return found
+                result[row.kind].add(row.prompt)
+        return result
 
     @cached_property
     def asked(self) -> Mapping[str, dict[str, Json]]:
@@ -122,7 +124,7 @@ def otel(report: ReportData) -> Iterator[str]:
                         "error.type": "_OTHER" if score.status == "error" else None,
                         "germane.sample": sample.id,
                         "germane.system": sample.system,
-                        **{f"germane.{name}": one for name, one in traced.source(score).items()},
+                        **{f"germane.{name}": value for name, value in traced.source(score).items()},
                     }.items()
                     if value not in (None, "", [])
                 ],
@@ -155,7 +157,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
     traced, explainer, some = _Traced(report), Explainer(report), False
     for sample, scores in traced:
         spans, calls = traced.spans_of(sample), explainer.facts(sample, scores, changes=False)["calls"]
-        found = [
+        results = [
             annotation
             for span, call in zip(spans, calls, strict=False)
             for place in call["contexts"]
@@ -163,9 +165,9 @@ def phoenix(report: ReportData) -> Iterator[str]:
             if label["source"] != "gold" and label["grade"] is not None
             for annotation in [_annotation(span, place, label, traced)]
         ]
-        some = some or bool(found)
-        if found:
-            yield _line({"data": found})
+        some = some or bool(results)
+        if results:
+            yield _line({"data": results})
     if not some:
         problem = "nobody judged a document of these traces, so there is nothing to annotate"
         raise InputError(
@@ -187,14 +189,14 @@ def _annotation(
         "score": float(label["grade"]),
         "explanation": label.get("reason"),
     }
-    said = {**asked, "label_source": label["source"], "item": place["item"], "germane": __version__}
+    fields = {**asked, "label_source": label["source"], "item": place["item"], "germane": __version__}
     return {
         "name": "relevance",
         "annotator_kind": "HUMAN" if human else traced.machine,
         "span_id": span,
         "document_position": place["rank"] - 1,
         "result": {key: value for key, value in result.items() if value not in (None, "")},
-        "metadata": said,
+        "metadata": fields,
         "identifier": " ".join(["germane", str(asked["judge"]), *asked.get("prompts", ())]),
     }
 

@@ -32,32 +32,32 @@ def rows_of_collection(document: Json) -> Iterator[tuple[int, dict[str, Json]]] 
 
 def _long_mem_eval(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
     for index, entry in enumerate(document):
-        given: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        name = given.get("question_id")
-        turns = [turn for session in _listed(given.get("haystack_sessions")) for turn in _listed(session)]
+        options: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = options.get("question_id")
+        turns = [turn for session in _listed(options.get("haystack_sessions")) for turn in _listed(session)]
         quotes = [
             turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("has_answer") is True
         ]
         row = {
             "id": name,
-            "query": given.get("question"),
-            "reference": _text(given.get("answer")),
-            "qrels": _ids(given.get("answer_session_ids")),
+            "query": options.get("question"),
+            "reference": _text(options.get("answer")),
+            "qrels": _ids(options.get("answer_session_ids")),
             "evidence": [{"quote": quote} for quote in quotes if isinstance(quote, str) and quote.strip()],
-            "tags": _tags(type=given.get("question_type")),
-            "metadata": {"question_date": given.get("question_date")},
+            "tags": _tags(type=options.get("question_type")),
+            "metadata": {"question_date": options.get("question_date")},
         }
         yield index, _sample(row, answerable=not (isinstance(name, str) and name.endswith("_abs")))
 
 
 def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
     for index, entry in enumerate(document):
-        given: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        name = given.get("sample_id", index + 1)
-        said = _turns(given.get("conversation"))
-        for number, asked in enumerate(_listed(given.get("qa")), 1):
+        options: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = options.get("sample_id", index + 1)
+        fields = _turns(options.get("conversation"))
+        for number, asked in enumerate(_listed(options.get("qa")), 1):
             question: dict[str, Any] = asked if isinstance(asked, dict) else {}
-            listed = " ".join(one for one in _listed(question.get("evidence")) if isinstance(one, str))
+            listed = " ".join(value for value in _listed(question.get("evidence")) if isinstance(value, str))
             turns = list(dict.fromkeys(_TURN.findall(listed)))  # some entries name several in one text
             category = question.get("category")
             row = {
@@ -65,7 +65,7 @@ def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
                 "query": question.get("question"),
                 "reference": _text(question.get("answer")),
                 "qrels": dict.fromkeys(turns, 1),
-                "evidence": [{"quote": said[turn]} for turn in turns if turn in said],
+                "evidence": [{"quote": fields[turn]} for turn in turns if turn in fields],
                 "tags": _tags(category=category),
                 "cluster": _text(name),
             }
@@ -76,9 +76,11 @@ def _turns(conversation: Json) -> dict[str, str]:
     """The text of each turn of a conversation, by its id."""
     sessions = conversation.values() if isinstance(conversation, dict) else ()
     turns = [turn for session in sessions for turn in _listed(session) if isinstance(turn, dict)]
-    found = ((turn.get("dia_id"), turn.get("text")) for turn in turns)
+    results = ((turn.get("dia_id"), turn.get("text")) for turn in turns)
     return {
-        turn: text for turn, text in found if isinstance(turn, str) and isinstance(text, str) and text.strip()
+        turn: text
+        for turn, text in results
+        if isinstance(turn, str) and isinstance(text, str) and text.strip()
     }
 
 
@@ -100,7 +102,7 @@ def _text(value: Json) -> Json:
 def _ids(value: Json) -> Json:
     return (
         dict.fromkeys(value, 1)
-        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if isinstance(value, list) and all(isinstance(value, str) for value in value)
         else value
     )
 

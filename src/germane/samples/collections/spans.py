@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from germane.encoding import digest
-from germane.errors import Wrong
+from germane.errors import Invalid
 from germane.samples.files import structure
 from germane.types import Json
 
@@ -65,19 +65,19 @@ def is_trace(row: Json) -> bool:
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """The spans of one row of an export. Raises Wrong where it is none."""
+    """The spans of one row of an export. Raises Invalid where it is none."""
     if isinstance(row, dict) and isinstance(row.get("resourceSpans"), list):
-        scopes = (scope for one in row["resourceSpans"] for scope in _listed(one, "scopeSpans"))
+        scopes = (scope for value in row["resourceSpans"] for scope in _listed(value, "scopeSpans"))
         for span in (span for scope in scopes for span in _listed(scope, "spans")):
             if not isinstance(span, dict) or not _name(span.get("traceId")):
-                raise Wrong(
+                raise Invalid(
                     "holds a span that names no trace", 'write "traceId" and "spanId"', "resourceSpans"
                 )
             yield _span({**span, "attributes": _plain(span.get("attributes"))})
     elif is_trace(row):
         yield _span(_with_context(row))
     else:
-        raise Wrong("is no span, and rows before it are", "keep the spans of traces in a file of their own")
+        raise Invalid("is no span, and rows before it are", "keep the spans of traces in a file of their own")
 
 
 def _listed(holder: Json, key: str) -> list[Json]:
@@ -125,19 +125,19 @@ _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen
 
 
 def _query(known: Mapping[str, Json]) -> str | None:
-    found = (text_in(_at(known, name), _QUESTIONS) for name in _QUERIES)
+    results = (text_in(_at(known, name), _QUESTIONS) for name in _QUERIES)
     embedded = _items(_at(known, "embedding.embeddings")) or [None]
     first = _at(_tree(embedded[0]), "embedding.text") if isinstance(embedded[0], dict) else None
-    return next(filter(None, found), None) or text_in(first, _QUESTIONS)
+    return next(filter(None, results), None) or text_in(first, _QUESTIONS)
 
 
 def _session(row: Mapping[str, Json], known: Mapping[str, Json]) -> str | None:
-    given = (
+    values = (
         _at(known, "session.id"),
         _at(known, "gen_ai.conversation.id"),
         _first(row, ("session_id", "sessionId")),
     )
-    return next(filter(None, map(_name, given)), None)
+    return next(filter(None, map(_name, values)), None)
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
@@ -155,8 +155,8 @@ def _kind(row: Mapping[str, Json], known: Mapping[str, Json]) -> str:
     operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING}.get(
         str(_at(known, "gen_ai.operation.name"))
     )
-    given = (_at(known, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
-    words = {str(word).upper() for word in given} | {operation}
+    values = (_at(known, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
+    words = {str(word).upper() for word in values} | {operation}
     if RERANKER in words or _at(known, "reranker.output_documents") is not None:
         return RERANKER
     if RETRIEVER in words or _at(known, "retrieval.documents") is not None:
@@ -174,7 +174,9 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     known: dict[str, Json] = {}
     if isinstance(row.get("attributes"), Mapping):
         known |= row["attributes"]
-    known |= {key[11:]: one for key, one in row.items() if key.startswith("attributes.") and one is not None}
+    known |= {
+        key[11:]: value for key, value in row.items() if key.startswith("attributes.") and value is not None
+    }
     metadata = _parsed(row.get("metadata"))
     more = _parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     if isinstance(more, Mapping):  # of a span that Langfuse took by OpenTelemetry
@@ -182,7 +184,7 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     for name in ("input", "output"):  # of Langfuse's observations
         if row.get(name) not in (None, "") and f"{name}.value" not in known:
             known[f"{name}.value"] = row[name]
-    return _tree({key: one for key, one in known.items() if str(key).partition(".")[0] in _PREFIXES})
+    return _tree({key: value for key, value in known.items() if str(key).partition(".")[0] in _PREFIXES})
 
 
 def _tree(values: Mapping[str, Json]) -> dict[str, Json]:
@@ -213,7 +215,7 @@ _HIDDEN = "__REDACTED__"
 def _plain(attributes: Json) -> dict[str, Json]:
     """Attributes of OTLP/JSON as plain values."""
     pairs = attributes if isinstance(attributes, list) else []
-    return {str(one.get("key")): _value(one.get("value")) for one in pairs if isinstance(one, dict)}
+    return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs if isinstance(pair, dict)}
 
 
 def _value(value: Json) -> Json:
@@ -221,7 +223,7 @@ def _value(value: Json) -> Json:
         return None
     ((kind, inner),) = value.items()
     if kind == "arrayValue":
-        return [_value(one) for one in _listed(inner, "values")]
+        return [_value(value) for value in _listed(inner, "values")]
     if kind == "kvlistValue":
         return _plain(_listed(inner, "values"))
     return _number(inner) if kind == "doubleValue" else inner
@@ -230,8 +232,8 @@ def _value(value: Json) -> Json:
 def _parsed(value: Json) -> Json:
     """The list or object that a text writes; anything else as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
-        found = structure(value)
-        return value if found is None else found
+        result = structure(value)
+        return value if result is None else result
     return value
 
 
@@ -252,8 +254,8 @@ _HOLDERS = ("documents", "results", "nodes", "contexts", "matches", "hits", "doc
 def _documents(known: Mapping[str, Json]) -> list[dict[str, Json]] | None:
     """What a retrieval handed on: by the conventions, else the list that it put out."""
     for name in _LISTS:
-        if (found := documents_in(_at(known, name))) is not None:
-            return found
+        if (result := documents_in(_at(known, name))) is not None:
+            return result
     output = _parsed(_at(known, "output.value"))
     if isinstance(output, Mapping):
         output = next((output[name] for name in _HOLDERS if isinstance(output.get(name), list)), None)
@@ -265,8 +267,8 @@ def documents_in(value: Json) -> list[dict[str, Json]] | None:
     items = _items(value)
     if items is None:
         return None
-    found = [_document(one) for one in items]
-    return [one for one in found if one is not None] if None not in found else None
+    results = [_document(item) for item in items]
+    return [row for row in results if row is not None] if None not in results else None
 
 
 _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
@@ -292,7 +294,7 @@ def _document(value: Json) -> dict[str, Json] | None:
         return None
     made = {"id": named or f"text:{digest(text)[:12]}", "text": text, "metadata": dict(metadata)}
     score = _number(value.get("score"))
-    return {key: one for key, one in {**made, "score": score}.items() if one not in (None, "", {})}
+    return {key: value for key, value in {**made, "score": score}.items() if value not in (None, "", {})}
 
 
 _QUESTIONS = (
@@ -320,12 +322,12 @@ def text_in(value: Json, names: tuple[str, ...], levels: int = 4) -> str | None:
     if not levels:
         return None
     if isinstance(value, Mapping):
-        given = [
+        values = [
             *(value.get(name) for name in names),
             value.get("kwargs"),
             *(_items(value.get("args")) or [])[:1],
         ]
-        return next(filter(None, (text_in(one, names, levels - 1) for one in given)), None)
+        return next(filter(None, (text_in(value, names, levels - 1) for value in values)), None)
     messages: list[Json] = value if isinstance(value, list) else []
     for message in reversed(messages):
         if isinstance(message, Mapping) and message.get("role") == "user":

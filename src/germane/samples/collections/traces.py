@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
-from germane.errors import InputError, Wrong
+from germane.errors import InputError, Invalid
 from germane.samples.collections.spans import EMBEDDING, RERANKER, RETRIEVER, Span, is_trace, spans_in
 from germane.samples.files import Notice, Warn
 from germane.types import Json
@@ -39,7 +39,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
             for span in spans_in(row):
                 traces.setdefault(span.trace, []).append(span)
                 places.setdefault(span.trace, where)
-        except Wrong as wrong:
+        except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
     counts = {"no retrieval": 0, "no query": 0, "no documents": 0}
     made = 0
@@ -93,7 +93,7 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
     finals = [_final(search) for search in searches]
     asked = [_asked(search) for search in searches]
     embedded = embedding.query if embedding and embedding is not root else None
-    question = next((one for one in (root and root.query, *asked, embedded) if one), None)
+    question = next((name for name in (root and root.query, *asked, embedded) if name), None)
     models = {
         "embedding_model": embedding,
         "reranker_model": next((s for s in spans if s.kind == RERANKER), None),
@@ -110,12 +110,12 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
         "stages": _stages(searches),
         "error": next((span.error for search in searches for span in search if span.error), None),
     }
-    known = [
+    names = [
         (final, query) for final, query in zip(finals, asked, strict=True) if final.documents is not None
     ]
     if len(searches) == 1 and asked[0] in {None, question}:
         row["contexts"] = finals[0].documents
-    elif known:
+    elif names:
         row["calls"] = [
             {
                 "query": query or question,
@@ -123,9 +123,9 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
                 "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
                 "source": final.name,
             }
-            for final, query in known
+            for final, query in names
         ]
-        row["metadata"]["spans"] = [final.id for final, _ in known]
+        row["metadata"]["spans"] = [final.id for final, _ in names]
     if row.get("contexts") or row.get("calls"):
         row["error"] = None
     return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
@@ -147,7 +147,7 @@ def _searches(spans: Sequence[Span]) -> list[list[Span]]:
     units: dict[int, list[Span]] = {}
     outermost: dict[int, Span] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
-        above = [one for one in _above(span, own) if _retrieves(one)]
+        above = [span for span in _above(span, own) if _retrieves(span)]
         outer = above[-1] if above else span
         outermost[id(outer)] = outer
         units.setdefault(id(outer), []).append(span)
@@ -155,11 +155,11 @@ def _searches(spans: Sequence[Span]) -> list[list[Span]]:
     for key, unit in units.items():
         unit.sort(key=lambda span: (span.end, -len(list(_above(span, own)))))
         inputs = set(_ids(outermost[key].inputs))
-        given = [one for one in searches if not inputs.isdisjoint(_ids(_final(one).documents))]
+        values = [search for search in searches if not inputs.isdisjoint(_ids(_final(search).documents))]
         if outermost[key].kind == RERANKER and searches:
-            given = given or searches[-1:]
-            searches = [one for one in searches if not any(one is other for other in given)]
-            searches.append([*chain.from_iterable(given), *unit])
+            values = values or searches[-1:]
+            searches = [search for search in searches if not any(search is other for other in values)]
+            searches.append([*chain.from_iterable(values), *unit])
         else:
             searches.append(unit)
     return searches
@@ -180,7 +180,7 @@ def _above(span: Span, own: dict[str, Span]) -> Iterator[Span]:
 
 def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
     """The ids of a list in their order, each once."""
-    return list(dict.fromkeys(one["id"] for one in documents or ()))
+    return list(dict.fromkeys(document["id"] for document in documents or ()))
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
@@ -192,9 +192,9 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
     for search in searches:
         steps: list[tuple[str, list[str]]] = []
         for span in search:
-            given, handed = _ids(span.inputs), _ids(span.documents)
-            if span.inputs is not None and given not in (ids for _, ids in steps):
-                steps.append((f"input of {span.name}", given))
+            values, handed = _ids(span.inputs), _ids(span.documents)
+            if span.inputs is not None and values not in (ids for _, ids in steps):
+                steps.append((f"input of {span.name}", values))
             if span.documents is not None and not (
                 steps and span.kind == RETRIEVER and steps[-1][1] == handed
             ):
@@ -211,6 +211,6 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
 def _by_best_rank(lists: Sequence[Sequence[str]]) -> list[str]:
     best: dict[str, int] = {}
     for ids in lists:
-        for rank, one in enumerate(ids):
-            best[one] = min(rank, best.get(one, rank))
+        for rank, name in enumerate(ids):
+            best[name] = min(rank, best.get(name, rank))
     return sorted(best, key=best.__getitem__)
