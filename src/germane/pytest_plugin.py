@@ -23,12 +23,16 @@ __all__ = ["germane"]
 
 @dataclass(slots=True)
 class _Session:
-    """What a session's tests recorded, by the test; the workers whose records are lost; what became of it."""
+    """What a session's tests recorded, by the test; the workers whose records are lost; what became of it.
+
+    `unmeasured`: gates of a file whose measure no test recorded.
+    """
 
     records: dict[str, list[Record]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     report: Report | None = None
     problem: str = ""
+    unmeasured: list[str] = field(default_factory=list)
     passed: bool = True
 
 
@@ -56,6 +60,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--germane-baseline",
         metavar="REPORT",
         help="fail the session where a measure is worse than in this report, or as gates on change(...) say",
+    )
+    group.addoption(
+        "--germane-allow-stand-in",
+        action="store_true",
+        help="decide gates on what a stand-in for a model judged (lexical), which else are undecided",
     )
     parser.addini("germane_gates", "gates on what tests record, one a line", type="linelist", default=[])
 
@@ -133,7 +142,7 @@ def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[R
     from germane.errors import GermaneError
 
     try:
-        found.report = _report(records, asked, config.getini("germane_gates"), baseline)
+        found.report = _report(records, found, config)
         found.passed = found.report.verdict.passed
         if path is not None:
             _save(found.report, Path(path))
@@ -141,9 +150,7 @@ def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[R
         found.passed, found.problem = False, str(error)
 
 
-def _report(
-    records: Mapping[str, list[Record]], asked: list[str], declared: list[str], baseline: str | None
-) -> Report:
+def _report(records: Mapping[str, list[Record]], session: _Session, config: pytest.Config) -> Report:
     """The report; of the gates in a file those hold whose measure was recorded: a part of the tests may have been chosen."""
     from germane.evaluation.options import read_config
     from germane.reports.gates import Gate
@@ -157,11 +164,14 @@ def _report(
         for pair in part.scores.measures
         for name in pair
     }
-    in_files = [*declared, *map(str, read_config().values.get("gates", ()))]
-    gates = [*asked, *(gate for gate in in_files if Gate.parse(gate).measure in measured)]
-    for gate in asked:
+    gates: list[str] = list(config.getoption("--germane-gate"))
+    for gate in gates:
         Gate.parse(gate).check_named(sorted(measured))
-    return report_of(records, gates, find_report(baseline) if baseline else None)
+    for gate in (*config.getini("germane_gates"), *map(str, read_config().values.get("gates", ()))):
+        (gates if Gate.parse(gate).measure in measured else session.unmeasured).append(gate)
+    baseline = config.getoption("--germane-baseline")
+    allowed = config.getoption("--germane-allow-stand-in")
+    return report_of(records, gates, find_report(baseline) if baseline else None, allow_stand_in=allowed)
 
 
 def _save(report: Report, path: Path) -> None:
@@ -181,7 +191,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if session.report is not None:
         from germane.reports.formats import render_plain
 
-        terminalreporter.write_line(render_plain(session.report, max(terminalreporter._tw.fullwidth, 60)))  # noqa: SLF001 - it has no other way
+        text = render_plain(session.report, max(terminalreporter._tw.fullwidth, 60))  # noqa: SLF001 - it has no other way
+        terminalreporter.write_line(
+            text.replace(f" (exit code {session.report.verdict.exit_code})", "")
+        )  # pytest's differ
+        if session.unmeasured:
+            gates = ", ".join(session.unmeasured)
+            terminalreporter.write_line(f"not decided, since no test recorded the measure: {gates}")
         path = config.getoption("--germane-report")
         if path and not session.problem:
             terminalreporter.write_line(f"wrote {path}")

@@ -6,12 +6,14 @@ The pytest plugin (`germane.pytest_plugin`) brings the fixture `germane`, a Reco
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from germane.errors import InputError
+from germane.errors import GermaneError, InputError
 from germane.judges.fake import FakeJudge
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from germane.judges.judge import Judge, Judges
     from germane.measures.scoring import Grader
     from germane.reports.data import ReportData
+    from germane.reports.gates import Gate
     from germane.reports.report import Report
     from germane.samples.evalfile import Case
     from germane.tables.part import Part
@@ -77,10 +80,12 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     from germane.evaluation.plan import Suite, load_suite
 
     beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
-    results = [path for pattern in patterns for path in _matching(str(pattern), beside)]
-    paths, files = load_suite(results, lambda _: None)
-    suite = Suite(paths=paths, files=files, options=Options())
-    cases = [RetrievalCase(case.sample, case.graders, case.case) for case in suite.matching()]
+    __tracebackhide__ = True
+    with _ShortTraceback():
+        paths = [path for pattern in patterns for path in _matching(str(pattern), beside)]
+        loaded, files = load_suite(paths, lambda _: None)
+        suite = Suite(paths=loaded, files=files, options=Options())
+        cases = [RetrievalCase(case.sample, case.graders, case.case) for case in suite.matching()]
     return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
 
 
@@ -98,6 +103,7 @@ def assert_retrieval(
     *checks: str,
     judge: Judges | None = None,
     ledger: Path | str | None = None,
+    allow_stand_in: bool = False,
     **fields: Any,
 ) -> None:
     """Fail where a measure of one sample does not reach what is asked of it.
@@ -109,6 +115,7 @@ def assert_retrieval(
         checks: `"RR>=0.5"`, `"context_recall>=0.8"`: as gates are written.
         judge: Who answers; without one the judge of GERMANE_JUDGE or germane.toml, where a measure asks.
         ledger: Where answers are kept; without one the project's ledger.
+        allow_stand_in: Decide on what a stand-in for a model judged (`"lexical"`), which else is undecided.
         fields: Fields of the sample that are given here: `contexts=search(query)`.
 
     Raises:
@@ -119,11 +126,13 @@ def assert_retrieval(
     from germane.reports.explain import Explainer, lines_of
     from germane.reports.gates import Gate
 
-    gates = [Gate.parse(check) for check in checks]
-    if not gates:
-        raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
-    taken, _, case = _taken(sample, fields, "sample")
-    report = _measured(taken, _graders([gate.measure for gate in gates]), case, judge, ledger, checks)
+    with _ShortTraceback():
+        gates = [Gate.parse(check) for check in checks]
+        if not gates:
+            raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
+        taken, _, case = _taken(sample, fields, "sample")
+        graders = _graders([gate.measure for gate in gates])
+        report = _measured(taken, graders, case, judge, ledger, gates, allow_stand_in=allow_stand_in)
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
@@ -173,21 +182,37 @@ class Recorder:
         Raises:
             InputError: The sample or a measure cannot be used as given.
         """
+        __tracebackhide__ = True
         number = len(self.records) + 1
-        taken, graders, case = _taken(sample, fields, self.name if number == 1 else f"{self.name} {number}")
-        if measures is not None:
-            graders = _graders(measures)
-        if not graders:
-            raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
-        report = _measured(taken, graders, case, judge, ledger)
+        name = self.name if number == 1 else f"{self.name} {number}"
+        with _ShortTraceback():
+            taken, graders, case = _taken(sample, fields, name)
+            if measures is not None:
+                graders = _graders(measures)
+            if not graders:
+                raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
+            report = _measured(taken, graders, case, judge, ledger)
         self.records.append((report.manifest, report.tables))  # type: ignore[arg-type]  # in memory it is a Part
         return report
+
+
+class _ShortTraceback:
+    """Raises an error of ours without the frames of this package: its author can mend the line of the test."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        __tracebackhide__ = True
+        if isinstance(error, GermaneError):
+            raise error.with_traceback(None) from None
 
 
 def _taken(
     retrieved: Retrieved | None, fields: Mapping[str, Any], name: str
 ) -> tuple[Sample, tuple[Grader, ...], Case | None]:
     """The sample with these fields, called `name` where it has no id; the graders and the case that it brings."""
+    from germane.samples import Notices
     from germane.samples.reading import read_questions
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
@@ -197,7 +222,10 @@ def _taken(
     )
     known = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(known) if isinstance(known, Sample) else dict(known or {})
-    (sample,) = read_questions([{"id": name, **row, **fields}])
+    notices = Notices()
+    (sample,) = read_questions([{"id": name, **row, **fields}], notices)
+    for notice in notices:
+        warnings.warn(str(notice), stacklevel=3)  # the line of the test
     return sample, graders, case
 
 
@@ -213,17 +241,16 @@ def _measured(
     case: Case | None,
     judge: Judges | None,
     ledger: Path | str | None,
-    gates: Sequence[str] = (),
+    gates: Sequence[Gate] = (),
+    *,
+    allow_stand_in: bool = False,
 ) -> Report:
     """The report of one sample."""
-    from contextlib import closing, nullcontext
-
     from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import job_of, run_coroutine
     from germane.judges import judge_from
     from germane.measures.labels import Settings
-    from germane.reports.gates import Gate
 
     who: Judge | None = None
     if needs_judge(graders):
@@ -233,7 +260,12 @@ def _measured(
     opened = open_ledger(ledger or ledger_place()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
         work = report_on(
-            [job_of(sample, graders, case)], settings, who, opened, gates=[Gate.parse(gate) for gate in gates]
+            [job_of(sample, graders, case)],
+            settings,
+            who,
+            opened,
+            gates=gates,
+            allow_stand_in=allow_stand_in,
         )
         return run_coroutine(work)
 
@@ -242,6 +274,8 @@ def report_of(
     records: Mapping[str, Sequence[Record]],
     gates: Iterable[str] = (),
     baseline: ReportData | None = None,
+    *,
+    allow_stand_in: bool = False,
 ) -> Report:
     """One report of what tests recorded, in the order of their names, with its gates decided.
 
@@ -265,7 +299,8 @@ def report_of(
     names = list(dict.fromkeys(judge["source"] for judge in judges))
     if len(names) > 1:
         raise InputError(f"different judges judged: {', '.join(names)}", fix="record with one judge")
-    made = {**first, "gates": [], "made_by": "pytest"}
+    made = {name: first[name] for name in ("germane", "created", "settings", "judge")}
+    made |= {"made_by": "pytest", "allow_stand_in": allow_stand_in}
     if judges:
         made["judge"] = {**judges[0], **_spent_by(judges)}
     parsed = [Gate.parse(gate) for gate in gates]

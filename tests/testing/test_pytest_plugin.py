@@ -105,7 +105,7 @@ def test_gates_stand_in_the_config_file_too(run: Run, pytester: pytest.Pytester)
     found = run(RECORDS.replace("AT", "1"))
     assert found.ret == pytest.ExitCode.TESTS_FAILED
     found.stdout.fnmatch_lines(["*failed  mean(RR)>=0.9*", "*failed  mean(nDCG@2)>=0.95*"])
-    assert "mean(AP)" not in found.stdout.str()
+    found.stdout.fnmatch_lines(["not decided, since no test recorded the measure: mean(AP)>=0.9"])
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,44 @@ def test_one_id_is_recorded_once(run: Run) -> None:
     found.stdout.fnmatch_lines(["germane: the id 'mine' was recorded by *give each its own id*"])
 
 
+def test_tests_with_measures_of_their_own_make_one_report(run: Run) -> None:
+    """What the report says of its rows is counted over all records; read back it is the same."""
+    text = f"""{SEARCH}
+    def test_nothing(germane):
+        germane.record(id="a", query="q0", contexts=[], qrels={{"d0": 1}}, measures="RR")
+
+    def test_search(germane):
+        germane.record(id="b", query="q0", contexts=search("q0"), qrels={{"d0": 1}}, measures="RR nDCG@2 R@5")
+    """
+    assert run(text, "--germane-report", "out").ret == pytest.ExitCode.OK
+    report = Report.open("out")
+    whole = evaluate(list(report.samples()), "RR")
+    assert report["RR"].basis.beside == whole["RR"].basis.beside != {}
+    assert report.explain("b", "nDCG@2").hits
+
+
+def test_errors_end_at_the_line_of_the_test(run: Run) -> None:
+    """No frame of this package is shown; a misspelt field is warned of."""
+    text = """
+    from germane.testing import assert_retrieval
+
+    def test_measure(germane):
+        germane.record(query="q", contexts=[], qrels={"d": 1}, measures="RRR")
+
+    def test_check():
+        assert_retrieval({"query": "q", "contexts": []}, "RR is good")
+
+    def test_field(germane):
+        germane.record(query="q", contexts=[], qrel={"d": 1}, measures="RR")
+    """
+    found = run(text, "-p", "no:xdist", outside=True)
+    found.assert_outcomes(passed=1, failed=2, warnings=1)
+    found.stdout.fnmatch_lines(
+        ["E *unknown measure 'RRR'; did you mean RR[?]", "E *is not a gate*", "*did you mean 'qrels'*"]
+    )
+    assert "germane/" not in found.stdout.str()
+
+
 def test_judged_measures_are_recorded_with_their_judge(run: Run) -> None:
     """What was asked is added up; the note that nobody calibrated the judge is there."""
     text = """
@@ -224,6 +262,11 @@ def test_judged_measures_are_recorded_with_their_judge(run: Run) -> None:
     judge = json.loads(Path("out/manifest.json").read_text())["judge"]
     assert (judge["calls"], judge["source"]) == (6, "fake")
     found.stdout.fnmatch_lines(["*uncalibrated*"])
+    text = text.replace("judge=JUDGE", 'judge="lexical"').replace("mean == 1.0", "mean is not None")
+    undecided = run(text, "--germane-gate", "context_precision>=0")
+    assert undecided.ret == pytest.ExitCode.TESTS_FAILED
+    decided = run(text, "--germane-gate", "context_precision>=0", "--germane-allow-stand-in")
+    assert decided.ret == pytest.ExitCode.OK
 
 
 EVAL = """\
@@ -302,6 +345,9 @@ def test_an_assertion_on_a_judged_measure_asks_the_judge() -> None:
     assert_retrieval(SAMPLE, "context_recall>=0.8", judge=judge)
     with pytest.raises(AssertionError, match="context_recall"):
         assert_retrieval(SAMPLE, "context_recall>=0.8", judge=judge, contexts=[])
+    with pytest.raises(AssertionError, match=r"undecided +context_recall.*stand-in"):
+        assert_retrieval(SAMPLE, "context_recall>=0", judge="lexical")
+    assert_retrieval(SAMPLE, "context_recall>=0", judge="lexical", allow_stand_in=True)
     broken = FakeJudge({"relevance": RuntimeError("ill")})
     with pytest.raises(AssertionError, match="undecided"):
         assert_retrieval(SAMPLE, "context_precision>=0.5", judge=broken)

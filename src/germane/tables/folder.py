@@ -132,7 +132,12 @@ class ReportFolder:
             for end in ("", UNFINISHED, _EARLIER):
                 if (file := self.path / f"{name}{end}").is_symlink():
                     raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(
+                f"{self.path} is a file or in one, not a folder", fix="name a folder for the report"
+            ) from None
         self._lock.acquire()
         return self
 
