@@ -61,7 +61,7 @@ class RunFile:
     @property
     def slow(self) -> bool:
         """Whether this file would be read faster if polars were installed."""
-        return find_spec("polars") is None and self._bulk is not None
+        return find_spec("polars") is None and self.large
 
     @cached_property
     def _bulk(self) -> Format | None:
@@ -72,6 +72,11 @@ class RunFile:
         fmt = format_of(path, self.fmt)
         large = path.stat().st_size >= _LARGE * (8 if fmt == "trec" else 1)
         return fmt if large and fmt in READ_IN_BULK else None
+
+    @property
+    def large(self) -> bool:
+        """Whether this file is read in bulk where polars is installed."""
+        return self._bulk is not None
 
     def hits(self, gold: GoldFile) -> Hits | None:
         """Where the gold stands in a large run that is plain; None where the run must be read row by row."""
@@ -169,16 +174,21 @@ def rank_part(
     wanted = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
     run = RunFile(run) if isinstance(run, str | Path) else run
+    notes = []
     if isinstance(run, RunFile) and doc_id is None and (ranges := gold.in_ranges) is not None:
-        with suppress(NotPlain):
+        try:
             results, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
             return _scored(shown_name(run.path), results, ids, wanted, missing)
+        except NotPlain as why:
+            notes = [
+                f"{shown_name(run.path)}: all gold was held in memory, not a range of its queries: {why}"
+            ]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     if isinstance(hits.queries, list):
         samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
     else:
         samples = Ids(*gold.in_columns.ids, system)
-    return _scored(name, [hits], samples, wanted, missing)
+    return _scored(name, [hits], samples, wanted, missing, notes)
 
 
 def hits_of(
@@ -252,6 +262,7 @@ def _scored(
     samples: Sequence[SampleKey] | Ids,
     wanted: Sequence[Measure],
     missing: Literal["zero", "skip"],
+    notes: Iterable[str] = (),
 ) -> Part:
     """The scores of the queries of the gold, range by range, and what should be known of the run."""
     count = len(samples.ends) if isinstance(samples, Ids) else len(samples)
@@ -270,7 +281,7 @@ def _scored(
     scores = ScoreTable.of_columns(
         samples, [(str(measure), str(measure)) for measure in wanted], computed, noted
     )
-    return Part(scores=scores, notes=Counter(remarks.words(name, missing)))
+    return Part(scores=scores, notes=Counter([*notes, *remarks.words(name, missing)]))
 
 
 class _Remarks:
