@@ -220,6 +220,25 @@ def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -
     assert "1,500 of 1,500, seed 1" in inside(*words, "--sample", "9000", "--json").json["notes"]
 
 
+def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied to disk, since it is read several times and may be larger than memory."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(copies))
+    text = "".join(
+        f'{{"id": "s{n}", "query": "q{n}", "contexts": [], "qrels": {{"d": 1}}}}\n' for n in range(99)
+    )
+    (tmp_path / "all.jsonl").write_text(text)
+    words = ("-m", "RR", "--sample", "5", "--seed", "4", "--json")
+    piped, read = inside("run", "-", *words, stdin=text).json, inside("run", "all.jsonl", *words).json
+    assert [score["sample"] for score in piped["scores"]] == [score["sample"] for score in read["scores"]]
+    assert "5 of 99, seed 4" in piped["notes"]
+    assert "<stdin>:2:" in inside("run", "-", *words, stdin=text.splitlines()[0] + "\n{}\n").err
+    assert not list(copies.glob("germane-*"))
+
+
 def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
     """Drawing from many cases holds their numbers, not the cases."""
     write_jsonl(tmp_path / "s.jsonl", *({**row(f"q{n}", 3), "query": "long " * 2000} for n in range(1000)))

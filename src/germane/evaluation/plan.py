@@ -43,7 +43,7 @@ from germane.numberset import NumberSet
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, Warn, copied, without_scheme
+from germane.samples.files import Notice, Notices, StandardInput, Warn, copied, without_scheme
 from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
@@ -101,7 +101,7 @@ class Suite:
     dry: bool = False
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
-    stdin: list[Sample] = field(default_factory=list)
+    stdin: StandardInput = field(default_factory=StandardInput)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
     count: int = field(default=0, init=False)
@@ -192,15 +192,10 @@ class Suite:
             fix = "write measures: [...] in the file, or -m"
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
-        samples: Iterable[Sample] = self.stdin
-        if str(data) != "-" or not self.stdin:
-            samples = read_samples(
-                data, columns=columns, warn=self.warn, only=None if str(data) == "-" else only
-            )
-        if str(data) == "-":  # it is read several times: to be checked, and to be judged
-            if not self.stdin:
-                self.stdin.extend(samples)
-            samples = self.stdin
+        source = (
+            self.stdin.path if str(data) == "-" else data
+        )  # it is read several times: to be checked, and to be judged
+        samples = read_samples(source, columns=columns, warn=self.warn, only=only)
         yield from self._planned(samples, graders, file, path)
 
     def _planned(

@@ -17,7 +17,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +105,18 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
             yield copy.name
         finally:
             del _COPIES[copy.name]
+
+
+class StandardInput:
+    """Standard input as a file on disk, which can be read several times: a copy, made when it is first asked for, gone with this."""
+
+    def __init__(self) -> None:
+        self._held = ExitStack()
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """Where the copy is."""
+        return Path(self._held.enter_context(on_disk("-")))
 
 
 @contextmanager

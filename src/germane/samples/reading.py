@@ -214,8 +214,9 @@ def _row_reader(
 
 
 def _format(path: Path) -> tuple[Reader, str]:
-    suffix = ".jsonl" if str(path) == "-" else suffix_of(path)
-    if str(path) != "-" and not path.exists():
+    piped = shown_name(path) == shown_name("-")
+    suffix = ".jsonl" if piped else suffix_of(path)
+    if not piped and not path.exists():
         problem = "there is no such file" if suffix in READERS else "there is no such file or folder"
         raise InputError(problem, fix="check the path", place=Place(str(path)))
     if suffix not in READERS:
