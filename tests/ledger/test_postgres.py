@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from germane import Report, evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
+from germane.ledger.asked import AskedTable
 from germane.ledger.opening import open_at
 from germane.ledger.postgres import PostgresLedger
 from germane.ledger.store import SQLiteLedger, without_password
@@ -136,6 +138,21 @@ def test_a_restart_in_the_middle_is_waited_for(server: PostgresServer) -> None:
     assert again["context_precision@5"].mean == report["context_precision@5"].mean
     with PostgresLedger(server.url) as ledger:
         assert len(ledger) == QUESTIONS
+
+
+def test_processes_that_start_together_make_the_tables_once(server: PostgresServer) -> None:
+    """On an empty database each of eight finds its tables, whoever makes them; five times, since it is a race."""
+    for _ in range(5):
+        server.empty()
+        ready = threading.Barrier(8)
+
+        def begin(number: int, ready: threading.Barrier = ready) -> int:
+            ready.wait()
+            with PostgresLedger(server.url) as ledger:
+                return AskedTable(ledger).waiting(f"batch {number}")
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(begin, range(8))) == [0] * 8
 
 
 def test_a_password_is_shown_nowhere(server: PostgresServer, here: Path) -> None:

@@ -85,8 +85,7 @@ class AskedTable:
 
     def __init__(self, ledger: LedgerTable) -> None:
         self._ledger = ledger
-        for statement in _SCHEMA:
-            ledger.change(statement)
+        ledger.make(_SCHEMA)
 
     # Requests
 

@@ -230,6 +230,17 @@ class PostgresLedger:
             except (self._pg.Error, ValueError) as error:
                 raise self._explained(error) from error
 
+    def make(self, statements: Sequence[str]) -> None:
+        """Make tables that may be there. `IF NOT EXISTS` alone fails where two connections make one at the same time."""
+
+        def execute(db: Any) -> None:
+            with db.transaction():
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                for statement in statements:
+                    db.execute(statement)
+
+        self._with(execute, writing=True)
+
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """How many rows a statement has changed whose values stand as `?`."""
         return int(self._with(lambda db: db.execute(sql.replace("?", "%s"), values).rowcount, writing=True))

@@ -139,6 +139,9 @@ class LedgerTable(Ledger, Protocol):
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
         """What is read of each row of a query, as it is needed. A row that cannot be read is a LedgerError."""
 
+    def make(self, statements: Sequence[str]) -> None:
+        """Make tables that may be there; of several processes one after the other."""
+
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """How many rows a statement has changed."""
 
@@ -254,6 +257,12 @@ class SQLiteLedger:
         """What is read of each row of a query whose values stand as `?`, as it is needed."""
         with self.using() as db:
             yield from map(read, db.execute(sql, values))
+
+    def make(self, statements: Sequence[str]) -> None:
+        """Make tables that may be there."""
+        with self.writing() as db:
+            for statement in statements:
+                db.execute(statement)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """How many rows a statement has changed whose values stand as `?`."""
