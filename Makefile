@@ -37,7 +37,7 @@ $(RUN): requirements.lock pyproject.toml scripts/setup.sh
 setup: $(STAMP) ## make .venv with the locked packages and germane in it
 
 engines: $(STAMP) ## add Dask and Ray to .venv (230 MB), so that their tests run
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-engines.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-engines.lock
 
 demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid model
 	$(DEMO)

@@ -132,7 +132,8 @@ install_lock() {
     uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock && return
     echo "uv could not do it (see above); trying pip ..." >&2
   fi
-  install --require-hashes -r requirements.lock
+  # The lock is complete: pip need not resolve, and would stumble over a name with extras of which the index has a newer version.
+  install --no-deps --require-hashes -r requirements.lock
 }
 
 pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
