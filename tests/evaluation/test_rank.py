@@ -414,6 +414,8 @@ def test_a_large_run_that_cannot_be_read_in_ranges_says_so(
         [score.value for score in plain.scores()] == [score.value for score in other.scores()] == [0.5, 1.0]
     )
     assert not any("held in memory" in note for note in plain.manifest["notes"])
+    monkeypatch.setattr("germane.evaluation.rank._LARGE", 1 << 30)
+    assert not any("held in memory" in note for note in rank(pieces, gold, "RR").manifest["notes"])
     assert [note for note in other.manifest["notes"] if "held in memory" in note] == [
         f"{pieces}: all gold was held in memory, not a range of its queries: a query is in two pieces"
     ]

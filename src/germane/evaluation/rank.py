@@ -180,9 +180,9 @@ def rank_part(
             results, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
             return _scored(shown_name(run.path), results, ids, wanted, missing)
         except NotPlain as why:
-            notes = [
-                f"{shown_name(run.path)}: all gold was held in memory, not a range of its queries: {why}"
-            ]
+            if run.large:  # else there is nothing to save
+                name = shown_name(run.path)
+                notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     if isinstance(hits.queries, list):
         samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
