@@ -26,6 +26,20 @@ CERTAIN = (nan,) * LEVELS
 """The chances of a place whose label is certain."""
 
 
+def column_of(rel: float) -> int:
+    """The column of a table of chances that says how probable it is to reach a level."""
+    return min(ceil(rel), LEVELS) - 1 if rel < inf else LEVELS - 1
+
+
+def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
+    """Whether each place reaches the level `rel`; how probable that is, where any label is a distribution."""
+    certain = level >= rel
+    if chances is None:
+        return certain
+    chance = chances[:, column_of(rel)]
+    return np.where(np.isnan(chance), certain, chance)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankedLabels:
     """The labels of `rows` rankings; ranking r holds the places `pointers[r]:pointers[r + 1]`, best rank first.
@@ -106,11 +120,7 @@ class RankedLabels:
 
     def reached(self, rel: float) -> Bools | Floats:
         """Whether each place reaches a level; how probable that is, where any label is a distribution."""
-        certain = self.level >= rel
-        if self.chances is None:
-            return certain
-        chance = self.chances[:, min(ceil(rel), LEVELS) - 1] if rel < inf else self.chances[:, -1]
-        return np.where(np.isnan(chance), certain, chance)
+        return reached(self.level, self.chances, rel)
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:

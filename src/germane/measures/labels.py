@@ -19,7 +19,17 @@ from msgspec import structs
 
 from germane.encoding import relevance_items
 from germane.errors import InputError
-from germane.measures.kernel import CERTAIN, LEVELS, Bools, Floats, Ints, RankedLabels, pointers_of
+from germane.measures.kernel import (
+    CERTAIN,
+    LEVELS,
+    Bools,
+    Floats,
+    Ints,
+    RankedLabels,
+    column_of,
+    pointers_of,
+    reached,
+)
 from germane.measures.measure import LabelChoice, TokenBudget
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
@@ -558,10 +568,7 @@ class PlaceLabels:
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
         if self.mixed.any():
-            chances, certain = self.chances, self.level >= HELPS
-            worth = certain.astype(np.float64)
-            if chances is not None:
-                worth = np.where(np.isnan(chances[:, HELPS - 1]), certain, chances[:, HELPS - 1])
+            worth = reached(self.level, self.chances, HELPS).astype(np.float64)
             gain = np.where(self.mixed[self.sample] & self.labelled, worth, gain)
         return gain
 
@@ -608,7 +615,7 @@ class PlaceLabels:
         span = self.places_of(sample)
         if self.chances is None:
             return np.full(span.stop - span.start, math.nan)
-        return self.chances[span, min(math.ceil(rel), LEVELS) - 1]
+        return self.chances[span, column_of(rel)]
 
     def verdicts_of(self, sample: int) -> list[int]:
         """The number of the question that each place of a sample is about; -1 = nobody is asked."""
@@ -662,7 +669,7 @@ class PlaceLabels:
 
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
-        numbers, span, fields = [], self.places_of(sample), dict[tuple[Any, ...], int]()
+        numbers, span, seen = [], self.places_of(sample), dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = [(query, context) for query, some in lists for context in some]
         for position, (query, context) in enumerate(contexts, span.start):
@@ -672,7 +679,7 @@ class PlaceLabels:
                 gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)
-            number = fields.setdefault(same, len(fields))
+            number = seen.setdefault(same, len(seen))
             missing = position in self.failed or (holes and not self.labelled[position])
             numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
