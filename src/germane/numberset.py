@@ -26,8 +26,8 @@ class NumberSet:
         numbers, positions = self._numbers, self._places
         mask = len(positions) - 1
         at = number & mask
-        while count := positions[at]:
-            if numbers[count - 1] == number:
+        while entry := positions[at]:
+            if numbers[entry - 1] == number:
                 return False
             at = (at + 1) & mask
         numbers.append(number)
@@ -88,9 +88,9 @@ class NumberSet:
         positions = self._places
         mask = len(positions) - 1
         at = number & mask
-        while count := positions[at]:
-            if self._numbers[count - 1] == number:
-                return count - 1
+        while entry := positions[at]:
+            if self._numbers[entry - 1] == number:
+                return entry - 1
             at = (at + 1) & mask
         return -1
 

@@ -21,13 +21,13 @@ _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
-def plain_text(renderable_type: RenderableType, width: int) -> str:
+def plain_text(renderable: RenderableType, width: int) -> str:
     """What a console of this width would show, as plain text without colour."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
     )
-    console.print(renderable_type)
+    console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 

@@ -146,11 +146,11 @@ class Closed(Paid):
 
 def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
     """It is a failure, in this session and the next, and uses no limit up; what was sent and failed is a call."""
-    judge, receipts = Closed(1), UsageLog(tmp_path / "receipts.jsonl")
+    judge, usage_log = Closed(1), UsageLog(tmp_path / "receipts.jsonl")
 
     async def run() -> Pool:
-        with closing(receipts):
-            async with Pool(lambda _: judge, receipts=receipts, budget=Budget(max_calls=5)) as pool:
+        with closing(usage_log):
+            async with Pool(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as pool:
                 await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
         return pool
 
@@ -165,9 +165,9 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "receipts.jsonl"
     judge, asked = Paid(), [Relevance(query="q", passage=f"p{n}") for n in range(3)]
 
-    async def session(receipts: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Pool:
-        with closing(receipts):
-            async with Pool(lambda _: judge, ledger, receipts=receipts) as pool:
+    async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Pool:
+        with closing(usage_log):
+            async with Pool(lambda _: judge, ledger, usage_log=usage_log) as pool:
                 await pool.judge(questions)
         return pool
 
@@ -190,11 +190,11 @@ def test_receipts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
         '\n{"calls": 2, "cost_usd": 0.5, "keys": ["1f", "fedcba9876543210"], "failed": ["a"]}\n'
         '{"calls": 9, "keys": ["zz"], "failed": []}\n'
     )
-    receipts = UsageLog(path, resumed=True)
-    assert (receipts.earlier.calls, receipts.earlier.cost_usd, len(receipts.failed)) == (2, 0.5, 1)
-    assert key in receipts
-    assert "fedcba9876543210" * 2 in receipts
-    assert f"{0xA:016x}" not in receipts
+    usage_log = UsageLog(path, resumed=True)
+    assert (usage_log.earlier.calls, usage_log.earlier.cost_usd, len(usage_log.failed)) == (2, 0.5, 1)
+    assert key in usage_log
+    assert "fedcba9876543210" * 2 in usage_log
+    assert f"{0xA:016x}" not in usage_log
 
 
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         "headers": [],
     }
     chosen = options_of({**unset, **flags})
-    watch = Callbacks()
+    callbacks = Callbacks()
     with chosen.confined():
         parts = {"": chosen} if stored is not None else separate(chosen, dry=True)
-    forecasts = [forecast(part, watch, resume=stored, retry_errors=True) for part in parts.values()]
+    forecasts = [forecast(part, callbacks, resume=stored, retry_errors=True) for part in parts.values()]
     location = chosen.ledger or _ledger_of(stored) or ledger_place()
     certain = [pair for each in forecasts for pair in each.certain]
     requests = {request.custom_id: request for request in requests_for_file(certain)}

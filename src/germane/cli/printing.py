@@ -197,12 +197,12 @@ def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | Non
                 print(command, file=sys.stderr)
 
 
-def print_console(renderable_type: RenderableType) -> None:
+def print_console(renderable: RenderableType) -> None:
     """To stdout, 120 columns wide where that is no terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
-    console.print(renderable_type)
+    console.print(renderable)
 
 
 def print_markdown(text: str) -> None:
@@ -251,13 +251,13 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
 class _Warnings(logging.Handler):
     """What the library logs (an endpoint that does not answer), said as a warning."""
 
-    def __init__(self, watch: Callbacks) -> None:
+    def __init__(self, callbacks: Callbacks) -> None:
         super().__init__(logging.WARNING)
-        self._watch = watch
+        self._callbacks = callbacks
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say it."""
-        self._watch.warn(record.getMessage())
+        self._callbacks.warn(record.getMessage())
 
 
 _FIRST, _HEARTBEAT = 1.0, 15.0

@@ -61,27 +61,27 @@ def run(
 
     reports: dict[str, Report] = {}
     try:
-        with Progress(quiet=quiet) as watch:
-            reports.update(_evaluated(chosen, watch, resume, retry_errors=retry_errors, reask=reask))
+        with Progress(quiet=quiet) as callbacks:
+            reports.update(_evaluated(chosen, callbacks, resume, retry_errors=retry_errors, reask=reask))
     except BaseException:
         if reports:
             finish(reports, files, as_json=json, quiet=quiet, queries=queries)
-        elif json and watch.so_far is not None:
-            print_document(json_document(watch.so_far))
+        elif json and callbacks.so_far is not None:
+            print_document(json_document(callbacks.so_far))
         raise
     if "" in reports:  # of a run that is continued, those of its start
         stored = reports[""].manifest["options"]
         files = [*map(Path, stored["outputs"]), *outputs.urls]
         queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
-    baselines = dict(zip(reports, watch.baselines, strict=False))
+    baselines = dict(zip(reports, callbacks.baselines, strict=False))
     code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     outputs.put(reports)
-    watch.print_hints()
+    callbacks.print_hints()
     return code
 
 
 def _evaluated(
-    chosen: Options, watch: Progress, resume: Path | None, *, retry_errors: bool, reask: bool
+    chosen: Options, callbacks: Progress, resume: Path | None, *, retry_errors: bool, reask: bool
 ) -> Iterator[tuple[str, Report]]:
     """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
     from germane.evaluation.run import run, run_each
@@ -92,14 +92,14 @@ def _evaluated(
     if chosen.engine or stored.get("engine"):
         from germane.evaluation.parts.running import run_in_parts
 
-        report, before = run_in_parts(chosen, watch, **again)
+        report, before = run_in_parts(chosen, callbacks, **again)
         if before is not None:
-            watch.held_against(before)
+            callbacks.held_against(before)
         yield "", report
     elif resume is not None:
-        yield "", run(chosen, watch, **again)
+        yield "", run(chosen, callbacks, **again)
     else:
-        yield from run_each(chosen, watch)
+        yield from run_each(chosen, callbacks)
 
 
 def _check_later(chosen: Options) -> None:
@@ -123,11 +123,11 @@ def _print_forecast(
     from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast
 
-    with Progress() as watch:
+    with Progress() as callbacks:
         with chosen.confined():
             parts = separate(chosen, dry=True) if resume is None else {"": chosen}
         forecasts = {
-            path: forecast(part, watch, resume=resume, retry_errors=retry_errors, reask=reask)
+            path: forecast(part, callbacks, resume=resume, retry_errors=retry_errors, reask=reask)
             for path, part in parts.items()
         }
     if json:

@@ -183,10 +183,10 @@ def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
     """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
-    options = margin if isinstance(margin, Mapping) else parse_margins(margin)
+    margins = margin if isinstance(margin, Mapping) else parse_margins(margin)
     result = {
         _named(sides, canonical_name(text), names, "margin's measure")[0]: value
-        for text, value in options.items()
+        for text, value in margins.items()
     }
     for name, value in result.items():
         check_change(sides[0].types[name], value, f"a margin of {value:g} for {name}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.reports.correct import Corrections, JudgedThings, corrections_of
+from germane.reports.correct import Corrections, ScoreTerms, corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
 from germane.reports.summary import MeasureSummary
@@ -164,7 +164,7 @@ class CorrectedDifferences:
 
     def _of_things(
         self,
-        sides: Sequence[JudgedThings],
+        sides: Sequence[ScoreTerms],
         drawn: _Drawn,
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
@@ -202,7 +202,7 @@ class CorrectedDifferences:
 
     def _of_queries(
         self,
-        sides: Sequence[JudgedThings],
+        sides: Sequence[ScoreTerms],
         drawn: _Drawn,
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
@@ -265,7 +265,7 @@ class _Term(NamedTuple):
     judged: float
 
 
-def _terms(sides: Sequence[JudgedThings]) -> Mapping[tuple[str, str], _Term]:
+def _terms(sides: Sequence[ScoreTerms]) -> Mapping[tuple[str, str], _Term]:
     """What each item of each case adds to the difference; the grade is the mean of the two where both judged it."""
     result: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):

@@ -226,14 +226,14 @@ class _Lists:
             self.notes.append(f"{self.measure} has no cut-off: k is not varied")
             return
         deepest = int(self.table.length.max(initial=0))
-        others = [count for count in _DEPTHS if count != k and count <= deepest]
+        others = [depth for depth in _DEPTHS if depth != k and depth <= deepest]
         below = [other for other in others if other < k][-2:]
-        for number in sorted({*below, *[other for other in others if other > k][:3]}):
-            other = self.measure @ number
-            if other.labels != "gold" and self.labels.missing_in(number, holes=True)[self.counted].any():
-                self.notes.append(f"not every place down to {number} has a label: k = {number} is not known")
+        for depth in sorted({*below, *[other for other in others if other > k][:3]}):
+            other = self.measure @ depth
+            if other.labels != "gold" and self.labels.missing_in(depth, holes=True)[self.counted].any():
+                self.notes.append(f"not every place down to {depth} has a label: k = {depth} is not known")
                 return
-            yield "k", f"k = {number} instead of {k}", self.values(other, self.table), {"k": number}
+            yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
     def _repeated(self) -> Bools:
         """The places whose passage stands higher in the same list."""

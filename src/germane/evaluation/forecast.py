@@ -150,7 +150,7 @@ class Forecast:
         """A table that a person reads."""
         lines = list(self.lines.values())
         names = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
-        table, string_io = (
+        table, output = (
             TextTable(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"], names=1),
             StringIO(),
         )
@@ -161,9 +161,9 @@ class Forecast:
             table.add(
                 [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.usage)]
             )
-        table.print(string_io)
+        table.print(output)
         head = f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked"
-        return "\n".join([head, "", string_io.getvalue(), *self._remarks()])
+        return "\n".join([head, "", output.getvalue(), *self._remarks()])
 
     def _in_batches(self) -> str:
         return f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""
@@ -306,11 +306,11 @@ class Forecaster:
         settings: Settings,
         known: EarlierJudgements | None = None,
         ledger: Ledger | None = None,
-        receipts: UsageLog | None = None,
+        usage_log: UsageLog | None = None,
     ) -> None:
         self._answers = _Counted(Pool(Router(judge), ledger, known=known))
         self.found = Forecast(judge.name if judge is not None else "none needed", took=self._answers.took)
-        self._settings, self._usage_log, self._seen = settings, receipts or UsageLog(), UsageLog()
+        self._settings, self._usage_log, self._seen = settings, usage_log or UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:

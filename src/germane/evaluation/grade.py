@@ -178,8 +178,8 @@ def _text(value: Json) -> str:
 
 def _last_user(document: Mapping[str, Json]) -> str:
     turns = document.get("input_messages") or document.get("input") or ()
-    lines = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
-    return _text(lines[-1].get("content")) if lines else ""
+    asked = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
+    return _text(asked[-1].get("content")) if asked else ""
 
 
 def grade(

@@ -192,10 +192,9 @@ class Suite:
             fix = "write measures: [...] in the file, or -m"
             raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
-        source = (
-            self.stdin.path if str(data) == "-" else data
-        )  # it is read several times: to be checked, and to be judged
-        samples = read_samples(source, columns=columns, warn=self.warn, only=only)
+        # the samples are read several times: to be checked, and to be judged
+        path_read = self.stdin.path if str(data) == "-" else data
+        samples = read_samples(path_read, columns=columns, warn=self.warn, only=only)
         yield from self._planned(samples, graders, file, path)
 
     def _planned(

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 def run(
     options: Options,
-    watch: Callbacks | None = None,
+    callbacks: Callbacks | None = None,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -80,22 +80,22 @@ def run(
         JudgeError: The judge cannot be used at all.
         Interrupted: After Ctrl-C; the message names the command that continues.
     """
-    watch = watch or Callbacks()
+    callbacks = callbacks or Callbacks()
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
-        plan = Plan(options, watch.warn, stored)
-        return _Run(plan, watch, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
+        plan = Plan(options, callbacks.warn, stored)
+        return _Run(plan, callbacks, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
 
 
-def run_each(options: Options, watch: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
+def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
     """Run each of the evaluations that the paths are (see `separate`), one after the other: its path and its report.
 
     The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
     all of them together. Raises as `run` does.
     """
-    watch = watch or Callbacks()
+    callbacks = callbacks or Callbacks()
     with options.confined():
-        plans = {path: Plan(options, watch.warn) for path, options in separate(options).items()}
+        plans = {path: Plan(options, callbacks.warn) for path, options in separate(options).items()}
     if options.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
@@ -105,14 +105,14 @@ def run_each(options: Options, watch: Callbacks | None = None) -> Iterator[tuple
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
-                report = _Run(plan, watch, budget=budget, command=part).go()
+                report = _Run(plan, callbacks, budget=budget, command=part).go()
             yield path, report
         except AskedLater as under_way:
             later.append(under_way)
         except GermaneError:
             del plans[path]
             if plans:
-                watch.warn(f"not evaluated: {', '.join(plans)}")
+                callbacks.warn(f"not evaluated: {', '.join(plans)}")
             raise
         del plans[path]
     if later:
@@ -121,7 +121,7 @@ def run_each(options: Options, watch: Callbacks | None = None) -> Iterator[tuple
 
 def forecast(
     options: Options,
-    watch: Callbacks | None = None,
+    callbacks: Callbacks | None = None,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -137,23 +137,23 @@ def forecast(
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
         return _forecast(
-            options, watch or Callbacks(), stored, resume, retry_errors=retry_errors, reask=reask
+            options, callbacks or Callbacks(), stored, resume, retry_errors=retry_errors, reask=reask
         )
 
 
 def _forecast(
     options: Options,
-    watch: Callbacks,
+    callbacks: Callbacks,
     stored: dict[str, Json],
     resume: Path | None,
     *,
     retry_errors: bool,
     reask: bool,
 ) -> Forecast:
-    plan = Plan(options, watch.warn, stored, dry=True)
+    plan = Plan(options, callbacks.warn, stored, dry=True)
     options = plan.options
     if plan.defaults is not None:
-        watch.note(plan.defaults.why)
+        callbacks.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import is_there
@@ -161,7 +161,7 @@ def _forecast(
     if not (reask or options.replay):
         check_same_judge(stored, plan.judge)
     location = ledger_of(options, resume, stored)
-    receipts = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
+    usage_log = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     judgements = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
     feasibility = plan.feasibility()
     with contextlib.ExitStack() as opened:
@@ -170,7 +170,7 @@ def _forecast(
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, reading=True)))
-        forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, receipts)
+        forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
             cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), resume))
@@ -198,7 +198,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        watch: Callbacks,
+        callbacks: Callbacks,
         stored: dict[str, Json] | None = None,
         resume: Path | None = None,
         *,
@@ -208,7 +208,7 @@ class _Run:
         command: Mapping[str, Json] | None = None,
         whole: Path | None = None,
     ) -> None:
-        self.plan, self.watch, self.options, self.whole = plan, watch, plan.options, whole
+        self.plan, self.callbacks, self.options, self.whole = plan, callbacks, plan.options, whole
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
         self.command = command or self.stored.get("command")
         limits = plan.share.of_limits(self.options) if plan.share else self.options
@@ -237,12 +237,12 @@ class _Run:
 
             # read before anything is paid
             self.baseline = find_baseline(self.options.baseline)
-            watch.held_against(self.baseline)
+            callbacks.held_against(self.baseline)
 
     def go(self) -> Report:
         """Everything, then the report."""
         if self.plan.defaults is not None:
-            self.watch.note(self.plan.defaults.why)
+            self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
             if self.plan.share is not None:
@@ -263,7 +263,7 @@ class _Run:
             self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            spent = session.receipts.spent
+            spent = session.usage_log.spent
             asked = cases is not None or bool(spent.calls or spent.cached)
             if isinstance(failure, MissingKey) and self._discard(session, asked=asked):
                 raise
@@ -285,11 +285,11 @@ class _Run:
             router,
             session.ledger,
             known=session.known,
-            receipts=session.receipts,
+            usage_log=session.usage_log,
             budget=self.budget,
             replay=self.options.replay or "",
             before_asking=partial(self._check, jobs, session),
-            on_progress=self.watch.judging,
+            on_progress=self.callbacks.judging,
         )
         router.lend(pool)
         try:
@@ -327,25 +327,25 @@ class _Run:
         opened = Batches(
             ledger,
             judge,
-            session.receipts,
+            session.usage_log,
             run,
             max_cost=options.max_cost,
             max_calls=options.max_calls,
         )
         async with opened as batches:
             if not options.later:
-                self.watch.note(
+                self.callbacks.note(
                     "batches that are not done are cancelled: what they have answered is kept, the rest is asked live"
                 )
                 await batches.cancel()
                 return
             while True:
                 await batches.fetch()
-                if not await batches.send(await self._open_questions(jobs, session), self.watch.note):
+                if not await batches.send(await self._open_questions(jobs, session), self.callbacks.note):
                     return
                 if not options.wait:
                     raise AskedLater(batches.in_words())
-                self.watch.waiting(sum(row.requests for row in batches.open()))
+                self.callbacks.waiting(sum(row.requests for row in batches.open()))
                 await batches.wait()
 
     async def _open_questions(
@@ -355,7 +355,7 @@ class _Run:
         from germane.evaluation.forecast import Forecaster
 
         plan = self.plan
-        forecaster = Forecaster(plan.judge, plan.settings, session.known, session.ledger, session.receipts)
+        forecaster = Forecaster(plan.judge, plan.settings, session.known, session.ledger, session.usage_log)
         await forecaster.count(map(plan.job, plan.suite.cases()) if jobs is None else jobs)
         return forecaster.found.certain
 
@@ -384,11 +384,11 @@ class _Run:
     async def _answered(self, cases: Sequence[PlannedCase], session: Session, *, resumed: bool) -> list[Job]:
         """The cases that are judged now, answered by their targets."""
         asked = list(self._of_stage(cases))
-        self.watch.answering(0, len(asked))
+        self.callbacks.answering(0, len(asked))
         asking = answered(
             asked,
             session.path,
-            self.watch.answering,
+            self.callbacks.answering,
             resumed=resumed,
             parts=self.plan.share.of if self.plan.share else 1,
         )
@@ -396,7 +396,7 @@ class _Run:
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
         """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""
-        if not self.watch.wants_forecast:
+        if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
         from germane.evaluation.forecast import Forecaster, expectation
@@ -405,10 +405,10 @@ class _Run:
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
         forecaster = Forecaster(
-            self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts
+            self.plan.judge, self.plan.settings, session.known, session.ledger, session.usage_log
         )
         if (total := expectation(forecaster, checked)) is not None:
-            self.watch.expects(total)
+            self.callbacks.expects(total)
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
@@ -420,7 +420,7 @@ class _Run:
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
-        self.watch.stopping()
+        self.callbacks.stopping()
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
@@ -463,7 +463,7 @@ class _Run:
         asked = judge and not self.options.replay and any(judge.stored for judge in members_of(judge))
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
-            self.watch.failed(session.command("--retry-errors"))
+            self.callbacks.failed(session.command("--retry-errors"))
         return report
 
     def _warn_of_gold(self, report: Report) -> None:
@@ -478,7 +478,7 @@ class _Run:
             where = "no list" if self.corpus is None else "no list and not in the corpus"
             note = f"of {known} gold ids occur in {where}: {some_of(absent, 3)}"
             report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
-            self.watch.warn(f"{len(absent)} {note}; germane labels check says what became of them")
+            self.callbacks.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
@@ -491,7 +491,7 @@ class _Run:
             manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, session.total))
             verdict = Verdict(code, (str(failure),))
             report = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
-            self.watch.stopped(report)
+            self.callbacks.stopped(report)
         return error
 
     def _discard(self, session: Session, *, asked: bool) -> bool:

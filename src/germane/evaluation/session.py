@@ -141,7 +141,7 @@ class Session:
         except BaseException:
             self.folder.close()
             raise
-        self.receipts = UsageLog(folder / "receipts.jsonl", resumed=self.resumed)
+        self.usage_log = UsageLog(folder / "receipts.jsonl", resumed=self.resumed)
 
     def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
         """A manifest with what is needed to continue the run."""
@@ -161,7 +161,7 @@ class Session:
 
         Only the last session tells what need not be asked: it goes through everything.
         """
-        return replace(self.receipts.earlier + self.receipts.spent, errors=len(self.receipts.failed))
+        return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
@@ -185,7 +185,7 @@ class Session:
         """Release the files; a ledger of the run's own is removed with the last session."""
         if self.ledger is not None:
             self.ledger.close()
-        self.receipts.close()
+        self.usage_log.close()
         self.folder.close()
         if complete and self.options.no_cache:
             remove_ledger(self.path / "ledger.sqlite")

@@ -30,8 +30,8 @@ def answer_of(case: Case) -> str:
     """The candidate answer: the response, else the last thing that the system said."""
     if case.sample.response is not None:
         return case.sample.response
-    lines = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
-    return next(filter(None, lines), "")
+    texts = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
+    return next(filter(None, texts), "")
 
 
 def reference_of(case: Case) -> str:

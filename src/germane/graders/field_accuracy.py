@@ -235,9 +235,11 @@ def _moment(text: str) -> date | None:
     return (parse_time.astimezone(UTC) if parse_time.tzinfo else parse_time).date()
 
 
-def _rolled_over(number: int, two: int, year: int, starts: Collection[str]) -> date | None:
+def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
     """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
-    month, day = (number, two) if number <= 12 or ("MM" in starts and "DD" not in starts) else (two, number)
+    month, day = (
+        (first, second) if first <= 12 or ("MM" in starts and "DD" not in starts) else (second, first)
+    )
     if not (1 <= month <= 12 and 1 <= day <= 31 and year):
         return None
     return date(year, month, 1) + timedelta(days=day - 1)

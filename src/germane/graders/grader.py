@@ -121,12 +121,12 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        lines = [
+        checks = [
             (text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)
         ]
         return [
             {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in lines
+            for (text, _, evidence), passed in checks
         ]
 
     def as_json(self) -> dict[str, Json]:

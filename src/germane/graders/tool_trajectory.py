@@ -150,17 +150,17 @@ class ToolTrajectory(DirectGrader):
         how = self.args_match if expected_call.args_match is None else expected_call.args_match
         if expected_call.args is None or expected_call.args == "any" or how == "ignore":
             return True
-        options: Mapping[str, Json] = expected_call.args
+        arguments: Mapping[str, Json] = expected_call.args
         made = call.input
         if not isinstance(made, Mapping):
             return False
         if how == "exact":
-            return same(options, made)
+            return same(arguments, made)
         if how == "superset":
-            return all(key in made and same(value, made[key]) for key, value in options.items())
+            return all(key in made and same(value, made[key]) for key, value in arguments.items())
         if how == "subset":
-            return all(key in options and same(value, options[key]) for key, value in made.items())
-        wanted = {path: value for path in how if (value := value_at(options, path)) is not ABSENT}
+            return all(key in arguments and same(value, arguments[key]) for key, value in made.items())
+        wanted = {path: value for path in how if (value := value_at(arguments, path)) is not ABSENT}
         return all(same(value, value_at(made, path)) for path, value in wanted.items())
 
 
@@ -206,11 +206,11 @@ class SkillTrigger(DirectGrader):
 
     def _used_by(self, call: ToolCall) -> str:
         """How a call uses the skill; "" where it does not."""
-        options: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
+        arguments: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
         file, tool = f"skills/{self.skill}/", call.tool.lower()
         named, path = (
-            str(options.get("skill") or ""),
-            str(options.get("file_path") or options.get("path") or ""),
+            str(arguments.get("skill") or ""),
+            str(arguments.get("file_path") or arguments.get("path") or ""),
         )
         if tool == "skill" and self.skill in named:
             return f'Skill tool invoked with skill="{named}"'

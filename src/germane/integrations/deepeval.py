@@ -116,13 +116,13 @@ class _Metric(BaseMetric):
         _in_component: bool = False,
     ) -> float | None:
         """The same, for code that runs in an event loop; what begins with _ is DeepEval's own."""
-        options = {
+        values = {
             "input": input,
             "expected_output": expected_output,
             "actual_output": actual_output,
             "retrieval_context": None if retrieval_context is None else list(retrieval_context),
         }
-        row = {name: _field(test_case, name) if value is None else value for name, value in options.items()}
+        row = {name: _field(test_case, name) if value is None else value for name, value in values.items()}
         for name in self.needs:
             required(row[name], name, type(self).__qualname__, Missing)
         (measured,) = await ameasure_case(row, [self.measures], judge=self.model, called="model")

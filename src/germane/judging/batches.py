@@ -91,13 +91,13 @@ class Batches:
         self,
         ledger: LedgerTable,
         judge: Judge,
-        receipts: UsageLog,
+        usage_log: UsageLog,
         run: str,
         *,
         max_cost: float | None = None,
         max_calls: int | None = None,
     ) -> None:
-        self._ledger, self._table, self._usage_log, self._run = ledger, AskedTable(ledger), receipts, run
+        self._ledger, self._table, self._usage_log, self._run = ledger, AskedTable(ledger), usage_log, run
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
         self._endpoints = {

@@ -58,13 +58,13 @@ class Pool:
         ledger: Ledger | None = None,
         *,
         known: EarlierJudgements | None = None,
-        receipts: UsageLog | None = None,
+        usage_log: UsageLog | None = None,
         budget: Budget | None = None,
         replay: str = "",
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
-        self._usage_log = receipts or UsageLog()
+        self._usage_log = usage_log or UsageLog()
         self.expected = 0
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0

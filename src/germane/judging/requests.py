@@ -101,12 +101,12 @@ def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price:
 
 
 def _spelt(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    options = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
+    values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     return {
         "kind": question.kind,
         "key": judge.key(question),
         "prompt": judge.prompt_hash(question),
-        "fields": options,
+        "fields": values,
     }
 
 

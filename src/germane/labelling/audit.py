@@ -260,11 +260,11 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
 
 def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
     """People against people: each pair on what both labelled."""
-    options: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
+    labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         if label.who is not None:
-            options[label.kind, label.scale][label.who].append(label)
-    for (kind, scale), people in sorted(options.items()):
+            labels_of[label.kind, label.scale][label.who].append(label)
+    for (kind, scale), people in sorted(labels_of.items()):
         books = {who: LabelBook(mine) for who, mine in sorted(people.items())}
         for name, other in combinations(books, 2):
             both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
@@ -341,12 +341,12 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
 def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[str, Json]]:
     """Fused against single, listed against alone, and the place in the list: grades, and agreement where labelled."""
     groups: dict[tuple[str, str], list[tuple[float, bool | None]]] = defaultdict(list)
-    for leave in _leaves(judgements):
-        how, (grade, *_) = leave.provenance, (*_values(leave), nan)
-        if leave.kind != "relevance" or isnan(grade):
+    for leaf in _leaves(judgements):
+        how, (grade, *_) = leaf.provenance, (*_values(leaf), nan)
+        if leaf.kind != "relevance" or isnan(grade):
             continue
-        label = book.get(leave.item)
-        scale = "graded" if "grade" in leave.answer else "binary"
+        label = book.get(leaf.item)
+        scale = "graded" if "grade" in leaf.answer else "binary"
         agreed = None if label is None or label.scale != scale else grade == float(label.answer)
         listed = (how.get("list_size") or 1) > 1
         asked = [("request", "fused" if how.get("fused") else "single")]

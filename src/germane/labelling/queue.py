@@ -90,8 +90,8 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
             if term.kind == kind and (sample.id, term.item) not in tasks:
                 tasks[sample.id, term.item] = _task(term, sample, agreed.get(term.question.item))
     if not tasks and kind == "relevance":
-        unjudged = ((sample, item) for sample in report.samples() for item in _unjudged(sample))
-        tasks = {(sample.id, item.item): _task(item, sample, None) for sample, item in unjudged}
+        unjudged = ((sample, judged) for sample in report.samples() for judged in _unjudged(sample))
+        tasks = {(sample.id, judged.item): _task(judged, sample, None) for sample, judged in unjudged}
     if not tasks:
         if kind not in _NOTHING:
             raise InputError(f"--kind {kind} is not known", fix=f"write {', '.join(_NOTHING)}")

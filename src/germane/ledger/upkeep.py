@@ -59,12 +59,12 @@ class Chosen:
 def parse_time(text: str, flag: str) -> str:
     """A date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
     try:
-        time_ = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+        time = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         raise InputError(
             f"{flag} {text!r} is not a date", fix=f"write {flag} 2026-11-21, or 2026-11-21T15:00"
         ) from None
-    return time_.isoformat(timespec="milliseconds")
+    return time.isoformat(timespec="milliseconds")
 
 
 def stats(ledger: LedgerTable) -> dict[str, Json]:

@@ -170,13 +170,13 @@ def _rows(
     for row in range(table.rows):
         labels = table.rows_from(row, row + 1).dense()
         known = zip(labels.gain.tolist(), labels.judged.tolist(), strict=True)
-        options = {
+        arguments = {
             "relevant": (labels.level >= rel).tolist()[:k],
             "grades": [gain if judged else None for gain, judged in known][:k],
             "ideal": labels.ideal.tolist(),
             "k": k,
         }
-        values.append(float(body(**{name: options[name] for name in takes & _GIVEN}, **own)))
+        values.append(float(body(**{name: arguments[name] for name in takes & _GIVEN}, **own)))
     return np.array(values, dtype=np.float64)
 
 

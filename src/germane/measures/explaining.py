@@ -85,8 +85,8 @@ class Explanation:
             details["band"] = self.band
         if self.outcome.bounds:
             details["bounds"] = list(self.outcome.bounds)
-        lines = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
-        return {**lines, "details": details}
+        words = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
+        return {**words, "details": details}
 
 
 def explain_ranked(
@@ -213,7 +213,7 @@ def explain_judged(
     misses = [_worded(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
     both = zip(exchange, votes, strict=False)
-    panel = [{"asked": question.kind, **options} for (question, _), options in both if options]
+    panel = [{"asked": question.kind, **panel_votes} for (question, _), panel_votes in both if panel_votes]
     details = {"checks": [_counted(item) for item in counted.items], "panel": panel}
     return Explanation(
         outcome=outcome,

@@ -274,10 +274,10 @@ def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
     def parts(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
             table = table.condensed
-        options = {name: k if name == "k" else params[name] for name in takes}
-        if "rel" in options and options["rel"] is None:
-            options["rel"] = table.rel
-        return formula(table, **options)
+        arguments = {name: k if name == "k" else params[name] for name in takes}
+        if "rel" in arguments and arguments["rel"] is None:
+            arguments["rel"] = table.rel
+        return formula(table, **arguments)
 
     _FORMULAS[name] = parts
     usual = {

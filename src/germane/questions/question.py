@@ -121,10 +121,10 @@ class Question(ABC, Generic[A]):
         rest = {name: value for name, value in self.judged().items() if name != self._given}
         begun = hashlib.sha256(canonical({"judged": rest, "kind": self.kind})[:-1] + b',"part":')
         result = []
-        for term in self.things:
-            item = begun.copy()
-            item.update(canonical({self.verdicts[1]: term}) + b"}")
-            result.append(item.hexdigest()[:32])
+        for part in self.things:
+            hashed = begun.copy()
+            hashed.update(canonical({self.verdicts[1]: part}) + b"}")
+            result.append(hashed.hexdigest()[:32])
         return tuple(result)
 
     def settings(self) -> dict[str, str]:

@@ -170,7 +170,7 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
 
 
 @dataclass(slots=True, kw_only=True)
-class JudgedThings:
+class ScoreTerms:
     """The things of one measure of one system: one row per distinct item of a case; a case may have several trials.
 
     `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
@@ -243,7 +243,7 @@ class Corrections:
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
         self._tables, self._manifest = tables, manifest
         self._labels: Iterable[Label] = tables.labels
-        self._known: dict[tuple[str, str], JudgedThings] = {}
+        self._known: dict[tuple[str, str], ScoreTerms] = {}
         self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
@@ -272,7 +272,7 @@ class Corrections:
             return None, mean
         return (mean, "") if mean.mean is not None and mean.ends is not None else (None, mean.why)
 
-    def things(self, summary: MeasureSummary) -> JudgedThings:
+    def things(self, summary: MeasureSummary) -> ScoreTerms:
         """What the scores of a measure of a system rest on."""
         key = summary.measure, summary.system
         if key not in self._known:
@@ -313,7 +313,7 @@ class Corrections:
     def _judged(self) -> JudgedSamples:
         return JudgedSamples(self._samples, self._settings, Recorded(self._tables.judgements).look_up)
 
-    def _rows(self, summary: MeasureSummary) -> JudgedThings:
+    def _rows(self, summary: MeasureSummary) -> ScoreTerms:
         measure, table = Measure.remembered(summary.type), self._tables.scores
         rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
@@ -332,22 +332,22 @@ class Corrections:
                 at = number, term.item
                 terms.setdefault(at, term)
                 weights[at] = weights.get(at, 0.0) + term.weight / len(trials)
-        return JudgedThings(
+        return ScoreTerms(
             measure=measure,
             names=list(cases),
             cases=list(cases.values()),
             samples=[[self._samples[number] for number in trials] for trials in numbers.values()],
             items=[item for _, item in terms],
             case=np.array([case for case, _ in terms], np.intp),
-            verdict=np.array([item.verdict for item in terms.values()]),
-            chance=np.array([item.chance for item in terms.values()]),
+            verdict=np.array([term.verdict for term in terms.values()]),
+            chance=np.array([term.chance for term in terms.values()]),
             weight=np.array(list(weights.values())),
-            rank=np.array([item.rank or 0 for item in terms.values()], np.intp),
-            scale="binary" if {item.scale for item in terms.values()} == {"binary"} else "graded",
-            kind=next((item.kind for item in terms.values()), ""),
+            rank=np.array([term.rank or 0 for term in terms.values()], np.intp),
+            scale="binary" if {term.scale for term in terms.values()} == {"binary"} else "graded",
+            kind=next((term.kind for term in terms.values()), ""),
         )
 
-    def _of_all(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | None:
+    def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
@@ -361,7 +361,7 @@ class Corrections:
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
-    def _of_draw(self, rows: JudgedThings, summary: MeasureSummary) -> CorrectedMean | str:
+    def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
         """The mean corrected with a random sample of labels, or why it is not."""
         items = set(rows.items)
         mine = [label for label in self._drawn if label.item in items]
@@ -391,7 +391,7 @@ class Corrections:
             sides.append(mean)
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
-    def drifted(self, rows: JudgedThings) -> str:
+    def drifted(self, rows: ScoreTerms) -> str:
         """Why labels that were drawn for another report do not serve this one, or ""."""
         key = rows.measure, rows.kind, len(rows.items)
         if key not in self._drifted:
@@ -412,7 +412,7 @@ class Corrections:
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_things(
-        self, rows: JudgedThings, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
+        self, rows: ScoreTerms, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
     ) -> CorrectedMean | str:
         """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
 
@@ -463,7 +463,7 @@ class Corrections:
             return result
         return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
 
-    def _of_queries(self, rows: JudgedThings, book: LabelBook, unsure: float) -> CorrectedMean | str:
+    def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
@@ -485,12 +485,12 @@ class Corrections:
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
-    def _clusters_of(self, rows: JudgedThings) -> list[str] | None:
+    def _clusters_of(self, rows: ScoreTerms) -> list[str] | None:
         """The cluster of each case, where any case has one."""
         known = self._tables.clusters()
         return [known.get(case, f"case {case}") for case in rows.names] if known else None
 
-    def human(self, rows: JudgedThings, book: LabelBook, unsure: float) -> Floats | str:
+    def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
         """People's value of each case, nan where a label is missing; or why there is none at all.
 
         Where somebody could not tell, `unsure` 0 gives the least that it can be, 1 the most.

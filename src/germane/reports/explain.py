@@ -307,14 +307,14 @@ def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
 
 def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
     """Which things (claims, nuggets) each context supports, by its place; None where it was not asked that."""
-    terms = getattr(question, "claims", None) or getattr(question, "nuggets", None)
-    if not terms or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
+    parts = getattr(question, "claims", None) or getattr(question, "nuggets", None)
+    if not parts or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
     rows = []
-    for term, verdict in zip(terms, answer, strict=False):
+    for part, verdict in zip(parts, answer, strict=False):
         if not hasattr(verdict, "contexts"):
             return None
-        text = term if isinstance(term, str) else getattr(term, "text", str(term))
+        text = part if isinstance(part, str) else getattr(part, "text", str(part))
         rows.append({"text": text, "contexts": list(verdict.contexts), "reason": verdict.reasoning})
     return {"kind": question.kind, "rows": rows}
 
@@ -434,8 +434,8 @@ def _grade_word(label: Facts) -> str:
 
 def _sign_of(labels: Sequence[Facts]) -> str:
     """■ where anybody calls it relevant, □ where all that spoke do not, ? where the judge failed, · where nobody spoke."""
-    lines = {label["relevant"] for label in labels}
-    return "■" if True in lines else "□" if False in lines else "?" if lines else "·"
+    verdicts = {label["relevant"] for label in labels}
+    return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 
 
 def _measure_lines(row: Facts) -> Iterator[str]:

@@ -811,7 +811,9 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
 def format_of(path: Path) -> str:
     """The ending in FORMATS that a file's name has: the longest one, or its extension where it has none."""
     name = path.name.lower()
-    names = [text for text in FORMATS if (name.endswith(text) if text.startswith(".") else name == text)]
+    names = [
+        ending for ending in FORMATS if (name.endswith(ending) if ending.startswith(".") else name == ending)
+    ]
     return max(names, key=len, default=path.suffix.lower())
 
 

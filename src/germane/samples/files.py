@@ -377,8 +377,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
     import difflib
 
     folded: dict[str, str] = {}
-    for text in known:
-        folded.setdefault(fold(text), text)
+    for choice in known:
+        folded.setdefault(fold(choice), choice)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else None
 

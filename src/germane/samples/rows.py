@@ -186,7 +186,7 @@ class RowReader:
         for key in plan.others:
             name = self.field_of(key)
             if name is not None:
-                read = next(text for text, meant, _ in plan.fields if meant == name)
+                read = next(key for key, meant, _ in plan.fields if meant == name)
                 if row[read] != row[key]:
                     problem = f"{read!r} and {key!r} both mean {name}; {read!r} is read"
                     self._warn(Notice(problem, "keep one of them", where((key,))))

@@ -270,6 +270,6 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
             output_tokens=used.get("output", 0),
             cost_usd=used.get("cost_usd"),
         )
-    options = {name: row[name] for name in row if name in _FIXED}
+    values = {name: row[name] for name in row if name in _FIXED}
     how = {name: value for name, value in row.items() if name not in _OWN}
-    return Judgement(usage=usage, provenance=freeze(how), **options)
+    return Judgement(usage=usage, provenance=freeze(how), **values)

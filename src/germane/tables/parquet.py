@@ -137,9 +137,9 @@ def _fields(line: bytes) -> dict[str, msgspec.Raw]:
 def _frame(pl: Any, name: str, lines: Sequence[bytes]) -> Any:
     rows, absent = [_fields(line) for line in lines], _left_out(name)
     columns = []
-    for text, kind in _columns(name).items():
-        default = msgspec.Raw(absent.get(text, b"null"))
-        columns.append(_series(pl, text, kind, [row.pop(text, default) for row in rows]))
+    for column, kind in _columns(name).items():
+        default = msgspec.Raw(absent.get(column, b"null"))
+        columns.append(_series(pl, column, kind, [row.pop(column, default) for row in rows]))
     if rest := _TABLES[name].rest:
         columns.append(pl.Series(rest, [_object(row) if row else None for row in rows], pl.String))
     frame = pl.DataFrame([*columns, pl.Series(_LINE, [None] * len(rows), pl.String)])
@@ -181,11 +181,11 @@ def _fitting(value: Any, kind: str) -> Any:
 def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
     """The lines of a table's rows."""
     table, absent, cells = _TABLES[name], _left_out(name), []
-    for text, kind in _columns(name).items():
-        head = f',"{text}":'
-        cell = pl.lit(head) + _texts(pl, frame[text], kind)
-        if not table.nulls and text in absent:
-            cell = pl.when(cell != head + absent[text].decode()).then(cell)
+    for column, kind in _columns(name).items():
+        head = f',"{column}":'
+        cell = pl.lit(head) + _texts(pl, frame[column], kind)
+        if not table.nulls and column in absent:
+            cell = pl.when(cell != head + absent[column].decode()).then(cell)
         cells.append(cell.fill_null(f"{head}null" if table.nulls else ""))
     if table.rest:
         inner = frame[table.rest].str.slice(1)  # its brace ends the line

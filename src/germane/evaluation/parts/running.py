@@ -118,7 +118,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
 
 def run_in_parts(
     options: Options,
-    watch: Callbacks,
+    callbacks: Callbacks,
     *,
     resume: Path | None = None,
     retry_errors: bool = False,
@@ -134,9 +134,9 @@ def run_in_parts(
         if resume is None and len(separate(options)) > 1:
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
-        plan = Plan(options, watch.warn, stored)
+        plan = Plan(options, callbacks.warn, stored)
         if plan.defaults is not None:
-            watch.note(plan.defaults.why)
+            callbacks.note(plan.defaults.why)
         engine = Engine.parse(plan.options.engine or "")
         _check(plan, engine)
         whole = resume or new_folder(plan.options, plan.suite.paths)
@@ -144,7 +144,7 @@ def run_in_parts(
         try:
             if not (stored or options.force):
                 target.refuse_other()
-            parts = _all_parts(engine, _Whole(plan, stored, target, options), watch, retry_errors, reask)
+            parts = _all_parts(engine, _Whole(plan, stored, target, options), callbacks, retry_errors, reask)
             report, before = merge_parts(
                 parts,
                 whole,
@@ -157,7 +157,7 @@ def run_in_parts(
     if plan.options.store:
         remove(f"{plan.options.store}/{_PARTS}")
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        watch.failed(command_to_resume(whole, plan.options, "--retry-errors"))
+        callbacks.failed(command_to_resume(whole, plan.options, "--retry-errors"))
     return report, before
 
 
@@ -229,7 +229,7 @@ class _Whole:
 
 
 def _all_parts(
-    engine: Engine, whole: _Whole, watch: Callbacks, retry_errors: bool, reask: bool
+    engine: Engine, whole: _Whole, callbacks: Callbacks, retry_errors: bool, reask: bool
 ) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
     path, left = whole.target.path, list[Share]()
@@ -241,7 +241,7 @@ def _all_parts(
             if inputs is None:
                 begun, shares = whole.begin(workers)
                 inputs, left = replace(begun, retry_errors=retry_errors, reask=reask), list(shares)
-            watch.parts(len(shares) - len(left), len(shares))
+            callbacks.parts(len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
             with _passed_on(futures):
@@ -249,7 +249,7 @@ def _all_parts(
                     error = Interrupted("interrupted") if future.cancelled() else future.exception()
                     if error is None:
                         left.remove(futures[future])
-                        watch.parts(len(shares) - len(left), len(shares))
+                        callbacks.parts(len(shares) - len(left), len(shares))
                     elif isinstance(error, GermaneError):
                         failures.append(error)
                     else:
@@ -259,7 +259,7 @@ def _all_parts(
             raise result if isinstance(result, InputError) else type(result)(f"{result}; {again}")
         if not left:
             return _finished(path / _PARTS, inputs, shares)
-        watch.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
+        callbacks.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
     raise JudgeError(
         f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
         f"what was answered is kept; {again}"

@@ -122,10 +122,10 @@ def _curves(title: str, lines: Mapping[str, Points]) -> Chart:
 
 def _lines(frame: Frame, lines: Mapping[str, Points]) -> tuple[str, list[tuple[str, str]], str]:
     """The lines as far as there are colours for them, their names, and how many are not drawn."""
-    fields = dict(list(lines.items())[:_MOST_SERIES])
-    left = len(lines) - len(fields)
-    drawn = "".join(polyline(frame, points, number) for number, points in enumerate(fields.values()))
-    return drawn, _series(fields), f"{left} more are not drawn" if left else ""
+    drawn_lines = dict(list(lines.items())[:_MOST_SERIES])
+    left = len(lines) - len(drawn_lines)
+    drawn = "".join(polyline(frame, points, number) for number, points in enumerate(drawn_lines.values()))
+    return drawn, _series(drawn_lines), f"{left} more are not drawn" if left else ""
 
 
 def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
@@ -313,8 +313,8 @@ def scatter(
     top = max(1.0, *(y for _, y in every))
     frame = Frame((0.0 if low < high / 2 else low * 0.98, high * 1.02 or 1.0), (0.0, top))
     body, words = frame.axes(what, name), []
-    fields = dict(list(points.items())[:_MOST_SERIES])
-    for number, (system, of) in enumerate(fields.items()):
+    drawn_points = dict(list(points.items())[:_MOST_SERIES])
+    for number, (system, of) in enumerate(drawn_points.items()):
         colour = f"s{number % len(SERIES)}"
         thinned = of[:: -(-len(of) // _MOST_POINTS)]
         dots = "".join(marker(frame.across(x), frame.up(y), number, 3.2, 0.45) for x, y in thinned)
@@ -327,7 +327,7 @@ def scatter(
         words.append(f"{system} {mean}" if system else mean)
     return Chart(
         kind=kind, title=f"{name} against {what}", words="; ".join(words), body=body,
-        series=_series(fields) if len(fields) > 1 else (), note=f"large mark: {'; '.join(words)}",
+        series=_series(drawn_points) if len(drawn_points) > 1 else (), note=f"large mark: {'; '.join(words)}",
     )  # fmt: skip
 
 

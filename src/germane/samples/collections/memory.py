@@ -32,30 +32,30 @@ def rows_of_collection(document: Json) -> Iterator[tuple[int, dict[str, Json]]] 
 
 def _long_mem_eval(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
     for index, entry in enumerate(document):
-        options: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        name = options.get("question_id")
-        turns = [turn for session in _listed(options.get("haystack_sessions")) for turn in _listed(session)]
+        record: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = record.get("question_id")
+        turns = [turn for session in _listed(record.get("haystack_sessions")) for turn in _listed(session)]
         quotes = [
             turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("has_answer") is True
         ]
         row = {
             "id": name,
-            "query": options.get("question"),
-            "reference": _text(options.get("answer")),
-            "qrels": _ids(options.get("answer_session_ids")),
+            "query": record.get("question"),
+            "reference": _text(record.get("answer")),
+            "qrels": _ids(record.get("answer_session_ids")),
             "evidence": [{"quote": quote} for quote in quotes if isinstance(quote, str) and quote.strip()],
-            "tags": _tags(type=options.get("question_type")),
-            "metadata": {"question_date": options.get("question_date")},
+            "tags": _tags(type=record.get("question_type")),
+            "metadata": {"question_date": record.get("question_date")},
         }
         yield index, _sample(row, answerable=not (isinstance(name, str) and name.endswith("_abs")))
 
 
 def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
     for index, entry in enumerate(document):
-        options: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        name = options.get("sample_id", index + 1)
-        fields = _turns(options.get("conversation"))
-        for number, asked in enumerate(_listed(options.get("qa")), 1):
+        record: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        name = record.get("sample_id", index + 1)
+        texts = _turns(record.get("conversation"))
+        for number, asked in enumerate(_listed(record.get("qa")), 1):
             question: dict[str, Any] = asked if isinstance(asked, dict) else {}
             listed = " ".join(value for value in _listed(question.get("evidence")) if isinstance(value, str))
             turns = list(dict.fromkeys(_TURN.findall(listed)))  # some entries name several in one text
@@ -65,7 +65,7 @@ def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
                 "query": question.get("question"),
                 "reference": _text(question.get("answer")),
                 "qrels": dict.fromkeys(turns, 1),
-                "evidence": [{"quote": fields[turn]} for turn in turns if turn in fields],
+                "evidence": [{"quote": texts[turn]} for turn in turns if turn in texts],
                 "tags": _tags(category=category),
                 "cluster": _text(name),
             }
