@@ -43,7 +43,7 @@ __all__ = [
     "Miscounted",
     "MissingKey",
     "MissingPart",
-    "Place",
+    "SourceLocation",
     "TargetError",
 ]
 
@@ -52,7 +52,7 @@ EXIT_SIGPIPE = 141
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where in a file something stands: line and column count from 1, 0 = not known."""
 
     file: str
@@ -76,7 +76,7 @@ class InputError(GermaneError):
     `fix` what to write instead; `str()` is the whole message.
     """
 
-    def __init__(self, problem: str, *, fix: str = "", place: Place | None = None) -> None:
+    def __init__(self, problem: str, *, fix: str = "", place: SourceLocation | None = None) -> None:
         self.problem, self.fix, self.place = problem, fix, place
         super().__init__(problem, fix, place)
 
@@ -89,7 +89,7 @@ class InputError(GermaneError):
         """As another process gets it."""
         return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
-    def at(self, place: Place | None) -> InputError:
+    def at(self, place: SourceLocation | None) -> InputError:
         """The same error with its place filled in, unless it knows one already."""
         if self.place is None:
             self.place = place
@@ -112,7 +112,7 @@ class Invalid(ValueError):
         self.path = (*steps, *self.path)
         return self
 
-    def error(self, place: Place | None) -> InputError:
+    def error(self, place: SourceLocation | None) -> InputError:
         """The error that the user reads."""
         where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)

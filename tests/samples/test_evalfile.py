@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples import Notices
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution, read_eval_file
 from germane.samples.yamltext import node_of, read_model
@@ -93,7 +93,7 @@ def test_the_older_generation(read, tmp_path):
         "judge": "labels",
     }
     assert (style.spec["weight"], style.spec["required"], style.spec["prompt"]) == (2, True, "Is it kind?")
-    assert style.node.at(["prompt"]) == Place(str(file.path), 15, 38)
+    assert style.node.at(["prompt"]) == SourceLocation(str(file.path), 15, 38)
     first, second = file.cases
     assert (first.sample.id, first.target, first.conversation_id) == ("no", "other", "c1")
     assert first.sample.query == first.question == "Why?\n\nSteam rises."
@@ -229,7 +229,7 @@ samples:
     assert (file.repeat, file.vote, file.batch, file.reading) == (2, "mean", 10, "single")
     assert [g.name for g in file.measures] == ["nDCG@10", "R@10", "context_precision@5"]
     assert file.measures[2].spec["params"] == {"rel": 3}
-    assert file.gates == (("mean(nDCG@10)>=0.7", Place(str(file.path), 11, 9)),)
+    assert file.gates == (("mean(nDCG@10)>=0.7", SourceLocation(str(file.path), 11, 9)),)
     assert file.data == (tmp_path / "evals" / "samples.jsonl",)
     assert (file.target, file.targets_file) == ("bm25", tmp_path / "targets.yaml")
     assert (file.contexts_from, file.doc_id, file.columns) == ("text", "<(.*)>", {"query": "Frage"})
@@ -299,7 +299,7 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
     for key in AGENTV[where].split():
         faults: list[InputError] = []
         try:
-            read_model(model, node_of({key: "x"}, Place("e.yaml", 1, 1)), faults)
+            read_model(model, node_of({key: "x"}, SourceLocation("e.yaml", 1, 1)), faults)
         except InputError as fault:
             faults.append(fault)
         assert not [fault for fault in faults if "has no key" in fault.problem], key

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples import read_samples
 from germane.types import Context, FrozenDict
 
@@ -37,13 +37,13 @@ def test_json_faults_have_their_place_in_the_document(tmp_path):
     text = json.dumps({"samples": rows}, indent=2)
     error = fault(path := write(tmp_path, "e.json", text))
     line = next(n for n, written in enumerate(text.split("\n"), 1) if '"grade": 9' in written)
-    assert error.place == Place(str(path), line, text.split("\n")[line - 1].index("9") + 1)
+    assert error.place == SourceLocation(str(path), line, text.split("\n")[line - 1].index("9") + 1)
 
 
 def test_json_lines_in_a_json_file_are_told_their_name(tmp_path):
     """Two documents in a .json file are most likely JSON Lines."""
     error = fault(path := write(tmp_path, "e.json", '{"query": "a"}\n{"query": "b"}\n'))
-    assert error.place == Place(str(path), 2, 1)
+    assert error.place == SourceLocation(str(path), 2, 1)
     assert "name the file .jsonl" in str(error)
 
 
@@ -85,7 +85,7 @@ def test_tsv_and_several_columns_of_contexts(tmp_path):
 def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
     """The line of a fault is where its row starts."""
     error = fault(path := write(tmp_path, "e.csv", 'query,trial\n"a\nb\nc",0\nd,x\n'))
-    assert error.place == Place(str(path), 5)
+    assert error.place == SourceLocation(str(path), 5)
     assert "trial" in str(error)
 
 
@@ -107,7 +107,7 @@ def test_table_faults_name_the_row(tmp_path, text, line, problem):
     """Whatever is wrong in a table is said with the line."""
     error = fault(path := write(tmp_path, "e.csv", text))
     assert problem in str(error)
-    assert error.place == Place(str(path), line)
+    assert error.place == SourceLocation(str(path), line)
 
 
 def test_a_cell_may_be_longer_than_the_csv_module_likes(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples import Notices, read_samples, samples_from
 from germane.samples.reading import faults_in
 from germane.types import Context, Sample
@@ -225,7 +225,7 @@ def test_rows_from_python_read_the_same():
     assert got == [made, Sample(id="2", query="b", contexts=(Context(text="t"),))]
     with pytest.raises(InputError) as caught:
         list(samples_from([made, {"id": "a", "query": "again"}]))
-    assert caught.value.place == Place("samples", 2)
+    assert caught.value.place == SourceLocation("samples", 2)
 
 
 def test_a_slip_of_a_name_is_said_once_and_kept_as_metadata(tmp_path):

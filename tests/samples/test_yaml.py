@@ -8,7 +8,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples.yamltext import parse_yaml
 
 
@@ -81,7 +81,7 @@ def test_faults_have_their_place(text, line, column, problem):
     """What is wrong, where, and what to write."""
     error = fault(text)
     assert problem in str(error)
-    assert error.place == Place("f.yaml", line, column)
+    assert error.place == SourceLocation("f.yaml", line, column)
 
 
 @pytest.mark.parametrize("text", [".inf", "-.INF", ".nan", "1e999"])
@@ -93,7 +93,7 @@ def test_numbers_are_finite(text):
 
 def test_deep_nesting_is_refused_before_it_hurts():
     """A hundred thousand brackets are an error at the hundred-and-first."""
-    assert fault("[" * 100_000).place == Place("f.yaml", 1, 101)
+    assert fault("[" * 100_000).place == SourceLocation("f.yaml", 1, 101)
 
 
 def test_alias_bombs_are_refused():
@@ -138,4 +138,4 @@ def test_a_second_key_is_found_on_its_line(mapping, data):
     key = data.draw(st.sampled_from(sorted(mapping)))
     lines = [f"  {name}: {json.dumps(value)}" for name, value in mapping.items()]
     error = fault("top:\n" + "\n".join([*lines, f"  {key}: 1"]))
-    assert error.place == Place("f.yaml", len(lines) + 2, 3)
+    assert error.place == SourceLocation("f.yaml", len(lines) + 2, 3)

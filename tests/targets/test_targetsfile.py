@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.errors import InputError, Place, TargetError
+from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples import Notices
 from germane.targets import find_targets_file, open_target
 from germane.types import Context, Sample
@@ -53,7 +53,7 @@ def test_variables_come_from_the_environment(tmp_path):
     assert answer(open_target("a", path, environ={"WORD": "${{ WORD }}"})).response == "${{ WORD }}!"
     with pytest.raises(InputError, match="variable WORD is not set") as caught:
         open_target("a", path, environ={})
-    assert caught.value.place == Place(str(path), 1, 47)
+    assert caught.value.place == SourceLocation(str(path), 1, 47)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_faults_have_their_place(tmp_path, text, place, problem):
         open_target("a", path)
     assert problem in str(caught.value)
     assert caught.value.fix
-    assert caught.value.place == Place(str(path), *place)
+    assert caught.value.place == SourceLocation(str(path), *place)
 
 
 def test_an_unknown_provider_is_told_the_known_ones(tmp_path):

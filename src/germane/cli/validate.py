@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from germane.clean import clean
 from germane.cli.init import shipped
 from germane.cli.values import print_lines, say
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.samples.evalfile import EvalFile
@@ -140,7 +140,7 @@ def _check_plan(path: Path) -> None:
     plan.check(() if plan.suite.asks_targets else None)
 
 
-def _asked_at(file: EvalFile, name: str) -> Place:
+def _asked_at(file: EvalFile, name: str) -> SourceLocation:
     """Where an eval file names a target first."""
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
@@ -154,7 +154,7 @@ def _asked_at(file: EvalFile, name: str) -> Place:
             if value.text == name:
                 return value.place
         nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
-    return Place(str(file.path))
+    return SourceLocation(str(file.path))
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:

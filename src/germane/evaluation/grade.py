@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import PlainValidator
 
-from germane.errors import InputError, JudgeError, Place
+from germane.errors import InputError, JudgeError, SourceLocation
 from germane.evaluation.choice import NAME_A_JUDGE, check_answers, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
@@ -96,7 +96,7 @@ def options_of(
         name = names.get(fold(key), key)
         if warn is not None or name in _OF_GRADERS:
             result[name] = value
-    return read_model(GradeOptions, node_of(result, Place("config")), warn=warn)
+    return read_model(GradeOptions, node_of(result, SourceLocation("config")), warn=warn)
 
 
 def document_sample(
@@ -125,7 +125,7 @@ def document_sample(
 
 
 def _read(row: Mapping[str, Json]) -> Sample:
-    return RowReader().read(whole(dict(row)), 1, lambda _: Place("<stdin>"))
+    return RowReader().read(whole(dict(row)), 1, lambda _: SourceLocation("<stdin>"))
 
 
 _PROTOCOL = {

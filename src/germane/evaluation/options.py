@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS
 from germane.samples.files import nearest, reading_only, repository_root, without_scheme
 from germane.types import FrozenDict, Json
@@ -51,7 +51,9 @@ def _table(file: Path) -> dict[str, Json] | None:
     try:
         document = tomllib.loads(file.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid TOML: {error}", fix="mend the file", place=Place(str(file))) from None
+        raise InputError(
+            f"not valid TOML: {error}", fix="mend the file", place=SourceLocation(str(file))
+        ) from None
     return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
 
 
@@ -60,7 +62,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
     for name, value in table.items():
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
-        location = Place(str(file))
+        location = SourceLocation(str(file))
         if key not in SETTINGS:
             near = nearest(key, SETTINGS, 0.6)
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"

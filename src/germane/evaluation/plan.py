@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import structs
 
 from germane.clean import some_of
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import (
     DefaultMeasures,
@@ -373,9 +373,13 @@ def load_suite(
             results += inside or ([path] if read and data_files(path) else [])
             if not results:
                 fix = "name a file"
-                raise InputError("there is no eval file in this folder", fix=fix, place=Place(str(path)))
+                raise InputError(
+                    "there is no eval file in this folder", fix=fix, place=SourceLocation(str(path))
+                )
         elif not path.exists() and str(path) != "-":
-            raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
+            raise InputError(
+                "there is no such file or folder", fix="check the path", place=SourceLocation(str(path))
+            )
         else:
             results.append(path)
     files: dict[Path, EvalFile] = {}

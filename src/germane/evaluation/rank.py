@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import InputError, MeasureError, Place
+from germane.errors import InputError, MeasureError, SourceLocation
 from germane.measures.declaration import parse_measures
 from germane.measures.kernel import RankedLabels, relevant_known
 from germane.measures.measure import Measure
@@ -422,12 +422,12 @@ def _matched(name: str, hits: Hits) -> Hits:
     if (hits.lengths >= 0).any():
         return hits
     if not hits.ignored:
-        raise InputError("there are no results in this file", place=Place(name))
+        raise InputError("there are no results in this file", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:3])) for some in (hits.ignored, hits.queries))
     raise InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="both files must name the queries alike (--columns chooses the columns of a table)",
-        place=Place(name),
+        place=SourceLocation(name),
     )
 
 
@@ -453,5 +453,5 @@ def _twice(results: Results, query: str, name: str) -> InputError:
     return InputError(
         f"document {results.ids[at]} stands twice in query {query}{before}",
         fix="drop one, or give --duplicates first to count its best place",
-        place=Place(name, results.lines[at]),
+        place=SourceLocation(name, results.lines[at]),
     )

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from germane.errors import InputError, Place, report
+from germane.errors import InputError, SourceLocation, report
 from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Composite
 from germane.graders.field_accuracy import FieldAccuracy
@@ -83,7 +83,7 @@ def grader_of(
             added to these.
     """
     where = where or Where()
-    node = spec if isinstance(spec, Node) else node_of(spec, Place("grader"))
+    node = spec if isinstance(spec, Node) else node_of(spec, SourceLocation("grader"))
     try:
         kind, node, fixed = _resolve_type(node, where)
         context = {"folder": where.folder, "warn": where.warn, "grader_of": partial(grader_of, where=where)}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from germane.errors import InputError, Invalid, Place, say
+from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.samples.files import JsonFault, parse_strict_json
@@ -74,7 +74,7 @@ class RAGResult:
     answer_words_count: int | None = None
     system_name: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class QAPair:
     user_categories: Sequence[Any] = ()
     document_ids: Sequence[Id] = ()
     qid: Id | None = None
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class _Listed:
 
     qid: Id | None
     ids: tuple[Id, ...]
-    place: Place
+    place: SourceLocation
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -224,8 +224,8 @@ def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Lis
     """Each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
     for number, record in enumerate(records, 1):
         location = _get(record, "place")
-        if not isinstance(location, Place):
-            location = Place("results" if name == "doc_ids" else "references", number)
+        if not isinstance(location, SourceLocation):
+            location = SourceLocation("results" if name == "doc_ids" else "references", number)
         qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
             raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=location)

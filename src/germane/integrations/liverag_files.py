@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import cell
-from germane.errors import InputError, Invalid, Place, say
+from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -34,7 +34,7 @@ from germane.samples.files import (
 )
 from germane.types import Json
 
-_Placed: TypeAlias = Iterator[tuple[Place, Json]]
+_Placed: TypeAlias = Iterator[tuple[SourceLocation, Json]]
 OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
@@ -63,9 +63,9 @@ def read_references(path: str | Path, *, parity: Parity | None = None) -> list[Q
     ]
 
 
-def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[Place, dict[str, Json]]]:
+def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[SourceLocation, dict[str, Json]]]:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    file = Place(shown_name(path))
+    file = SourceLocation(shown_name(path))
     if not path.exists():
         raise InputError("there is no such file", fix="check the path", place=file)
     if suffix not in _READERS:
@@ -79,7 +79,7 @@ def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[Place, d
     return rows
 
 
-def _checked(place: Place, row: Json, needed: str) -> dict[str, Json]:
+def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
         raise InputError(f"this is {say(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place)
     if needed not in row:
@@ -88,7 +88,7 @@ def _checked(place: Place, row: Json, needed: str) -> dict[str, Json]:
     return row
 
 
-def _ids(row: dict[str, Json], name: str, place: Place, parity: Parity | None) -> tuple[Id, ...]:
+def _ids(row: dict[str, Json], name: str, place: SourceLocation, parity: Parity | None) -> tuple[Id, ...]:
     if name == "doc_ids" and row[name] in ("", None):
         raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=place)
     try:
@@ -104,13 +104,15 @@ def _tsv(path: Path) -> _Placed:
     line, first = next(rows, (1, []))
     header = [name.strip() for name in first]
     if twice := next((name for name in header if name and header.count(name) > 1), None):
-        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=Place(file, line))
+        raise InputError(
+            f"the column {twice!r} is there twice", fix="keep one", place=SourceLocation(file, line)
+        )
     for line, cells in rows:
         if len(cells) != len(header):
             problem = f"this row has {len(cells)} columns, the header {len(header)}"
             fix = "give every row all columns, with tabs between"
-            raise InputError(problem, fix=fix, place=Place(file, line))
-        yield Place(file, line), dict(zip(header, cells, strict=True))
+            raise InputError(problem, fix=fix, place=SourceLocation(file, line))
+        yield SourceLocation(file, line), dict(zip(header, cells, strict=True))
 
 
 def _jsonl(path: Path) -> _Placed:

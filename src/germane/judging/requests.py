@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from germane.encoding import digest
-from germane.errors import AnswerError, InputError, Place
+from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges.batches.api import UNRUN
 from germane.judges.client.output import MODES, PROMPT
 from germane.judges.client.parsing import Completion, completion_in
@@ -210,7 +210,7 @@ def read_answers(path: Path) -> Iterator[dict[str, Json]]:
             line = orjson.loads(text)
             line["custom_id"]
         except (ValueError, TypeError, KeyError):
-            location = Place(shown_name(path), number)
+            location = SourceLocation(shown_name(path), number)
             fix = 'each line needs {"custom_id": ..., "response": {"body": ...}}'
             raise InputError("this line is not an answer to a request", fix=fix, place=location) from None
         yield line

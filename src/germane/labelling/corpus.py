@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.files import fold, read_text
 from germane.samples.reading import READERS, suffix_of
@@ -50,7 +50,7 @@ class Corpus:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise InputError(
-                "there is no such corpus", fix="check the path of --corpus", place=Place(str(path))
+                "there is no such corpus", fix="check the path of --corpus", place=SourceLocation(str(path))
             )
         self.path = path
 
@@ -66,7 +66,7 @@ class Corpus:
         if not self.path.is_dir():
             if suffix_of(self.path) not in READERS:
                 fix = f"name a {', '.join(READERS)} file, or a folder"
-                raise InputError("this is not a corpus", fix=fix, place=Place(str(self.path)))
+                raise InputError("this is not a corpus", fix=fix, place=SourceLocation(str(self.path)))
             return [self.path]
         beir = [self.path / f"corpus{suffix}" for suffix in (".jsonl", ".jsonl.gz", ".jsonl.zst")]
         if whole := [file for file in beir if file.exists()]:
@@ -78,7 +78,9 @@ class Corpus:
         paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError("there is no document in this folder", fix=fix, place=Place(str(self.path)))
+            raise InputError(
+                "there is no document in this folder", fix=fix, place=SourceLocation(str(self.path))
+            )
         return paths
 
     @cached_property
@@ -104,7 +106,9 @@ class Corpus:
         for document, _ in self.documents():
             if document in seen:
                 problem = f"document {document} stands there twice"
-                raise InputError(problem, fix="give each document its own id", place=Place(str(self.path)))
+                raise InputError(
+                    problem, fix="give each document its own id", place=SourceLocation(str(self.path))
+                )
             seen.add(document)
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:

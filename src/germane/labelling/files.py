@@ -11,7 +11,7 @@ from msgspec import structs
 
 from germane.clean import cell
 from germane.encoding import encode, now
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
 from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
@@ -69,7 +69,7 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
     kinds, documents = _things(report)
     results, others = list[Label](), 0
     for number, row in _rows(path):
-        location = Place(str(path), number)
+        location = SourceLocation(str(path), number)
         answer, scale = _answer(row, location)
         fields = {
             "answer": answer,
@@ -114,7 +114,7 @@ class LabelFile:
         for number, row in _rows(path):
             if row.get("kind", "relevance") != "relevance":
                 continue
-            answer, scale = _answer(row, location := Place(str(path), number))
+            answer, scale = _answer(row, location := SourceLocation(str(path), number))
             item = row.get("item") or _document(*_named(row, location))
             label = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
             labels.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, location))
@@ -193,7 +193,7 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
     return kinds, documents
 
 
-def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
+def _named(row: Mapping[str, Json], place: SourceLocation) -> tuple[str, str]:
     """The sample and the document that a row without an item is about."""
     sample, document = row.get("sample"), None
     for name, value in row.items():
@@ -207,7 +207,7 @@ def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
     return str(sample), str(document)
 
 
-def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
+def _answer(row: Mapping[str, Json], place: SourceLocation) -> tuple[Json, str]:
     """The answer and its scale."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
@@ -252,7 +252,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
             except JsonFault as fault:
                 raise fault.error(path, line, number) from None
             if not isinstance(row, dict):
-                raise InputError("this line is not a JSON object", place=Place(str(path), number))
+                raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
             yield number, row
     else:
         yield from _qrels_rows(path)

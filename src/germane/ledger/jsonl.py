@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from germane.encoding import decode
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.ledger import files_of
 from germane.ledger.store import Ledger
 from germane.tables.judgements import load_judgement
@@ -137,12 +137,12 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
             for number, line in enumerate(lines, 1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if text.strip():
-                    yield _judgement(text.strip(), Place(str(path), number))
+                    yield _judgement(text.strip(), SourceLocation(str(path), number))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}", fix=_EXPORT) from None
 
 
-def _judgement(line: bytes, place: Place) -> Judgement:
+def _judgement(line: bytes, place: SourceLocation) -> Judgement:
     try:
         row = decode(line)
         if not isinstance(row, dict):
@@ -164,7 +164,7 @@ def _judgement(line: bytes, place: Place) -> Judgement:
         raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=place) from None
 
 
-def _explained(error: ValidationError, place: Place) -> InputError:
+def _explained(error: ValidationError, place: SourceLocation) -> InputError:
     """The first thing that is wrong with a row, and what to write instead."""
     result = error.errors()[0]
     where = [str(part) for part in result["loc"]]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ov
 
 import numpy as np
 
-from germane.errors import GermaneError, InputError, MeasureError, Place
+from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
 from germane.measures.ranked import LABELS, OVER, REL
@@ -267,7 +267,7 @@ def _failed(path: Path, fault: BaseException) -> InputError:
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
     message = fault.msg if isinstance(fault, SyntaxError) else str(fault)
     what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
-    return InputError(what, fix="mend the file", place=Place(str(path), line or 0))
+    return InputError(what, fix="mend the file", place=SourceLocation(str(path), line or 0))
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:

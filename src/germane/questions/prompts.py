@@ -21,7 +21,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.questions.question import AnyQuestion, Wording, known_kinds
 from germane.samples.files import place_in
 from germane.types import Json
@@ -134,7 +134,9 @@ def _check_template(name: str, question: type[AnyQuestion], text: str, path: Pat
     if missing := values & set(question.judges) & set(visible) - variables_in(text):
         absent = _braced(sorted(missing))
         fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
-        raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
+        raise InputError(
+            f"the prompt {name} does not show {absent}", fix=fix, place=SourceLocation(str(path))
+        )
 
 
 def _braced(names: Iterable[str]) -> str:
@@ -153,9 +155,11 @@ def load(name: str, path: Path | None = None) -> Prompt:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"the prompt {name} cannot be read: {why}", place=Place(str(file))) from None
+        raise InputError(
+            f"the prompt {name} cannot be read: {why}", place=SourceLocation(str(file))
+        ) from None
     if not text:
-        raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
+        raise InputError(f"the prompt {name} is empty", place=SourceLocation(str(file)))
     pieces: tuple[str, ...] = ()
     wording = text
     if path and _VARIABLE.search(text):

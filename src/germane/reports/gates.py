@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import clean
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.reports.summary import (
     LIKE_THESE,
     THESE,
@@ -83,7 +83,7 @@ class Gate:
     measure: str
     op: str
     limit: float
-    place: Place | None = field(default=None, compare=False)
+    place: SourceLocation | None = field(default=None, compare=False)
     mean_of: Literal["", "corrected", "judged"] = ""
     share: str = ""
     by: str = ""
@@ -94,7 +94,7 @@ class Gate:
         return self.how[0] == "p" or bool(self.share or self.by)
 
     @classmethod
-    def parse(cls, text: str, place: Place | None = None) -> Gate:
+    def parse(cls, text: str, place: SourceLocation | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
@@ -169,7 +169,7 @@ class Gate:
     def of_stored(cls, row: Json) -> Gate:
         """The gate of a manifest's entry."""
         text, file = (row, None) if isinstance(row, str) else row
-        return cls.parse(text, None if file is None else Place(file))
+        return cls.parse(text, None if file is None else SourceLocation(file))
 
     def __str__(self) -> str:
         of = f"{self.measure}{self.share}"

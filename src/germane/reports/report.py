@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import some_of
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
@@ -255,7 +255,7 @@ def read_document(path: Path) -> ReportData:
 
     from germane.reports.schema import ScoredDocument
 
-    location = Place(str(path))
+    location = SourceLocation(str(path))
     text = read_text(path)
     try:
         document = parse_strict_json(text)

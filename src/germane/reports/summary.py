@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
@@ -249,7 +249,7 @@ def range_of(canonical: str) -> tuple[float, float]:
     return measure.definition.range if measure else (0.0, 1.0)
 
 
-def check_change(canonical: str, change: float, problem: str, place: Place | None = None) -> None:
+def check_change(canonical: str, change: float, problem: str, place: SourceLocation | None = None) -> None:
     """InputError with the `problem` where a measure's mean can never change by so much."""
     low, high = range_of(canonical)
     if abs(change) > high - low:

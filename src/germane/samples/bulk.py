@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import InputError, MissingPart, Place, install_extra
+from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.files import JsonFault, line_limit, opened, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import GOLD, RUN, Format, Kind, frame_roles, read_as_rank, roles_of, table_columns
@@ -573,7 +573,7 @@ def _table_head(
         raise NotPlain("cells are quoted, or there are control characters")
     head = [cell.strip() for cell in _text(line).split(between)]
     try:
-        return head, *table_columns(head, Place(shown_name(path), 1), kind, columns)
+        return head, *table_columns(head, SourceLocation(shown_name(path), 1), kind, columns)
     except InputError as fault:
         raise NotPlain(str(fault)) from None
 

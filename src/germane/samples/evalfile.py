@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
-from germane.errors import InputError, Invalid, Place, say
+from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.samples.contexts import only_contexts
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
@@ -79,7 +79,7 @@ class GraderSpec:
     named: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         """Where it starts."""
         return self.node.place
 
@@ -170,7 +170,7 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
     return result
 
 
-def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
+def _template(name: str, folder: Path, above: tuple[Path, ...], place: SourceLocation) -> Path:
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
@@ -303,7 +303,7 @@ class Case:
     graders: tuple[GraderSpec, ...] = ()
     target: str | None = None
     threshold: float | None = None
-    place: Place | None = None
+    place: SourceLocation | None = None
     question: str = ""
     expected_outcome: str = ""
     reference_answer: str = ""
@@ -315,7 +315,7 @@ class Case:
     metadata: Mapping[str, Any] = field(default_factory=FrozenDict)
 
 
-def _gate(value: Any) -> tuple[str, Place]:
+def _gate(value: Any) -> tuple[str, SourceLocation]:
     if not isinstance(value, Scalar):
         raise Invalid(f"is {say(value)}", "write a condition: mean(nDCG@10)>=0.7")
     return str(value), value.node.place
@@ -403,7 +403,7 @@ class EvalFile(GraderLists):
     reading: Literal["fused", "single"] | None = None
     against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
     gates: Annotated[
-        tuple[Annotated[tuple[str, Place], PlainValidator(_gate, json_schema_input_type=str)], ...],
+        tuple[Annotated[tuple[str, SourceLocation], PlainValidator(_gate, json_schema_input_type=str)], ...],
         BeforeValidator(as_list),
     ] = ()
     data: Annotated[
@@ -470,7 +470,9 @@ def read_eval_file(
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
-        raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1, 1))
+        raise InputError(
+            "this file has no cases and names no data", fix=fix, place=SourceLocation(str(path), 1, 1)
+        )
     if strict and faults:
         raise faults[0]
     return file.model_copy(update={"cases": cases})
@@ -530,7 +532,10 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
             cases += inside
         elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
             lines = [(number, line) for number, line in read_lines(path) if line.strip()]
-            cases += [node_of(_json(path, number, line), Place(str(path), number)) for number, line in lines]
+            cases += [
+                node_of(_json(path, number, line), SourceLocation(str(path), number))
+                for number, line in lines
+            ]
         elif path.exists():
             return None
         else:
@@ -700,7 +705,7 @@ def _completed(node: Node, file: EvalFile) -> Node:
 
 
 def _graders(
-    entry: CaseEntry, file: EvalFile, place: Place, faults: list[InputError], *, replaced: bool
+    entry: CaseEntry, file: EvalFile, place: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
     """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
 

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.errors import InputError, Place, install_extra
+from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
 _BOM = b"\xef\xbb\xbf"
@@ -76,7 +76,7 @@ def repository_root(folder: Path) -> Path:
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
-def check_place(path: str | Path, named_at: Place | None = None) -> None:
+def check_place(path: str | Path, named_at: SourceLocation | None = None) -> None:
     """InputError where a file stands outside of what may be read."""
     paths, real = _places.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
@@ -137,17 +137,19 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
                 stream = io.BufferedReader(_LimitedLines(stream, name), _BUFFER)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
-                raise InputError("this file is UTF-16", fix="save it as UTF-8", place=Place(name))
+                raise InputError("this file is UTF-16", fix="save it as UTF-8", place=SourceLocation(name))
             if start == _BOM:
                 stream.read(3)
             yield stream
     except _damage() as fault:
         problem = f"the packed file is damaged: {fault}"
-        raise InputError(problem, fix="make it again", place=Place(name)) from None
+        raise InputError(problem, fix="make it again", place=SourceLocation(name)) from None
     except OSError as fault:
         fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
         fix = "name a file in it" if isinstance(fault, IsADirectoryError) else fix
-        raise InputError(f"cannot be read: {fault.strerror or fault}", fix=fix, place=Place(name)) from None
+        raise InputError(
+            f"cannot be read: {fault.strerror or fault}", fix=fix, place=SourceLocation(name)
+        ) from None
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
@@ -161,7 +163,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
         import zstandard
     except ImportError:
         fix = f"{install_extra('tables')}, or unpack it"
-        raise InputError("reading .zst needs zstandard", fix=fix, place=Place(name)) from None
+        raise InputError("reading .zst needs zstandard", fix=fix, place=SourceLocation(name)) from None
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
 
 
@@ -202,7 +204,7 @@ class _LimitedLines(io.RawIOBase):
             raise InputError(
                 f"this line is longer than {self.limit / (1 << 20):g} MB",
                 fix="end each row with a line feed, or set GERMANE_MAX_LINE to more megabytes",
-                place=Place(self._name, self._line),
+                place=SourceLocation(self._name, self._line),
             )
         if first >= 0:
             self._line += data.count(b"\n")
@@ -219,7 +221,9 @@ def whole_text(stream: BinaryIO, name: str) -> bytes:
         return stream.read()
     except MemoryError:
         fix = "write one object per line (JSONL), which is read line by line"
-        raise InputError("this document does not fit into memory", fix=fix, place=Place(name)) from None
+        raise InputError(
+            "this document does not fit into memory", fix=fix, place=SourceLocation(name)
+        ) from None
 
 
 class BadRows:
@@ -255,8 +259,8 @@ class BadRows:
         return (f"{self._place}: {self.count} {rows} left out:\n{self._listed()}",)
 
     @property
-    def _place(self) -> Place:
-        return Place(self._first[0].place.file if self._first[0].place else "")
+    def _place(self) -> SourceLocation:
+        return SourceLocation(self._first[0].place.file if self._first[0].place else "")
 
     def _listed(self) -> str:
         more = self.count - len(self._first)
@@ -275,7 +279,7 @@ def decoded(line: bytes, name: str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
-        location = Place(name, number, len(line[: fault.start].decode()) + 1)
+        location = SourceLocation(name, number, len(line[: fault.start].decode()) + 1)
         problem = f"the byte 0x{line[fault.start]:02x} is not UTF-8"
         raise InputError(problem, fix="save the file as UTF-8", place=location) from None
 
@@ -311,7 +315,7 @@ def table_rows(
         except csv.Error as error:
             problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
             fix = 'write a quote inside a quoted cell twice (""), and close every quote'
-            fault = InputError(problem, fix=fix, place=Place(name, start))
+            fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
             if bad is None:
                 raise fault from None
             bad.add(fault)
@@ -320,12 +324,12 @@ def table_rows(
             yield start, cells
 
 
-def place_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> Place:
+def place_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
     """The place of an offset in a text that starts at `first_line` of a file."""
     if offset is None:
-        return Place(shown_name(path), first_line)
+        return SourceLocation(shown_name(path), first_line)
     before = text[:offset]
-    return Place(shown_name(path), first_line + before.count("\n"), offset - before.rfind("\n"))
+    return SourceLocation(shown_name(path), first_line + before.count("\n"), offset - before.rfind("\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +338,7 @@ class Notice:
 
     problem: str
     fix: str = ""
-    place: Place | None = None
+    place: SourceLocation | None = None
 
     def __str__(self) -> str:
         """`place: problem; fix` on one line, as an error prints."""

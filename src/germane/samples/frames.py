@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError, MissingPart, Place, install_extra
+from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.fields import yes_no
 from germane.samples.files import check_place, shown_name
 from germane.types import Json
@@ -36,7 +36,7 @@ def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
     """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
-    location = Place(shown_name(path))
+    location = SourceLocation(shown_name(path))
     try:
         import polars
     except ImportError:

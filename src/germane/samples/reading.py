@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.errors import InputError, Invalid, Place, report
+from germane.errors import InputError, Invalid, SourceLocation, report
 from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.collections.spans import is_trace
@@ -75,7 +75,7 @@ def read_samples(
     reader, unit = _format(path)
     rows = _row_reader(columns, warn, prefix, only)
     results = rows_of_traces(reader(path, rows.field_of), warn)
-    return _samples(results, rows, Place(shown_name(path)), unit)
+    return _samples(results, rows, SourceLocation(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -83,7 +83,9 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
     for number, row, _ in _read_jsonl(file, lambda _: None):
         if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
             fix = 'write {"_id": "q1", "text": "..."}'
-            raise InputError("this is no query as BEIR has it", fix=fix, place=Place(str(file), number))
+            raise InputError(
+                "this is no query as BEIR has it", fix=fix, place=SourceLocation(str(file), number)
+            )
         if row["_id"] in gold:
             yield {"id": row["_id"], "query": row["text"], "qrels": dict(gold[row["_id"]])}
 
@@ -133,7 +135,7 @@ def data_files(folder: Path) -> list[Path]:
     if not paths:
         fix = f"name a file, or put one there: {', '.join(READERS)}"
         problem = "there is neither an eval file nor data in this folder"
-        raise InputError(problem, fix=fix, place=Place(str(folder)))
+        raise InputError(problem, fix=fix, place=SourceLocation(str(folder)))
     return paths
 
 
@@ -176,7 +178,7 @@ def read_questions(
             Notice(
                 f"no sample has contexts; not known, and kept as metadata: {names}",
                 f"names that are read as {aliases}",
-                Place("samples"),
+                SourceLocation("samples"),
             )
         )
 
@@ -200,8 +202,10 @@ def samples_from(
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
     visible = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
-    numbered = ((n, row, functools.partial(_at, Place("samples", n))) for n, row in enumerate(visible, 1))
-    return _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
+    numbered = (
+        (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
+    )
+    return _samples(numbered, _row_reader(columns, warn), SourceLocation("samples"), "row")
 
 
 def _row_reader(
@@ -218,18 +222,20 @@ def _format(path: Path) -> tuple[Reader, str]:
     suffix = ".jsonl" if piped else suffix_of(path)
     if not piped and not path.exists():
         problem = "there is no such file" if suffix in READERS else "there is no such file or folder"
-        raise InputError(problem, fix="check the path", place=Place(str(path)))
+        raise InputError(problem, fix="check the path", place=SourceLocation(str(path)))
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
-        raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))
+        raise InputError(
+            "this is no format of samples that can be read", fix=fix, place=SourceLocation(str(path))
+        )
     return READERS[suffix]
 
 
-def _at(place: Place, _: Sequence[Step]) -> Place:
+def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
     return place
 
 
-def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
+def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
     """The rows, read, each identity once."""
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for number, row, where in rows:
@@ -288,7 +294,7 @@ def _document_fix(number: int, text: str) -> str:
     return ""
 
 
-def _line_place(path: Path, number: int, line: bytes, steps: Sequence[Step]) -> Place:
+def _line_place(path: Path, number: int, line: bytes, steps: Sequence[Step]) -> SourceLocation:
     text = line.decode()
     return place_in(path, text, locate(text, steps) if steps else None, number)
 
@@ -320,12 +326,14 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         document = document[holder[0]] if holder else None
     if not isinstance(document, list):
         fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
-        raise InputError("this document holds no array of samples", fix=fix, place=Place(str(path), 1))
+        raise InputError(
+            "this document holds no array of samples", fix=fix, place=SourceLocation(str(path), 1)
+        )
     for index, row in enumerate(document):
         yield index + 1, row, functools.partial(_document_place, path, text, (*holder, index))
 
 
-def _document_place(path: Path, text: str, prefix: tuple[Step, ...], steps: Sequence[Step]) -> Place:
+def _document_place(path: Path, text: str, prefix: tuple[Step, ...], steps: Sequence[Step]) -> SourceLocation:
     return place_in(path, text, locate(text, (*prefix, *steps)) or locate(text, prefix))
 
 
@@ -345,9 +353,9 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
         return
     header = [name.strip() for name in first[1]]
     lists_as, lists = _context_columns(header, field_of)
-    _check_header(header, lists, field_of, Place(shown_name(path), first[0]))
+    _check_header(header, lists, field_of, SourceLocation(shown_name(path), first[0]))
     for line, cells in rows:
-        location = Place(shown_name(path), line)
+        location = SourceLocation(shown_name(path), line)
         if len(cells) != len(header):
             problem = f"this row has {len(cells)} cells and the header {len(header)}"
             fix = "write one cell a column; put a text with the separator or a line break in quotes"
@@ -378,7 +386,7 @@ def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[in
     return (header[same[0]], same) if several else ("", [])
 
 
-def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place: Place) -> None:
+def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place: SourceLocation) -> None:
     single = [name for column, name in enumerate(header) if name and column not in lists]
     if twice := next((name for name in single if header.count(name) > 1), None):
         raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=place)
@@ -419,7 +427,7 @@ def _cell(cell: str, field: str | None) -> Json:
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
     """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
-        where = functools.partial(_at, Place(f"{path}, row {number}"))
+        where = functools.partial(_at, SourceLocation(f"{path}, row {number}"))
         cells = dict(row)
         for name, cell in row.items():
             if isinstance(cell, str) and cell[:1] in {"[", "{"}:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import structs
 
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Invalid, Place, say
+from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
 from germane.samples.files import Notice, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
-Where: TypeAlias = Callable[[Sequence[Step]], Place]
+Where: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 """The place of what stands at a path of a row."""
 
 
@@ -155,7 +155,7 @@ class RowReader:
         plan = self._plans[keys] = _Plan(fields, tuple(key for key in keys if key not in read))
         return plan
 
-    def warn_of_absent(self, file: Place) -> None:
+    def warn_of_absent(self, file: SourceLocation) -> None:
         """A notice for each mapped name that no row had."""
         if self._warn is None:
             return

@@ -23,7 +23,7 @@ from math import isinf, isnan
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples.fields import RESULT
 from germane.samples.files import (
     BadRows,
@@ -165,7 +165,7 @@ def read_qrels(
             rows = _rows(file, name, format_of(file, fmt, GOLD), columns, GOLD, bad)
             qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
     if not qrels:
-        raise InputError(f"there is no gold in this {what}", fix=GOLD.trec, place=Place(name))
+        raise InputError(f"there is no gold in this {what}", fix=GOLD.trec, place=SourceLocation(name))
     return qrels
 
 
@@ -178,7 +178,7 @@ def gold_file(path: str | Path) -> str | Path:
     if len(test) != 1:
         names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
         raise InputError(
-            "this folder has no qrels/test.tsv", fix=f"name a file: {names}", place=Place(str(path))
+            "this folder has no qrels/test.tsv", fix=f"name a file: {names}", place=SourceLocation(str(path))
         )
     return test[0]
 
@@ -222,11 +222,15 @@ def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
             continue
         if (score is None) == bool(results.scores) and results.ids:
             problem = f"query {query} has results with and without scores"
-            bad.add(InputError(problem, fix="give each of them a score, or none", place=Place(name, line)))
+            bad.add(
+                InputError(
+                    problem, fix="give each of them a score, or none", place=SourceLocation(name, line)
+                )
+            )
             continue
         if score is not None:
             if score != score:  # noqa: PLR0124 - the test for NaN
-                bad.add(_nan(query, doc, Place(name, line)))
+                bad.add(_nan(query, doc, SourceLocation(name, line)))
                 continue
             results.scores.append(score)
         results.ids.append(doc)
@@ -235,7 +239,7 @@ def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
     return Run(name, queries, bad.notes())
 
 
-def _nan(query: str, doc: str, place: Place) -> InputError:
+def _nan(query: str, doc: str, place: SourceLocation) -> InputError:
     problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
     return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=place)
 
@@ -250,7 +254,7 @@ def _collect_qrels(
         if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
             problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
             fix = "keep one of them, or give --duplicates first"
-            bad.add(InputError(problem, fix=fix, place=Place(name, line)))
+            bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
     bad.check()
     return qrels
 
@@ -293,7 +297,7 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
                     raw = cells[0]
             except (IndexError, ValueError):
                 if cells and cells[0][:1] != b"#":
-                    bad.add(_trec_fault(line, Place(name, number), RUN))
+                    bad.add(_trec_fault(line, SourceLocation(name, number), RUN))
                 continue
             results.ids.append(doc)
             results.scores.append(score)
@@ -312,7 +316,7 @@ def _trec_grades(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[FileRow]
             query, _, doc, grade = cells
             row = number, query.decode(), doc.decode(), _whole(grade)
         except ValueError:
-            bad.add(_trec_fault(line, Place(name, number), GOLD))
+            bad.add(_trec_fault(line, SourceLocation(name, number), GOLD))
         else:
             yield row
 
@@ -335,7 +339,7 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _trec_fault(line: bytes, place: Place, kind: Kind) -> InputError:
+def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
     """Why a line is none of a run, or of gold."""
     try:
         decoded(line, place.file, place.line)
@@ -355,7 +359,7 @@ def _trec_fault(line: bytes, place: Place, kind: Kind) -> InputError:
 # tables and JSON
 
 
-_Records: TypeAlias = Iterator[tuple[Place, Mapping[str, Any]]]
+_Records: TypeAlias = Iterator[tuple[SourceLocation, Mapping[str, Any]]]
 """Rows of a table or of JSON as role -> value, each with its place."""
 
 
@@ -370,7 +374,7 @@ def _record_rows(records: _Records, kind: Kind, bad: BadRows) -> Iterator[FileRo
             yield from results
 
 
-def _rows_in(record: Mapping[str, Any], kind: Kind, place: Place) -> Iterator[FileRow]:
+def _rows_in(record: Mapping[str, Any], kind: Kind, place: SourceLocation) -> Iterator[FileRow]:
     """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades.
 
     In a list of gold ids each has grade 1.
@@ -394,30 +398,30 @@ def _rows_in(record: Mapping[str, Any], kind: Kind, place: Place) -> Iterator[Fi
         yield from ((line, query, doc, value) for doc in _listed(query, listed, kind, place))
 
 
-def _query(value: Any, place: Place) -> str:
+def _query(value: Any, place: SourceLocation) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
     return str(value)
 
 
-def _document(value: Any, place: Place) -> str:
+def _document(value: Any, place: SourceLocation) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InputError(f"{json.dumps(value)[:60]} is not a document id", fix=RUN.json, place=place)
     return str(value)
 
 
-def _score_or_rank(record: Mapping[str, Any], place: Place) -> float | None:
+def _score_or_rank(record: Mapping[str, Any], place: SourceLocation) -> float | None:
     """The score of a single result, else its rank as one."""
     if record.get("score") is not None:
         return _score(record["score"], place)
     return -_number(record["rank"], "rank", place) if "rank" in record else None
 
 
-def _score(value: Any, place: Place) -> float:
+def _score(value: Any, place: SourceLocation) -> float:
     return _number(value, "score", place)
 
 
-def _grade(value: Any, place: Place) -> int:
+def _grade(value: Any, place: SourceLocation) -> int:
     number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
@@ -431,7 +435,7 @@ class _Cell(str):
     __slots__ = ()
 
 
-def _number(value: Any, what: str, place: Place) -> float:
+def _number(value: Any, what: str, place: SourceLocation) -> float:
     try:
         if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
             return _finite(value)
@@ -442,7 +446,7 @@ def _number(value: Any, what: str, place: Place) -> float:
     raise InputError(f"the {what} {text[:60]} is not a number", fix=fix, place=place)
 
 
-def _paired(docs: list[Any], values: list[Any], place: Place) -> dict[str, Any]:
+def _paired(docs: list[Any], values: list[Any], place: SourceLocation) -> dict[str, Any]:
     """Ids with their scores or grades."""
     paired = {str(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
@@ -451,7 +455,7 @@ def _paired(docs: list[Any], values: list[Any], place: Place) -> dict[str, Any]:
     return paired
 
 
-def _listed(query: str, value: Any, kind: Kind, place: Place) -> list[str]:
+def _listed(query: str, value: Any, kind: Kind, place: SourceLocation) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
@@ -503,20 +507,24 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_lines(stream: BinaryIO, name: str, kind: Kind, bad: BadRows) -> Iterator[tuple[Place, Any]]:
+def _json_lines(
+    stream: BinaryIO, name: str, kind: Kind, bad: BadRows
+) -> Iterator[tuple[SourceLocation, Any]]:
     for number, line in numbered_lines(stream):
         try:
             value = _parse(line, name, number, kind)
         except InputError as fault:
             bad.add(fault)
         else:
-            yield Place(name, number), value
+            yield SourceLocation(name, number), value
 
 
-def _json_document(stream: BinaryIO, name: str, kind: Kind, _: BadRows) -> Iterator[tuple[Place, Any]]:
+def _json_document(
+    stream: BinaryIO, name: str, kind: Kind, _: BadRows
+) -> Iterator[tuple[SourceLocation, Any]]:
     document = _parse(whole_text(stream, name), name, 1, kind)
     for value in document if isinstance(document, list) else [document]:
-        yield Place(name), value
+        yield SourceLocation(name), value
 
 
 def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
@@ -529,7 +537,7 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
         raise InputError(fault.problem, fix=fault.fix or kind.json, place=location) from None
 
 
-def _json_records(values: Iterator[tuple[Place, Any]], kind: Kind, bad: BadRows) -> _Records:
+def _json_records(values: Iterator[tuple[SourceLocation, Any]], kind: Kind, bad: BadRows) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
     for location, value in values:
         try:
@@ -538,7 +546,7 @@ def _json_records(values: Iterator[tuple[Place, Any]], kind: Kind, bad: BadRows)
             bad.add(fault)
 
 
-def _json_found(value: Any, kind: Kind, place: Place) -> Iterator[dict[str, Any]]:
+def _json_found(value: Any, kind: Kind, place: SourceLocation) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
         raise InputError(f"{json.dumps(value)[:60]} is no JSON object", fix=kind.json, place=place)
     key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
@@ -553,7 +561,7 @@ def _json_found(value: Any, kind: Kind, place: Place) -> Iterator[dict[str, Any]
         yield {"query": query, kind.listed: listed}
 
 
-def _check_lists(docs: str, record: Mapping[str, Any], place: Place) -> None:
+def _check_lists(docs: str, record: Mapping[str, Any], place: SourceLocation) -> None:
     """A bare string among `doc_ids` is an id; among a sample's `contexts` it is a text."""
     if record.get("calls"):
         fix = "use germane run, which ranks per call"
@@ -573,10 +581,10 @@ def _table_records(
     if first is None:
         return
     head = [cell.strip() for cell in first[1]]
-    positions, named = table_columns(head, Place(name, first[0]), kind, columns)
+    positions, named = table_columns(head, SourceLocation(name, first[0]), kind, columns)
     width = max(positions.values()) + 1
     for line, cells in rows if named else chain([first], rows):
-        location = Place(name, line)
+        location = SourceLocation(name, line)
         if len(cells) < width:
             problem = f"this row has {len(cells)} columns, the first one {len(head)}"
             bad.add(InputError(problem, fix="give every row all columns", place=location))
@@ -585,7 +593,7 @@ def _table_records(
 
 
 def table_columns(
-    head: Sequence[str], place: Place, kind: Kind, columns: Mapping[str, str] | None
+    head: Sequence[str], place: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[dict[str, int], bool]:
     """Where the column of each role stands, by a table's first row, and whether that is a header."""
     header = roles_of(head, kind, columns)
@@ -625,7 +633,7 @@ def _frame_records(
     listed = (frame[column] for column in result.values())
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield Place(name, number), dict(zip(result, row, strict=True))
+        yield SourceLocation(name, number), dict(zip(result, row, strict=True))
 
 
 def frame_roles(
@@ -636,7 +644,9 @@ def frame_roles(
     if "query" not in result or not {"doc", kind.listed} & set(result):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
         raise InputError(
-            f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
+            f"no columns hold query and document: {', '.join(names)[:200]}",
+            fix=fix,
+            place=SourceLocation(name),
         )
     return result
 

@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from germane.errors import InputError, Invalid, Place, report, say
+from germane.errors import InputError, Invalid, SourceLocation, report, say
 from germane.samples.files import Notice, fold, nearest, place_in
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
@@ -63,12 +63,12 @@ _FIXES = {
 class Node:
     """A value of a YAML file: a scalar with its text, a list, or a mapping with the place of each key."""
 
-    place: Place
+    place: SourceLocation
     text: str | None = None
     plain: bool = False
     items: list[Node] | None = None
     pairs: dict[str, Node] | None = None
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, SourceLocation] = field(default_factory=dict)
     size: int = 1
     spelt: dict[str, str] = field(default_factory=dict)
     """Field of the model that read this mapping -> the key that it was read from."""
@@ -108,7 +108,7 @@ class Node:
         fix = "leave it out or put it in quotes"
         raise InputError(f"{text[:40]} is not a finite number", fix=fix, place=self.place)
 
-    def at(self, path: Sequence[Step]) -> Place:
+    def at(self, path: Sequence[Step]) -> SourceLocation:
         """The place of what stands at a path below it, or of the last thing on the way that is there."""
         step = path[0] if path else None
         if isinstance(step, int) and self.items and step < len(self.items):
@@ -141,7 +141,7 @@ class Node:
         return change(self)
 
 
-def node_of(value: Json, place: Place) -> Node:
+def node_of(value: Json, place: SourceLocation) -> Node:
     """A JSON value as a node, all of it at one place."""
     if isinstance(value, Mapping):
         pairs = {str(key): node_of(inner, place) for key, inner in value.items()}
@@ -244,7 +244,7 @@ def parse_yaml(text: str, file: str) -> Node:
         raise _syntax(error, text, file) from None
     if node is None or node.is_null():
         fix = "write what to evaluate; see `germane init`"
-        raise InputError("the file is empty", fix=fix, place=Place(file, 1, 1))
+        raise InputError("the file is empty", fix=fix, place=SourceLocation(file, 1, 1))
     return node
 
 
@@ -258,7 +258,9 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
     fix = next(known, "check the indentation and quotes")
     if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
         fix = "indent with spaces: YAML allows no tabs there"
-    return InputError(f"this is not YAML: {problem}", fix=fix, place=Place(file, line + 1, column + 1))
+    return InputError(
+        f"this is not YAML: {problem}", fix=fix, place=SourceLocation(file, line + 1, column + 1)
+    )
 
 
 class _Builder:
@@ -280,8 +282,8 @@ class _Builder:
                 root = self._node(event, events, 1)
         return root
 
-    def _place(self, event: Any) -> Place:
-        return Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+    def _place(self, event: Any) -> SourceLocation:
+        return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
         location = self._place(event)
@@ -312,7 +314,7 @@ class _Builder:
             self._anchors[event.anchor] = node
         return node
 
-    def _alias(self, anchor: str, place: Place) -> Node:
+    def _alias(self, anchor: str, place: SourceLocation) -> Node:
         if anchor not in self._anchors:
             problem = f"*{anchor} refers to nothing above it"
             raise InputError(problem, fix=f"write &{anchor} before the value meant", place=place)
@@ -322,9 +324,9 @@ class _Builder:
             raise InputError("the aliases unfold to too much", fix="write the values out", place=place)
         return node
 
-    def _mapping(self, events: Iterator[Any], depth: int, place: Place) -> Node:
+    def _mapping(self, events: Iterator[Any], depth: int, place: SourceLocation) -> Node:
         pairs: dict[str, Node] = {}
-        keys: dict[str, Place] = {}
+        keys: dict[str, SourceLocation] = {}
         merged: list[Node] = []
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = self._node(event, events, depth + 1)
@@ -497,7 +499,7 @@ class Keys:
         folder: Path = self.context.get("folder", Path())
         return folder
 
-    def warn(self, problem: str, fix: str, place: Place) -> None:
+    def warn(self, problem: str, fix: str, place: SourceLocation) -> None:
         """Pass a warning on, where somebody wants them."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, place))
@@ -513,7 +515,7 @@ class Keys:
         return True
 
 
-def misspelt(what: str, key: str, known: str, place: Place, instead: str = "") -> InputError:
+def misspelt(what: str, key: str, known: str, place: SourceLocation, instead: str = "") -> InputError:
     """The error on a key that is close to a known one."""
     return InputError(f"{what} has no key {key!r}", fix=f"did you mean {known!r}?{instead}", place=place)
 

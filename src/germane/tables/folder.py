@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, MissingPart, Place
+from germane.errors import InputError, MissingPart, SourceLocation
 from germane.numberset import NumberSet
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
@@ -409,7 +409,7 @@ class ReportFolder:
         heads = None if keys is None else {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
         for number, row in numbered_rows(path, lambda line: heads is None or _head(line) in heads):
             if keys is None or (row["id"], row.get("system", ""), row.get("trial", 0)) in keys:
-                location = Place(str(path), number)
+                location = SourceLocation(str(path), number)
                 yield reader.read(_without_graders(row), number, partial(_at, location))
 
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
@@ -669,7 +669,7 @@ def _head(line: bytes) -> bytes:
     return line[: line.find(b'",') + 1]
 
 
-def _at(place: Place, _: Sequence[Step]) -> Place:
+def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
     return place
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.tables.columns import RowTable
 from germane.types import NOTHING, Context, Json, Sample, freeze
 
@@ -69,7 +69,7 @@ _AT = re.compile(r"`\$\.(\w+)|field `(\w+)`")
 _KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool": "true or false"}
 
 
-def decode_label(line: bytes, place: Place | None = None) -> Label | None:
+def decode_label(line: bytes, place: SourceLocation | None = None) -> Label | None:
     """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
     try:
         label = _label_in(line)
@@ -78,7 +78,7 @@ def decode_label(line: bytes, place: Place | None = None) -> Label | None:
     return _on_scale(label, place)
 
 
-def load_label(row: Json, place: Place | None = None) -> Label:
+def load_label(row: Json, place: SourceLocation | None = None) -> Label:
     """The label in a JSON object, or in a row of texts; InputError where it is none."""
     try:
         label = msgspec.convert(row, Label, strict=False)
@@ -97,7 +97,7 @@ def load_label(row: Json, place: Place | None = None) -> Label:
     return _on_scale(label, place)
 
 
-def _on_scale(label: Label, place: Place | None) -> Label:
+def _on_scale(label: Label, place: SourceLocation | None) -> Label:
     """The label; InputError where its answer is not on its scale."""
     low, high = scale_ends(label.scale, place)
     answer = label.answer
@@ -110,7 +110,7 @@ def _on_scale(label: Label, place: Place | None) -> Label:
     return label
 
 
-def scale_ends(scale: str, place: Place | None = None) -> tuple[int, int]:
+def scale_ends(scale: str, place: SourceLocation | None = None) -> tuple[int, int]:
     """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
     ends = _ends(scale)
     if ends is None:

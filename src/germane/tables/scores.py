@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.encoding import decode, encode
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
@@ -471,7 +471,7 @@ class ScoreTable:
                 )
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                "this line is not a score", fix="run the evaluation again", place=Place(file, number)
+                "this line is not a score", fix="run the evaluation again", place=SourceLocation(file, number)
             ) from None
         return table
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from germane.encoding import decode
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_label, load_label
 from germane.tables.parquet import GROUP, read_group, read_part
@@ -142,7 +142,9 @@ def row_in(path: Path, number: int, line: bytes) -> Any:
 
 
 def _damaged(path: Path, number: int) -> InputError:
-    return InputError("this line is damaged", fix="run again with --resume", place=Place(str(path), number))
+    return InputError(
+        "this line is damaged", fix="run again with --resume", place=SourceLocation(str(path), number)
+    )
 
 
 def labels_in(path: Path) -> Iterator[Label]:
@@ -152,7 +154,7 @@ def labels_in(path: Path) -> Iterator[Label]:
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
-    location = Place(str(path), number)
+    location = SourceLocation(str(path), number)
     return decode_label(line, location) or load_label(row_in(path, number, line), location)
 
 

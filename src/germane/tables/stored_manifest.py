@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.types import Json
 
@@ -147,7 +147,7 @@ def manifest_in(file: Path) -> dict[str, Json]:
     except JsonFault as fault:
         raise fault.error(file, text, fix=fix) from None
     if not isinstance(manifest, dict):
-        raise InputError("a manifest is one JSON object", fix=fix, place=Place(str(file)))
+        raise InputError("a manifest is one JSON object", fix=fix, place=SourceLocation(str(file)))
     return manifest
 
 
@@ -157,4 +157,6 @@ def check_shape(manifest: dict[str, Json], file: Path) -> None:
         msgspec.convert(manifest, _Manifest)
     except msgspec.ValidationError as error:
         fix = "run the evaluation again"
-        raise InputError(f"the manifest is damaged: {error}", fix=fix, place=Place(str(file))) from None
+        raise InputError(
+            f"the manifest is damaged: {error}", fix=fix, place=SourceLocation(str(file))
+        ) from None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
-from germane.errors import InputError, Invalid, Place, TargetError, say
+from germane.errors import InputError, Invalid, SourceLocation, TargetError, say
 from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
@@ -76,7 +76,7 @@ class CliTarget(Target):
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
+    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
         """Find the folder that it starts in."""
         usual = folder.parent if folder.name == ".agentv" else folder
         starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]

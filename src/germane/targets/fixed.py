@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import InputError, Invalid, Place, TargetError
+from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.reading import read_samples
 from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
@@ -64,7 +64,7 @@ class RecordedTarget(Target):
     system: str | None = None
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
+    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
         """Read the file."""
         del evals
         for sample in read_samples((folder / self.path).resolve()):

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from germane.errors import GermaneError, InputError, Invalid, Place, TargetError, say
+from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, say
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
@@ -56,7 +56,7 @@ class PythonTarget(Target):
     _called: Callable[..., Any] = PrivateAttr()
     _loop: _Loop | None = PrivateAttr(default=None)
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
+    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
         """Import the function."""
         del evals
         module, _, name = self.function.partition(":")
@@ -256,7 +256,7 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
     return {"case": case, "sample": case.sample}.get(first, case.sample.query)
 
 
-def _imported(module: str, folders: list[Path], place: Place) -> ModuleType:
+def _imported(module: str, folders: list[Path], place: SourceLocation) -> ModuleType:
     """The module, from these folders first; one of the same name from elsewhere gives way."""
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]

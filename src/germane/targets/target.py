@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from germane.errors import InputError, Place, TargetError
+from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.files import whole
 from germane.samples.frames import document
@@ -50,7 +50,7 @@ class Target(YamlModel):
     workers: WholeNumber = 4
     models: Models = Models()
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
+    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
         """Check and load what it needs, before anything is asked; InputError with the place of its entry.
 
         `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
@@ -123,7 +123,7 @@ def _read(answer: Any) -> Sample:
         row["messages"] = row.pop("output")
     own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
     try:
-        return _ROWS.read({**own, "query": "-"}, 0, lambda _: Place("answer"))
+        return _ROWS.read({**own, "query": "-"}, 0, lambda _: SourceLocation("answer"))
     except InputError as error:
         raise TargetError(f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}") from None
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, SourceLocation
 from germane.samples.files import Warn, nearest, read_text
 from germane.samples.yamltext import (
     Node,
@@ -73,7 +73,7 @@ def unchecked(name: str, where: str | Path) -> list[str]:
     return [*map(not_set, unset_variables(entry, os.environ)), *imported]
 
 
-def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
+def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
     """What kind of target that is, and where its entry stands; nothing is opened, imported or run."""
     entry, _, kind = _found(name, where)
     return kind, entry.place
@@ -139,5 +139,5 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     if name not in names:
         near = nearest(name, names)
         fix = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
-        raise InputError(f"unknown target {name!r}", fix=fix, place=Place(str(path)))
+        raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
     return names[name], path
