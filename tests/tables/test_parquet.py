@@ -2,7 +2,9 @@
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -190,3 +192,51 @@ def test_what_a_killed_session_left_is_found(tmp_path: Path, monkeypatch: pytest
     finished = ReportFolder(tmp_path).earlier()
     assert list(finished) == made
     assert list(finished.find(keys[::-1])) == keys[::-1]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_a_kill_between_any_two_steps_on_disk_neither_doubles_nor_loses_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While lines become a part, or several: what is read is what was written so far, once."""
+    monkeypatch.setattr(folder, "PART_BYTES", 500)
+    monkeypatch.setattr(folder, "_AT_ONCE", 10)  # three parts each time
+    rows = [
+        Judgement(key=f"{n:032x}", item=f"{n:032x}", kind="relevance", judge="j", answer={"grade": n})
+        for n in range(25)
+    ]
+    steps, killed_at = 0, 0
+
+    def killable(real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **options: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == killed_at:
+                raise Killed
+            return real(*args, **options)
+
+        return step
+
+    for owner, name in [(Path, "replace"), (Path, "unlink"), (Path, "mkdir"), (folder, "_open")]:
+        monkeypatch.setattr(owner, name, killable(getattr(owner, name)))
+    killed = True
+    while killed:
+        steps, killed_at, writing = -1000, killed_at + 1, ReportFolder(tmp_path / f"{killed_at}", "parquet")
+        writing.start()
+        steps, killed = 0, False
+        try:
+            writing.add(Part(judgements=JudgementTable(rows)))
+        except Killed:
+            killed = True
+        steps, written = -1000, writing._files["judgements"].lines
+        left = [line for _, line in lines_of(writing._path("judgements"))]
+        assert left == [*map(judgement_line, rows[:written])], killed_at
+        writing.close()
+        (writing.path / "judgements.jsonl.earlier").write_bytes(b'{"key":"00')  # killed as it set rows aside
+        following = ReportFolder(writing.path, "parquet").start()
+        assert list(following.earlier()) == rows[:written]
+        following.close()
+    assert killed_at > 15

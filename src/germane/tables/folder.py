@@ -36,6 +36,7 @@ from germane.tables.stored import (
     is_stored,
     label_in,
     labels_in,
+    lines_after,
     lines_of,
     numbered_rows,
     parts_folder,
@@ -278,7 +279,6 @@ class ReportFolder:
         _remove_parts(target)
         if self._in_parts:
             parts_folder(path).replace(parts_folder(target))
-            path.unlink()
             target.unlink(missing_ok=True)
         else:
             path.replace(target)
@@ -350,6 +350,7 @@ class ReportFolder:
         left = self.path / f"judgements.jsonl{UNFINISHED}"
         if is_stored(left):
             with (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
+                kept.write(b"\n")  # ends the half line of a session that was killed just here
                 kept.writelines(line for _, line in lines_of(left))
                 kept.flush()
                 os.fsync(kept.fileno())
@@ -541,7 +542,8 @@ class _TableFile:
     """
 
     def __init__(self, path: Path, *, hashed: bool) -> None:
-        self._path, self._hashed = path, hashed
+        self._name = self._path = path
+        self._hashed = hashed
         self._parts: dict[str, str] = {}
         self.lines = 0
         self._begin()
@@ -560,15 +562,25 @@ class _TableFile:
         self._file.write(joined)
 
     def make_parts(self, *, last: bool = False) -> None:
-        """What stands in the file becomes parts, and the file begins anew; a table without rows has a `last` one too."""
+        """What stands in the file becomes parts, and a new file follows them; a table without rows has a `last` one too.
+
+        The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
+        """
         self._file.close()
-        folder = parts_folder(self._path)
+        folder = parts_folder(self._name)
+        if not self._parts:
+            folder.mkdir(exist_ok=True)
+            self._path = self._path.replace(lines_after(0, folder))
         with self._path.open("rb") as lines:
             while (some := lines.readlines(PART_BYTES)) or (last and not self._parts):
                 part = folder / f"{len(self._parts) + 1:05}.parquet"
                 write_part(part, some)
                 self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
-        self._begin()
+        written = self._path
+        if not last:
+            self._path = lines_after(len(self._parts), folder)
+            self._begin()
+        written.unlink()
 
     def flush(self) -> None:
         """Everything that was written is on disk after this."""
@@ -584,7 +596,7 @@ class _TableFile:
     @property
     def digests(self) -> dict[str, str]:
         """The SHA-256 in hex of the file, or of each part where there are some, by their names in the finished folder."""
-        return self._parts or {self._path.name.removesuffix(UNFINISHED): self._hash.hexdigest()}
+        return self._parts or {self._name.name.removesuffix(UNFINISHED): self._hash.hexdigest()}
 
 
 def _sha256(path: Path) -> str:

@@ -70,9 +70,21 @@ def parts_folder(path: Path) -> Path:
     return path.with_name(path.name.replace(".jsonl", ".parquet"))
 
 
-def parts_of(path: Path) -> list[Path]:
-    """The parts of a table in Parquet, in their order, which come before the lines of its file."""
-    return sorted(parts_folder(path).glob("[0-9]*.parquet"))
+def _parts_and_lines(path: Path) -> tuple[list[Path], Path]:
+    """The parts of a table in Parquet, in their order, and the file of the lines that come after them.
+
+    While parts are written, their folder holds that file, named by the number of parts before it: the parts beyond that
+    number are made of lines that still stand in it, and do not count yet.
+    """
+    folder = parts_folder(path)
+    parts = sorted(folder.glob("[0-9]*.parquet"))
+    lines = max(folder.glob("[0-9]*.jsonl"), default=None)
+    return (parts, path) if lines is None else (parts[: int(lines.stem)], lines)
+
+
+def lines_after(parts: int, folder: Path) -> Path:
+    """The file of the lines that come after so many parts, while these are written to this folder."""
+    return folder / f"{parts:05}.jsonl"
 
 
 def is_parts(path: Path) -> bool:
@@ -86,8 +98,9 @@ def lines_in_parts(folder: Path) -> Iterator[bytes]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that hold a table: its parts, and a file like this where there is one."""
-    return [*parts_of(path), *[path] * path.exists()]
+    """The files that hold a table: its parts, and that of the lines after them where there is one."""
+    parts, lines = _parts_and_lines(path)
+    return [*parts, *[lines] * lines.exists()]
 
 
 def is_stored(path: Path) -> bool:
@@ -101,13 +114,14 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     A table is in parts, in a file, or in parts and, for what came last, a file. The place of a line is its offset in the
     file, or in a part the number of the part and of the line.
     """
-    for number, part in enumerate(parts_of(path), 1):
+    parts, rest = _parts_and_lines(path)
+    for number, part in enumerate(parts, 1):
         for row, line in enumerate(read_part(part)):
             yield number << _IN_PART | row, line
-    if not path.exists():
+    if not rest.exists():
         return
     offset = 0
-    with path.open("rb") as lines:
+    with rest.open("rb") as lines:
         for line in lines:
             if line.endswith(b"\n") or path.suffix != UNFINISHED:
                 yield offset, line
@@ -117,15 +131,16 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 def blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
     """The lines of the blocks of a table that are wanted, each with the number of its first line."""
     first = 1
-    for part in parts_of(path):
+    parts, rest = _parts_and_lines(path)
+    for part in parts:
         remaining = read_part(part)
         while lines := list(islice(remaining, GROUP)):
             if wanted(b"".join(lines)):
                 yield first, lines
             first += len(lines)
-    if not path.exists():
+    if not rest.exists():
         return
-    with path.open("rb") as file:
+    with rest.open("rb") as file:
         while block := file.read(_BLOCK) + file.readline():
             if wanted(block):
                 lines = BytesIO(block).readlines()
@@ -162,7 +177,7 @@ class LinesAt:
     """The lines of a table by their places, asked for in about the order in which they stand."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._parts = path, parts_of(path)
+        self._parts, self._rest = _parts_and_lines(path)
         self._group = lru_cache(maxsize=_GROUPS)(read_group)
 
     def find(self, places: Iterable[int]) -> Iterator[bytes]:
@@ -174,7 +189,7 @@ class LinesAt:
                     number, row = divmod(position & (1 << _IN_PART) - 1, GROUP)
                     yield self._group(self._parts[part - 1], number)[row]
                 else:
-                    file = file or opened.enter_context(self._path.open("rb"))
+                    file = file or opened.enter_context(self._rest.open("rb"))
                     file.seek(position)
                     yield file.readline()
 
