@@ -240,3 +240,33 @@ def test_a_kill_between_any_two_steps_on_disk_neither_doubles_nor_loses_rows(
         assert list(following.earlier()) == rows[:written]
         following.close()
     assert killed_at > 15
+
+
+def test_what_few_samples_have_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tags, clusters, grader sets, calls: the same of lines, of parts and of parts with lines after them."""
+    monkeypatch.setattr(folder, "PART_BYTES", 400)
+    monkeypatch.setattr(folder, "_AT_ONCE", 2)
+    plain = '{"id":"p%d","query":"q","system":"s","metadata":{"tags":1,"cluster":"no"}}\n'
+    written = [
+        b'{"id":"a","query":"q","tags":["t","\\ud83d"],"cluster":"c1"}\n',
+        *((plain % n).encode() for n in range(6)),
+        b'{"id":"b","query":"q","trial":2,"tags":["u"],"graders":3}\n',
+        b'{"id":"c","query":"q","cluster":"c2","graders":1}\n',
+    ]
+    seen = []
+    for form in ("jsonl", "parquet"):
+        writing = ReportFolder(tmp_path / form, form).start()
+        writing.write_lines("samples", written)
+        writing.flush()
+        seen.append([list(writing.tags()), writing.clusters(), writing.grader_numbers()])
+        assert len(list(writing.path.glob("samples.parquet.part/*"))) == (0 if form == "jsonl" else 2)
+        assert not writing.any_has("calls")
+        writing.write_lines("samples", [b'{"id":"d","query":"q","calls":[]}\n'] * 2)
+        writing.flush()
+        assert writing.any_has("calls")
+        writing.finish({})
+        writing.close()
+        seen.append([list(writing.tags()), writing.clusters(), writing.grader_numbers()])
+    tags = [(("a", "", 0), ("t", "\ud83d")), (("b", "", 2), ("u",))]
+    expected = [tags, {"a": "c1", "c": "c2"}, {("b", "", 2): 3, ("c", "", 0): 1}]
+    assert [[[(key, tuple(some)) for key, some in one[0]], *one[1:]] for one in seen] == [expected] * 4

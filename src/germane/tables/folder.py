@@ -42,7 +42,7 @@ from germane.tables.stored import (
     parts_folder,
     records_in,
     row_in,
-    rows_of,
+    samples_with,
 )
 from germane.types import ItemRow, Json, Judgement, Sample, Step
 
@@ -441,34 +441,32 @@ class ReportFolder:
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
         """Whether any sample may have this field; no line is read as JSON."""
-        word = b'"%b":' % field.encode()
-        return any(True for _ in blocks(self._path("samples"), lambda block: word in block))
+        return any(True for _ in samples_with(self._path("samples"), field))
 
     def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
-        """The tags of each sample that has any; of other fields nothing is read."""
-        decoder, path = msgspec.json.Decoder(_Tagged), self._path("samples")
-        for number, (_, line) in enumerate(lines_of(path), 1):
-            if b'"tags":' in line:
-                try:
-                    row = decoder.decode(line)
-                except msgspec.DecodeError:  # an older report, or half a surrogate pair
-                    read = row_in(path, number, line)
-                    row = _Tagged(read["id"], read.get("system", ""), read.get("trial", 0), read["tags"])
-                yield (row.id, row.system, row.trial), row.tags
+        """The tags of each sample that has any."""
+        return (((row.id, row.system, row.trial), row.tags) for row in self._samples_with("tags") if row.tags)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
-        numbered = (row for row in rows_of(self._path("samples")) if row.get("graders"))
-        return {(row["id"], row.get("system", ""), row.get("trial", 0)): row["graders"] for row in numbered}
+        rows = self._samples_with("graders")
+        return {(row.id, row.system, row.trial): row.graders for row in rows if row.graders}
 
     def clusters(self) -> dict[str, str]:
-        """The cluster of each case that has one, by the case's id; other lines are passed over unread."""
-        word, path, result = b'"cluster"', self._path("samples"), dict[str, str]()
-        for first, lines in blocks(path, lambda block: word in block):
-            for number, line in enumerate(lines, first):
-                if word in line and (row := row_in(path, number, line)).get("cluster") is not None:
-                    result[row["id"]] = row["cluster"]
-        return result
+        """The cluster of each case that has one, by the case's id."""
+        return {row.id: row.cluster for row in self._samples_with("cluster") if row.cluster is not None}
+
+    def _samples_with(self, field: str) -> Iterator[_SampleFields]:
+        """Some fields of the samples that may have this one; of other samples nothing is read."""
+        decoder, path = msgspec.json.Decoder(_SampleFields), self._path("samples")
+        for number, line in samples_with(path, field):
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError:  # an older report, or half a surrogate pair
+                row = row_in(path, number, line)
+                yield _SampleFields(
+                    **{name: row[name] for name in _SampleFields.__struct_fields__ if name in row}
+                )
 
     @cached_property
     def items(self) -> ItemTable:
@@ -524,13 +522,15 @@ Tables: TypeAlias = Part | ReportFolder
 """The tables of an evaluation, in memory or on disk: `samples`, `items`, `judgements`, `labels`, `scores`."""
 
 
-class _Tagged(msgspec.Struct):
-    """What is read of a line of samples.jsonl for its tags."""
+class _SampleFields(msgspec.Struct):
+    """What names a sample, and what is read of some samples alone."""
 
     id: str
     system: str = ""
     trial: int = 0
     tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    graders: int = 0
 
 
 class _TableFile:

@@ -111,6 +111,20 @@ def read_part(file: Path) -> Iterator[bytes]:
         yield from _lines(pl, _name_of(file), some)
 
 
+def read_fields(file: Path, name: str) -> Iterator[bytes]:
+    """The lines of the rows of a part of samples that have a field, with that field and what names the sample alone."""
+    pl = polars(f"{file}")
+    column, filled = name, pl.col(_LINE).is_not_null()
+    if name in _columns("samples"):
+        filled |= pl.col(name).is_not_null()
+    else:
+        column = _TABLES["samples"].rest
+        filled |= pl.col(column).str.contains(encode(name).decode() + ":", literal=True)
+    rows = pl.scan_parquet(file).filter(filled).select("id", "system", "trial", column, _LINE).collect()
+    for some in rows.iter_slices(GROUP):
+        yield from _lines(pl, "samples", some)
+
+
 def read_group(file: Path, number: int) -> list[bytes]:
     """The lines of one row group of a part; the first is number 0."""
     pl = polars(f"{file}")
@@ -179,15 +193,17 @@ def _fitting(value: Any, kind: str) -> Any:
 
 
 def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
-    """The lines of a table's rows."""
+    """The lines of a table's rows, with the fields whose columns are there."""
     table, absent, cells = _TABLES[name], _left_out(name), []
     for column, kind in _columns(name).items():
+        if column not in frame.columns:
+            continue
         head = f',"{column}":'
         cell = pl.lit(head) + _texts(pl, frame[column], kind)
         if not table.nulls and column in absent:
             cell = pl.when(cell != head + absent[column].decode()).then(cell)
         cells.append(cell.fill_null(f"{head}null" if table.nulls else ""))
-    if table.rest:
+    if table.rest in frame.columns:
         inner = frame[table.rest].str.slice(1)  # its brace ends the line
         cells.append((pl.lit(",") + inner).fill_null("}"))
     else:

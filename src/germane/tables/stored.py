@@ -7,18 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from germane.encoding import decode
+from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_label, load_label
-from germane.tables.parquet import GROUP, read_group, read_part
+from germane.tables.parquet import GROUP, read_fields, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -44,11 +43,6 @@ def numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> 
     for number, (_, line) in enumerate(lines_of(path), 1):
         if wanted is None or wanted(line):
             yield number, row_in(path, number, line)
-
-
-def rows_of(path: Path) -> Iterator[Any]:
-    """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
-    return (row for _, row in numbered_rows(path))
 
 
 def records_in(path: Path, kind: type[S]) -> Iterator[S]:
@@ -78,13 +72,13 @@ def _parts_and_lines(path: Path) -> tuple[list[Path], Path]:
     """
     folder = parts_folder(path)
     parts = sorted(folder.glob("[0-9]*.parquet"))
-    lines = max(folder.glob("[0-9]*.jsonl"), default=None)
-    return (parts, path) if lines is None else (parts[: int(lines.stem)], lines)
+    lines = max(folder.glob(f"[0-9]*.jsonl{UNFINISHED}"), default=None)
+    return (parts, path) if lines is None else (parts[: int(lines.name.partition(".")[0])], lines)
 
 
 def lines_after(parts: int, folder: Path) -> Path:
     """The file of the lines that come after so many parts, while these are written to this folder."""
-    return folder / f"{parts:05}.jsonl"
+    return folder / f"{parts:05}.jsonl{UNFINISHED}"
 
 
 def is_parts(path: Path) -> bool:
@@ -123,29 +117,34 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     offset = 0
     with rest.open("rb") as lines:
         for line in lines:
-            if line.endswith(b"\n") or path.suffix != UNFINISHED:
+            if line.endswith(b"\n") or rest.suffix != UNFINISHED:
                 yield offset, line
             offset += len(line)
 
 
-def blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of the blocks of a table that are wanted, each with the number of its first line."""
-    first = 1
-    parts, rest = _parts_and_lines(path)
-    for part in parts:
-        remaining = read_part(part)
-        while lines := list(islice(remaining, GROUP)):
-            if wanted(b"".join(lines)):
-                yield first, lines
-            first += len(lines)
-    if not rest.exists():
+def blocks(file: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
+    if not file.exists():
         return
-    with rest.open("rb") as file:
-        while block := file.read(_BLOCK) + file.readline():
+    first = 1
+    with file.open("rb") as content:
+        while block := content.read(_BLOCK) + content.readline():
             if wanted(block):
                 lines = BytesIO(block).readlines()
-                yield first, lines if block.endswith(b"\n") or path.suffix != UNFINISHED else lines[:-1]
+                yield first, lines if block.endswith(b"\n") or file.suffix != UNFINISHED else lines[:-1]
             first += block.count(b"\n")
+
+
+def samples_with(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of the samples that may have a field, with their numbers.
+
+    Nothing else is read of a part, and the lines from it have no other field.
+    """
+    parts, rest = _parts_and_lines(path)
+    yield from ((0, line) for part in parts for line in read_fields(part, field))
+    word = encode(field) + b":"
+    for first, lines in blocks(rest, lambda block: word in block):
+        yield from ((number, line) for number, line in enumerate(lines, first) if word in line)
 
 
 def row_in(path: Path, number: int, line: bytes) -> Any:
