@@ -253,7 +253,7 @@ def test_what_few_samples_have_is_read_alone(tmp_path: Path, monkeypatch: pytest
         b'{"id":"b","query":"q","trial":2,"tags":["u"],"graders":3}\n',
         b'{"id":"c","query":"q","cluster":"c2","graders":1}\n',
     ]
-    seen = []
+    seen = list[list[Any]]()
     for form in ("jsonl", "parquet"):
         writing = ReportFolder(tmp_path / form, form).start()
         writing.write_lines("samples", written)
