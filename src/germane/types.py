@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import fields, force_setattr, replace
 
 from germane.errors import Invalid
 
@@ -272,21 +272,29 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.id, self.system, self.trial
 
     def __post_init__(self) -> None:
-        for name, value in zip(_LISTS, _listed(self), strict=True):
-            if value is not None and type(value) is not tuple:
-                force_setattr(self, name, tuple(value))
-        if self.gold:
-            _set(self, gold=tuple(map(tuple, self.gold)))
-        for name in _MAPPINGS:
-            if (value := getattr(self, name)) is not None and value is not NOTHING:
-                force_setattr(self, name, freeze(value) or NOTHING)
-        if self.stages:
-            self._check_stages()
+        if self.metadata is not NOTHING or _rare_fields_of(self) != _RARE_DEFAULTS:
+            self._freeze_rare_fields()
+        if self.contexts is not None and type(self.contexts) is not tuple:
+            _set(self, contexts=tuple(self.contexts))
+        if self.qrels is not None:
+            _set(self, qrels=freeze(self.qrels) or NOTHING)
         unusual = self.calls or self.grade_scale is not None
         if unusual or [
             1 for context in self.contexts or () if context.grade is not None and not 0 <= context.grade <= 3
         ]:
             self._check_grades()
+
+    def _freeze_rare_fields(self) -> None:
+        for name in _RARE_LISTS:
+            if (value := getattr(self, name)) is not None and type(value) is not tuple:
+                force_setattr(self, name, tuple(value))
+        if self.gold:
+            _set(self, gold=tuple(map(tuple, self.gold)))
+        for name in (*_RARE_MAPPINGS, "metadata"):
+            if (value := getattr(self, name)) is not None and value is not NOTHING:
+                force_setattr(self, name, freeze(value) or NOTHING)
+        if len({stage.name for stage in self.stages}) < len(self.stages):
+            raise Invalid("names a stage twice", "give each stage a name of its own", "stages")
 
     def _check_grades(self) -> None:
         low, high = self.grade_scale or _GRADES
@@ -297,10 +305,6 @@ class Sample(Record, frozen=True, kw_only=True):
                 if context.grade is not None and not low <= context.grade <= high:
                     fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
                     raise Invalid(f"is the number {context.grade}", fix, *path, rank, "grade")
-
-    def _check_stages(self) -> None:
-        if len({stage.name for stage in self.stages}) < len(self.stages):
-            raise Invalid("names a stage twice", "give each stage a name of its own", "stages")
 
     def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
         """Every ranking in it, with its path."""
@@ -330,9 +334,7 @@ class Sample(Record, frozen=True, kw_only=True):
                 yield RankedPassage(number, rank, query, context)
 
 
-_MAPPINGS = ("qrels", "superseded", "unsure", "metadata")
-_LISTS = (
-    "contexts",
+_RARE_LISTS = (
     "calls",
     "stages",
     "gold",
@@ -343,7 +345,10 @@ _LISTS = (
     "tags",
     "grade_scale",
 )
-_listed = attrgetter(*_LISTS)
+_RARE_MAPPINGS = ("superseded", "unsure")
+_rare_fields_of = attrgetter(*_RARE_LISTS, *_RARE_MAPPINGS)
+_DEFAULTS = {field.name: field.default for field in fields(Sample)}
+_RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in (*_RARE_LISTS, *_RARE_MAPPINGS))
 _GRADES = (0, 3)
 _GRADE = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '

@@ -469,10 +469,11 @@ def parse_json_line(line: bytes) -> Json:
 def each_key_once(line: bytes, key: str, value: Mapping[str, Json]) -> bool:
     """Whether it is sure that no key comes twice in a mapping of numbers, which stands under a key in a line of JSON."""
     name = b'"%b"' % key.encode()
-    start = line.rfind(name)
-    written = line[start + len(name) : line.find(b"}", start)]
-    once = start >= 0 and line.find(name, 0, start) < 0
-    return once and b"\\" not in written and written.count(b'"') == 2 * len(value)
+    start = line.find(name)
+    end = line.find(b"}", start)
+    if line.count(b'"', start, end) != 2 * len(value) + 2 or line.find(b"\\", start, end) >= 0:
+        return False
+    return start >= 0 and line.find(name, end) < 0
 
 
 def whole(value: Json) -> Json:
