@@ -19,7 +19,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, share_of
 from germane.measures.labels import rankings
-from germane.samples.bulk import Hits
+from germane.samples.trec import Hits
 from germane.statistics.comparison import PairedDifference, paired_difference
 from germane.statistics.intervals import Interval, mean_interval
 from germane.types import Context, Sample

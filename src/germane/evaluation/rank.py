@@ -14,12 +14,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,20 +30,31 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.bulk import READ_IN_BULK, Gold, GoldRanges, Hits, NotPlain, read_hits
 from germane.samples.files import BadRows, on_disk, shown_name
-from germane.samples.trec import GOLD, Format, Qrels, Results, Run, format_of, gold_file, read_qrels, read_run
+from germane.samples.trec import (
+    GOLD,
+    Format,
+    Hits,
+    Qrels,
+    Results,
+    Run,
+    format_of,
+    gold_file,
+    read_qrels,
+    read_run,
+)
 from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
+
+if TYPE_CHECKING:
+    from germane.samples.bulk import Gold
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 1 << 20
 """Bytes from which on a file is read in bulk, in TREC's columns eight times as many: below, importing polars costs more than
 it saves."""
-_LARGE_GOLD = 4 << 20
-"""Bytes from which on gold is not held in memory, where the run has its queries in about the same order."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -71,7 +81,7 @@ class RunFile:
             return None
         fmt = format_of(path, self.fmt)
         large = path.stat().st_size >= _LARGE * (8 if fmt == "trec" else 1)
-        return fmt if large and fmt in READ_IN_BULK else None
+        return fmt if large and fmt != "json" else None
 
     @property
     def large(self) -> bool:
@@ -80,18 +90,11 @@ class RunFile:
 
     def hits(self, gold: GoldFile) -> Hits | None:
         """Where the gold stands in a large run that is plain; None where the run must be read row by row."""
-        if self._bulk is None or find_spec("polars") is None:
+        if self._bulk is None or find_spec("polars") is None or (known := gold.in_columns) is None:
             return None
-        try:
-            return read_hits(self.path, gold.in_columns, fmt=self._bulk, columns=self.columns)
-        except NotPlain:
-            return None
+        from germane.samples import bulk  # needs polars
 
-    def hits_in(self, gold: GoldRanges) -> Iterator[Hits]:
-        """The same, for some queries of the gold after the other; NotPlain where the run must be read otherwise."""
-        if self._bulk is None:
-            raise NotPlain("the run is small")
-        return gold.hits(self.path, fmt=self._bulk, columns=self.columns)
+        return bulk.read_hits(self.path, known, self._bulk, self.columns)
 
 
 @dataclass
@@ -112,23 +115,15 @@ class GoldFile:
         )
 
     @cached_property
-    def in_columns(self) -> Gold:
-        """The same in columns; NotPlain where it cannot be."""
-        if isinstance(self.source, str | Path) and str(self.source) != "-":
-            with on_disk(gold_file(self.source)) as path, suppress(NotPlain):
-                return Gold.read(path, fmt=format_of(path, self.fmt, GOLD), columns=self.columns)
-        return Gold.of(self.mapping)
+    def in_columns(self) -> Gold | None:
+        """The same in columns, for a run that is read in bulk; None where it cannot be."""
+        from germane.samples.bulk import Gold  # needs polars
 
-    @cached_property
-    def in_ranges(self) -> GoldRanges | None:
-        """Gold that is read in ranges of its queries; None where it is small, or not in a plain file."""
-        if not isinstance(self.source, str | Path) or find_spec("polars") is None:
-            return None
-        path = Path(gold_file(self.source))
-        with suppress(NotPlain):
-            if path.is_file() and path.stat().st_size >= _LARGE_GOLD:
-                return GoldRanges(path, format_of(path, self.fmt, GOLD), self.columns)
-        return None
+        gold = None
+        if isinstance(self.source, str | Path) and str(self.source) != "-":
+            with on_disk(gold_file(self.source)) as path:
+                gold = Gold.read(path, format_of(path, self.fmt, GOLD), self.columns)
+        return gold or Gold.of(self.mapping)
 
 
 def rank(
@@ -173,22 +168,25 @@ def rank_part(
     """
     wanted = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
-    run = RunFile(run) if isinstance(run, str | Path) else run
-    notes = []
-    if isinstance(run, RunFile) and doc_id is None and (ranges := gold.in_ranges) is not None:
-        try:
-            results, ids = run.hits_in(ranges), Ids(*ranges.known.ids, system)
-            return _scored(shown_name(run.path), results, ids, wanted, missing)
-        except NotPlain as why:
-            if run.large:  # else there is nothing to save
-                name = shown_name(run.path)
-                notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
-    if isinstance(hits.queries, list):
+    counted = (hits.lengths >= 0) | (missing == "zero")
+    lengths = np.maximum(hits.lengths, 0)
+    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
+    computed = np.empty((len(counted), len(wanted)))
+    for number, measure in enumerate(wanted):
+        computed[:, number] = np.where(counted, values(measure, table), np.nan)
+    noted: dict[int, Noted] = {}
+    for row in np.flatnonzero(~counted).tolist():
+        rows = range(row * len(wanted), (row + 1) * len(wanted))
+        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+    if hits.ids is None:
         samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
     else:
-        samples = Ids(*gold.in_columns.ids, system)
-    return _scored(name, [hits], samples, wanted, missing, notes)
+        samples = Ids(*hits.ids, system)
+    columns = [(str(measure), str(measure)) for measure in wanted]
+    scores = ScoreTable.of_columns(samples, columns, computed, noted)
+    remarks = _remarks(name, hits, relevant_known(table, rel=1) == 0, missing)
+    return Part(scores=scores, notes=Counter(remarks))
 
 
 def hits_of(
@@ -256,77 +254,31 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
     )
 
 
-def _scored(
-    name: str,
-    ranges: Iterable[Hits],
-    samples: Sequence[SampleKey] | Ids,
-    wanted: Sequence[Measure],
-    missing: Literal["zero", "skip"],
-    notes: Iterable[str] = (),
-) -> Part:
-    """The scores of the queries of the gold, range by range, and what should be known of the run."""
-    count = len(samples.ends) if isinstance(samples, Ids) else len(samples)
-    computed, noted, remarks = np.empty((count, len(wanted))), dict[int, Noted](), _Remarks()
-    for hits in ranges:
-        lengths = np.maximum(hits.lengths, 0)
-        table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-        counted = (hits.lengths >= 0) | (missing == "zero")
-        own = slice(remarks.queries, remarks.queries + len(counted))
-        for number, measure in enumerate(wanted):
-            computed[own, number] = np.where(counted, values(measure, table), np.nan)
-        for row in (np.flatnonzero(~counted) + remarks.queries).tolist():
-            rows = range(row * len(wanted), (row + 1) * len(wanted))
-            noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-        remarks.add(hits, relevant_known(table, rel=1) == 0)
-    scores = ScoreTable.of_columns(
-        samples, [(str(measure), str(measure)) for measure in wanted], computed, noted
-    )
-    return Part(scores=scores, notes=Counter([*notes, *remarks.words(name, missing)]))
+def _remarks(
+    name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
+) -> Iterator[str]:
+    """What should be known of the run: queries that count 0 or are left out, and results that were dropped.
 
-
-class _Remarks:
-    """Which queries count 0 or are left out, and what was dropped."""
-
-    def __init__(self) -> None:
-        self.queries = self.repeated = self.folded = 0
-        self.notes: list[str] = []
-        self._found = {what: (0, list[str]()) for what in ("absent", "empty", "ignored", "nothing")}
-
-    def add(self, hits: Hits, nothing: NDArray[np.bool_]) -> None:
-        """Count the queries of these hits; `nothing`: those without relevant documents."""
-        self.queries += len(hits.queries)
-        self.repeated, self.folded = self.repeated + hits.repeated, self.folded + hits.folded
-        self.notes += hits.notes
-        for what, rows, queries in (
-            ("absent", hits.lengths < 0, hits.queries),
-            ("empty", hits.lengths == 0, hits.queries),
-            ("ignored", np.ones(len(hits.ignored)), hits.ignored),
-            ("nothing", nothing, hits.queries),
-        ):
-            count, visible = self._found[what]
-            more = [queries[row] for row in np.flatnonzero(rows)[: 3 - len(visible)].tolist()]
-            self._found[what] = count + int(np.count_nonzero(rows)), visible + more
-
-    def words(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
-        """The remarks about the run of this name."""
-        yield from self.notes
-        absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-        for kind, what in (
-            ("absent", f"of {self.queries} with gold but without results, {absent}"),
-            ("empty", "with an empty list, counted as 0"),
-            ("ignored", "with results but without gold, ignored"),
-            ("nothing", "without any relevant document in the gold, counted as 0"),
-        ):
-            count, visible = self._found[kind]
-            if count:
-                more = ", ..." if count > 3 else ""
-                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(visible)}{more}"
-        for count, what in (
-            (self.repeated, "naming a document again, dropped"),
-            (self.folded, "from further chunks of a document, dropped"),
-        ):
-            if count:
-                yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
+    `nothing` are the queries without relevant documents.
+    """
+    yield from hits.notes
+    absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+    for rows, queries, what in (
+        (hits.lengths < 0, hits.queries, f"of {len(hits.queries)} with gold but without results, {absent}"),
+        (hits.lengths == 0, hits.queries, "with an empty list, counted as 0"),
+        (np.ones(len(hits.ignored)), hits.ignored, "with results but without gold, ignored"),
+        (nothing, hits.queries, "without any relevant document in the gold, counted as 0"),
+    ):
+        if count := int(np.count_nonzero(rows)):
+            first = ", ".join(queries[row] for row in np.flatnonzero(rows)[:3].tolist())
+            more = ", ..." if count > 3 else ""
+            yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {first}{more}"
+    for count, what in (
+        (hits.repeated, "naming a document again, dropped"),
+        (hits.folded, "from further chunks of a document, dropped"),
+    ):
+        if count:
+            yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
 
 
 def ranked_report(

@@ -23,6 +23,9 @@ from math import isinf, isnan
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from germane.errors import InputError, SourceLocation
 from germane.samples.fields import RESULT
 from germane.samples.files import (
@@ -66,6 +69,42 @@ class Run:
     name: str
     queries: dict[str, Results] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+Numbers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The ranks of the gold documents in a run.
+
+    `queries` are those of the gold, `sizes` the number of documents of each, `docs` and `grades` all of them. `lengths` is the
+    number of results of each query, -1 where it is not in the run; `ignored` are the run's other queries, in the order of the
+    file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1, `doc` is its
+    number among the documents. Hits are sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that
+    were dropped: a document named again, a further chunk. `ids` are the queries of a large run one after another, and where each
+    ends.
+    """
+
+    queries: Any
+    sizes: Numbers
+    docs: Any
+    grades: Floats
+    lengths: Numbers
+    ignored: list[str]
+    row: Numbers
+    rank: Numbers
+    doc: Numbers
+    ids: tuple[bytes, Numbers] | None = None
+    notes: Sequence[str] = ()
+    repeated: int = 0
+    folded: int = 0
+
+    @property
+    def grade(self) -> Floats:
+        """The grade of each hit."""
+        return self.grades[self.doc]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
