@@ -27,9 +27,9 @@ from pydantic_core import ErrorDetails
 from germane.encoding import Json
 from germane.errors import AnswerError, Miscounted, Unended
 
-REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 1000, 1500, 64
+REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
 """Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
-_OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 256
+_OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 """Tokens of a field beside its value, characters of a reason per token, and tokens of a list about a short text."""
 
 
@@ -41,12 +41,14 @@ class Limits(NamedTuple):
         numbers: Of contexts in one list.
         verdicts: The name of the list with one verdict for each given thing.
         things: How many these are.
+        bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
     """
 
     size: int = 0
     numbers: int = LIST_LENGTH
     verdicts: str = ""
     things: int = 0
+    bytes_each: int = 1
 
     def entries(self, name: str, items: Mapping[str, Json]) -> int:
         """Of the list of that name, at most."""
@@ -63,7 +65,7 @@ class Limits(NamedTuple):
             return _DRAWN_UP + self.size if drawn_up else _CHARACTERS * self.numbers
         if part.get("type") == "array":
             return self.things * self.tokens(part["items"])
-        return part["maxLength"] // _CHARACTERS if "maxLength" in part else 0
+        return part["maxLength"] * self.bytes_each // _CHARACTERS if "maxLength" in part else 0
 
     def limit(self, part: Mapping[str, Json], name: str = "") -> dict[str, Json]:
         """A plain schema with `maxItems` and `maxLength` wherever it has none of its own."""

@@ -151,9 +151,10 @@ class Question(ABC, Generic[A]):
         from germane.questions.payload import LIST_LENGTH, Limits
 
         size = len(self.about.encode("utf-8", "replace"))
+        bytes_each = max(1, round(size / max(1, len(self.about))))
         contexts = LIST_LENGTH + len(getattr(self, "contexts", ()))
         verdicts = self.verdicts[0] if self.verdicts else ""
-        return Limits(_rounded(size), _rounded(contexts), verdicts, len(self.things))
+        return Limits(_rounded(size), _rounded(contexts), verdicts, len(self.things), bytes_each)
 
     def read(self, payload: Json) -> A:
         """The typed answer in a payload, its verdicts in the order of what they are about; AnswerError says what is wrong with one."""

@@ -10,7 +10,7 @@ import pytest
 
 from germane import evaluate
 from germane.judges import LLMJudge, RetryPolicy
-from germane.questions.listing import Claims, Entities
+from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.question import AnyQuestion, key_of
 from germane.questions.relevance import Relevance
 from germane.questions.script import TextCompletion
@@ -36,13 +36,18 @@ def limits_in(asked: Asked) -> bool:
     return "maxLength" in asked.raw.decode() or "maxItems" in asked.raw.decode()
 
 
+def never_ending(asked: Asked) -> Act:
+    room = limit_of(asked) or 0
+    return Act(text='{"reasoning": "' + "so " * room, finish="length", usage={"completion_tokens": room})
+
+
 class TestRequest:
     def test_each_kind_has_its_own(self) -> None:
         """A reason, what is drawn up from a text, one verdict for each claim with the numbers of contexts."""
         with ModelServer() as server:
             in_turn(judge_of(server), [SKY, CLAIMS, SUPPORT])
         relevance, claims, support = map(schema_of, server.asked)
-        assert relevance["reasoning"]["maxLength"] == 1000
+        assert relevance["reasoning"]["maxLength"] == 600
         assert claims["claims"]["maxItems"] == 64
         assert claims["claims"]["items"]["maxLength"] == 1500
         assert support["claims"]["maxItems"] == 2
@@ -50,6 +55,12 @@ class TestRequest:
         assert [limit_of(asked) for asked in server.asked] == [
             question.limited()[1] for question in (SKY, CLAIMS, SUPPORT)
         ]
+
+    def test_a_reason_has_the_same_length_in_every_script(self) -> None:
+        """A character of three bytes is a token of its own in many a tokenizer."""
+        passages = "The sky is blue.", "Жёлтый щит.", "ท้องฟ้าเป็นสีฟ้า"
+        rooms = [Relevance(query="q", passage=text).limited()[1] for text in passages]
+        assert rooms == [232, 432, 632]
 
     def test_longer_texts_allow_longer_lists(self) -> None:
         """An entry for every four bytes, and a token for each: several times what any text holds."""
@@ -119,8 +130,8 @@ class TestReached:
         [
             (
                 SKY,
-                {"reasoning": "a" * 1000, "grade": 3},
-                '"reasoning" has reached the limit of 1,000 characters',
+                {"reasoning": "a" * 600, "grade": 3},
+                '"reasoning" has reached the limit of 600 characters',
             ),
             (CLAIMS, {"claims": ["It is blue."] * 64}, '"claims" has reached the limit of 64 items'),
             (CLAIMS, {"claims": ["It is blue.", "b" * 1500]}, '"claims" has reached the limit of 1,500 char'),
@@ -145,7 +156,7 @@ class TestReached:
     def test_just_below_is_an_answer(self) -> None:
         """As is a verdict on each of as many claims as there are."""
         answers = {
-            "relevance": {"reasoning": "a" * 999, "grade": 3},
+            "relevance": {"reasoning": "a" * 599, "grade": 3},
             "claims": {"claims": [f"It is {n}." for n in range(63)]},
         }
         with ModelServer(answer=answers) as server:
@@ -170,6 +181,60 @@ class TestReached:
         assert (
             "It is blue." not in server.asked[1].json["messages"][-1]["content"].partition("Answer again")[2]
         )
+
+    def test_an_unended_answer_to_several_questions_is_split_at_once(self) -> None:
+        """It is not asked again whole; after two in a row each question is asked alone from the start, and once."""
+
+        def endless(asked: Asked) -> Act | None:
+            return None if asked.kinds == ["relevance"] else never_ending(asked)
+
+        with ModelServer(endless) as server:
+            judge = judge_of(server)
+            groups = [
+                (Relevance(query="sky", passage=text), StatementRelevance(query="sky", passage=text))
+                for text in ("It is blue.", "It is wide.", "It is high.")
+            ]
+            replies = [ask(judge, list(group)) for group in groups]
+        assert [[reply.error is None for reply in pair] for pair in replies] == [[True, False]] * 3
+        fused, relevance, statements = ["relevance", "statements"], ["relevance"], ["statements"]
+        assert [asked.kinds for asked in server.asked] == [
+            *(fused, relevance, statements, statements),  # alone it is told once to write less
+            *(fused, relevance, statements),
+            *(relevance, statements),
+        ]
+        assert [pair[0].provenance["singly"] for pair in replies] == [2, 2, 2]
+
+    def test_one_unended_answer_among_others_changes_nothing(self) -> None:
+        """The next ones share their requests as before."""
+        ended = iter([False, True, False, True])
+
+        def sometimes(asked: Asked) -> Act | None:
+            return None if len(asked.kinds) < 2 or next(ended) else never_ending(asked)
+
+        with ModelServer(sometimes) as server:
+            judge = judge_of(server)
+            for number in range(4):
+                text = f"It is blue {number}."
+                pair = [kind(query="sky", passage=text) for kind in (Relevance, StatementRelevance)]
+                assert all(reply.error is None for reply in ask(judge, pair))
+        assert [len(asked.kinds) for asked in server.asked] == [2, 1, 1, 2, 2, 1, 1, 2]
+
+    def test_a_list_that_does_not_end_is_asked_text_by_text_at_once(self) -> None:
+        """And so is every list after the second of these."""
+        with ModelServer(
+            lambda asked: never_ending(asked) if "items" in schema_of(asked) else None
+        ) as server:
+            judge = judge_of(server, batch=2)
+            for number in range(3):
+                texts = [f"It is blue {number}.", f"It is wide {number}."]
+                replies = ask(judge, [Relevance(query="sky", passage=text) for text in texts])
+                assert all(reply.error is None for reply in replies)
+        shared, alone = True, False
+        assert ["items" in schema_of(asked) for asked in server.asked] == [
+            *(shared, alone, alone),
+            *(shared, alone, alone),
+            *(alone, alone),
+        ]
 
     def test_a_text_without_a_schema_has_no_limit_of_ours(self) -> None:
         """How long it may be is for the program to say that asked for it."""

@@ -1,7 +1,7 @@
 """One group of questions: asked, read, asked again, until each has an answer or an error.
 
-What comes back wrong is asked again with what was wrong with it. A list that stays wrong is asked text by text, a
-reading that stays wrong question by question, verdicts that a model cannot keep apart one by one, and contexts that
+What comes back wrong is asked again with what was wrong with it. A list that stays wrong, or does not end, is asked text by
+text, such a fused request question by question, verdicts that a model cannot keep apart one by one, and contexts that
 are too long for the model in windows.
 """
 
@@ -32,6 +32,11 @@ _PROBLEM = 300
 """Characters of what was wrong with it."""
 
 
+def _several(items: Sequence[FusedRequest]) -> bool:
+    """True if a request for these items asks more than one question."""
+    return len(items) > 1 or len(items[0].questions) > 1
+
+
 @dataclass(slots=True)
 class _Result:
     """What came of one question: its payload or an error, how it was asked, and the windows that it was merged from."""
@@ -56,12 +61,16 @@ class GroupCall:
         self.state = CallState(client.policy.deadline)
         self._found: dict[int, _Result] = defaultdict(_Result)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
-        self._spent = False
+        self._spent = self._unended = False
 
     async def run(self) -> None:
         """Ask all together, then apart what came to nothing: of a list its texts, of a fused request its questions."""
         try:
-            await self._ask(self.items)
+            if self.client.capabilities.alone and _several(self.items):
+                for item in self._one_by_one(self.items):
+                    await self._ask([item])
+            else:
+                await self._ask(self.items)
         except GermaneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
@@ -117,7 +126,7 @@ class GroupCall:
 
     async def _ask(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; what is too long for the model, or came to nothing, is asked in parts."""
-        self._spent = False
+        self._spent = self._unended = False
         try:
             try:
                 await self._answers(items)
@@ -142,11 +151,15 @@ class GroupCall:
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
-        if len(items) > 1:
+        capabilities = self.client.capabilities
+        if len(items) > 1 and not capabilities.alone:
             return left
-        questions = [question for item in left for question in item.questions]
-        if len(questions) < 2 or not (self._spent and self.client.capabilities.proven):
-            return []
+        hopeful = len(items) > 1 or self._unended or (self._spent and capabilities.proven)
+        return self._one_by_one(left) if hopeful and _several(items) else []
+
+    def _one_by_one(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
+        """Each question as a request of its own."""
+        questions = [question for item in items for question in item.questions]
         self._singly += questions
         return readings(questions, self.prompts, fuse=False)
 
@@ -198,19 +211,22 @@ class GroupCall:
 
         Returns what was wrong with the last.
         """
-        policy = self.client.policy
+        policy, capabilities = self.client.policy, self.client.capabilities
         note: Correction | None = None
         problem: AnswerError | None = None
         self.state.failures = self.state.room = attempt = 0  # of this question
         for attempt in range(1, policy.attempts + 1):
             self.state.reasked += attempt > 1
             problem, note = await self._attempt(word(items, self.prompts), note)
+            self._unended = isinstance(problem, Unended)
+            if several := _several(items):
+                capabilities.shared(ended=not self._unended)
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
                 return problem
             if len(items) > 1 and attempt >= policy.list_attempts and problem is not _CUT:
                 break
-            if isinstance(problem, Unended) and attempt >= policy.list_attempts:
+            if self._unended and (several or capabilities.alone or attempt >= policy.list_attempts):
                 break  # who repeats himself does so again
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], Correction("", str(problem)[:_PROBLEM])

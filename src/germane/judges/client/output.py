@@ -29,6 +29,9 @@ ROOM = 4096
 _SHAPELESS = 2
 """First answers that are not of the schema after which a server is taken to ignore it."""
 
+_ENDLESS = 2
+"""Answers in a row to several questions at once that did not end, after which each question is asked alone."""
+
 _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), "low": ("low",)}
 """`reasoning_effort` to try for each setting, the first that the model takes."""
 
@@ -78,6 +81,7 @@ class ModelCapabilities:
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
         decides: Whether it answers by probabilities of levels.
+        alone: Whether each question has a request of its own, since answers to several at once did not end.
         left_out: What was refused and is sent no more.
         version: Counts the changes of all of these.
     """
@@ -95,9 +99,11 @@ class ModelCapabilities:
     proven: bool = False
     system: bool = True
     decides: bool = False
+    alone: bool = False
     left_out: tuple[str, ...] = ()
     version: int = 0
     _shapeless: int = 0
+    _endless: int = 0
 
     def __post_init__(self) -> None:
         """A token limit among the user's own parameters is the limit, under the name that they gave it."""
@@ -239,6 +245,16 @@ class ModelCapabilities:
             self.proven = True
             if mode > self.mode:
                 self.lower(mode, "it took no other request")
+
+    def shared(self, *, ended: bool) -> None:
+        """An answer to several questions at once ended or did not: a model that cannot end them is asked one at a time."""
+        self._endless = 0 if ended else self._endless + 1
+        if self._endless >= _ENDLESS and not self.alone:
+            self.alone = True
+            _log.warning(
+                "%s does not end its answers to several questions at once: each is asked alone from now on",
+                self.model,
+            )
 
     def schema_ignored(self) -> None:
         """An answer was not of the schema: a server that takes a schema and ignores it is asked by the prompt."""
