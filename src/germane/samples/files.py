@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -87,10 +87,10 @@ def check_place(path: str | Path, named_at: SourceLocation | None = None) -> Non
 @contextmanager
 def on_disk(path: str | Path) -> Iterator[str | Path]:
     """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
-    packed = str(path).lower().endswith((".parquet.gz", ".parquet.zst"))
-    if str(path) != "-":
+    piped = str(path) == "-"
+    if not piped:
         check_place(path)
-    if str(path) != "-" and not packed:
+    if not piped and not str(path).lower().endswith((".parquet.gz", ".parquet.zst")):
         yield path
         return
     import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
@@ -241,6 +241,14 @@ class BadRows:
         self.count += 1
         if self.count <= self.SHOWN:
             self._first.append(fault)
+
+    @contextmanager
+    def row(self) -> Iterator[None]:
+        """Within it an InputError is the fault of one row."""
+        try:
+            yield
+        except InputError as fault:
+            self.add(fault)
 
     def check(self) -> None:
         """InputError where there are any and they are not to be left out."""
@@ -456,24 +464,14 @@ _decode_quickly = msgspec.json.Decoder().decode
 
 
 def parse_json_line(line: bytes) -> Json:
-    """The value of a line of JSON, five times as fast as `parse_strict_json` has it, which alone sees keys that come twice.
+    """The value of a line of JSON, five times as fast as by `parse_strict_json`, which alone sees keys that come twice.
 
-    ValueError where it is no JSON that can be used, or may be none: the other then says what is wrong with it.
+    ValueError where it may be no JSON: `parse_strict_json` then names the fault.
     """
     try:
         return _decode_quickly(line)
     except RecursionError:
         raise ValueError from None
-
-
-def each_key_once(line: bytes, key: str, value: Mapping[str, Json]) -> bool:
-    """Whether it is sure that no key comes twice in a mapping of numbers, which stands under a key in a line of JSON."""
-    name = b'"%b"' % key.encode()
-    start = line.find(name)
-    end = line.find(b"}", start)
-    if line.count(b'"', start, end) != 2 * len(value) + 2 or line.find(b"\\", start, end) >= 0:
-        return False
-    return start >= 0 and line.find(name, end) < 0
 
 
 def whole(value: Json) -> Json:
@@ -494,15 +492,13 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
 
 
 def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """Where a refused text says something twice, or says NaN."""
-    seen: dict[tuple[Step, ...], set[str]] = {}
+    """The first key that is there twice, or the first NaN, in a text that the decoder refused."""
+    seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
-        if is_key and path[-1] in seen.setdefault(path[:-1], set()):
+        if is_key and path in seen:
             return JsonFault(f"the key {path[-1]!r} is there twice", "keep one of the two", offset)
         if is_key:
-            seen[path[:-1]].add(str(path[-1]))
-            for inside in [p for p in seen if len(p) >= len(path) and p[: len(path)] == path]:
-                del seen[inside]
+            seen.add(path)
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
     raise AssertionError("the decoder refuses for these two reasons only")  # pragma: no cover

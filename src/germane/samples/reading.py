@@ -22,7 +22,6 @@ from germane.samples.files import (
     Notices,
     Warn,
     decoded,
-    each_key_once,
     locate,
     opened,
     parse_json_line,
@@ -73,7 +72,7 @@ def read_samples(
     if path.is_dir():
         return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
-    rows = _row_reader(columns, warn, prefix, only)
+    rows = RowReader(columns, warn, prefix, only)
     results = rows_of_traces(reader(path, rows.field_of), warn)
     return _samples(results, rows, SourceLocation(shown_name(path)), unit)
 
@@ -97,9 +96,9 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
     faults: list[InputError] = []
     try:
         reader, _ = _format(path)
-        rows = _row_reader(columns, None)
-        lines = reader is _read_jsonl
-        results = _read_jsonl(path, rows.field_of, faults) if lines else reader(path, rows.field_of)
+        rows = RowReader(columns)
+        more = (faults,) if reader is _read_jsonl else ()
+        results = reader(path, rows.field_of, *more)
         for number, row, where in rows_of_traces(results):
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
@@ -205,16 +204,7 @@ def samples_from(
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
-    return _samples(numbered, _row_reader(columns, warn), SourceLocation("samples"), "row")
-
-
-def _row_reader(
-    columns: Columns | None,
-    warn: Warn | None,
-    prefix: str = "",
-    only: Callable[[str], bool] | None = None,
-) -> RowReader:
-    return RowReader(columns, Notices(warn) if warn is not None else None, prefix, only)
+    return _samples(numbered, RowReader(columns, warn), SourceLocation("samples"), "row")
 
 
 def _format(path: Path) -> tuple[Reader, str]:
@@ -255,6 +245,9 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
     reader.warn_of_absent(file)
 
 
+_DOCUMENT = "this looks like one JSON document: name the file .json, or write one object per line"
+
+
 def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None = None) -> Iterator[Row]:
     """JSON Lines: one object per line; blank lines are passed over.
 
@@ -266,7 +259,7 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
                 continue
             try:
                 row = parse_json_line(line)
-                sure = faults is None and _each_document_once(line, row, field_of)
+                sure = faults is None and _documents_once(line, row, field_of)
             except ValueError:
                 sure = False
             if not sure:
@@ -274,29 +267,32 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
                 try:
                     row = parse_strict_json(text.rstrip("\r\n"))
                 except JsonFault as fault:
-                    report(fault.error(path, text, number, _document_fix(number, text)), faults)
+                    document = number == 1 and text.strip() in {"[", "{"}
+                    report(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
                     continue
-            yield number, row, functools.partial(_line_place, path, number, line)
+            yield number, row, functools.partial(_json_location, path, line, number, ())
 
 
-def _each_document_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
-    """Whether it is sure that no document comes twice in the gold of a row."""
-    if type(row) is dict:
-        for key, value in row.items():
-            if type(value) is dict and field_of(key) == "qrels" and not each_key_once(line, key, value):
+def _documents_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
+    """True if it is sure that no document comes twice in the gold of a row: its JSON has two quotes per document."""
+    for key, value in row.items() if type(row) is dict else ():
+        if type(value) is dict and field_of(key) == "qrels":
+            name = b'"%b"' % key.encode()
+            start = line.rfind(name)
+            written = line[start + len(name) : line.find(b"}", start)]
+            once = start >= 0 and line.find(name, 0, start) < 0
+            if not once or b"\\" in written or written.count(b'"') != 2 * len(value):
                 return False
     return True
 
 
-def _document_fix(number: int, text: str) -> str:
-    if number == 1 and text.strip() in {"[", "{"}:
-        return "this looks like one JSON document: name the file .json, or write one object per line"
-    return ""
-
-
-def _line_place(path: Path, number: int, line: bytes, steps: Sequence[Step]) -> SourceLocation:
-    text = line.decode()
-    return place_in(path, text, locate(text, steps) if steps else None, number)
+def _json_location(
+    path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
+) -> SourceLocation:
+    """The location of a path below `above` in a JSON text, or of what is above it; the line alone where both are empty."""
+    text = text.decode() if isinstance(text, bytes) else text
+    offset = locate(text, (*above, *steps)) if above or steps else None
+    return place_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
 _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results", "observations")
@@ -316,7 +312,7 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         raise fault.error(path, text, fix=fix) from None
     if (results := rows_of_collection(document)) is not None:
         for number, (index, row) in enumerate(results, 1):
-            yield number, row, functools.partial(_document_place, path, text, (index,))
+            yield number, row, functools.partial(_json_location, path, text, 1, (index,))
         return
     holder: tuple[Step, ...] = ()
     if is_trace(document):
@@ -330,11 +326,7 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
             "this document holds no array of samples", fix=fix, place=SourceLocation(str(path), 1)
         )
     for index, row in enumerate(document):
-        yield index + 1, row, functools.partial(_document_place, path, text, (*holder, index))
-
-
-def _document_place(path: Path, text: str, prefix: tuple[Step, ...], steps: Sequence[Step]) -> SourceLocation:
-    return place_in(path, text, locate(text, (*prefix, *steps)) or locate(text, prefix))
+        yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
 _WORDS = {"id", "query", "system", "reference", "criterion", "response", "error", "cluster"}
@@ -363,10 +355,7 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
         row: dict[str, Json] = {}
         for column, (name, cell) in enumerate(zip(header, cells, strict=True)):
             if cell and name and column not in lists:  # an empty cell is absent
-                try:
-                    row[name] = _cell(cell, field_of(name))
-                except Invalid as wrong:
-                    raise wrong.under(name).error(location) from None
+                row[name] = _cell(cell, name, field_of, location)
         if lists:
             row[lists_as] = [_context_cell(cells[column]) for column in lists if cells[column].strip()]
         yield line, row, functools.partial(_at, location)
@@ -401,7 +390,15 @@ def _context_cell(cell: str) -> Json:
     return value if isinstance(value, dict) else cell
 
 
-def _cell(cell: str, field: str | None) -> Json:
+def _cell(cell: str, name: str, field_of: FieldOf, place: SourceLocation) -> Json:
+    """The value of a cell in the column of that name; InputError where it is none of its field."""
+    try:
+        return _value(cell, field_of(name))
+    except Invalid as wrong:
+        raise wrong.under(name).error(place) from None
+
+
+def _value(cell: str, field: str | None) -> Json:
     """The value of a cell: words stay as they are, lists and objects are read, one value is a list of one."""
     if field is None or field in _WORDS:
         return cell
@@ -415,11 +412,8 @@ def _cell(cell: str, field: str | None) -> Json:
     if field in _SINGLE:
         return [cell.strip()] if field != "contexts" else [cell]
     try:
-        return (
-            yes_no(parse_strict_json(cell.strip()))
-            if field == "answerable"
-            else parse_strict_json(cell.strip())
-        )
+        value = parse_strict_json(cell.strip())
+        return yes_no(value) if field == "answerable" else value
     except JsonFault as fault:
         raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
 
@@ -427,18 +421,17 @@ def _cell(cell: str, field: str | None) -> Json:
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
     """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
-        where = functools.partial(_at, SourceLocation(f"{path}, row {number}"))
-        cells = dict(row)
-        for name, cell in row.items():
-            if isinstance(cell, str) and cell[:1] in {"[", "{"}:
-                try:
-                    cells[name] = _cell(cell, field_of(name))
-                except Invalid as wrong:
-                    raise wrong.under(name).error(where(())) from None
-        yield number, cells, where
+        location = SourceLocation(f"{path}, row {number}")
+        cells = {
+            name: _cell(cell, name, field_of, location)
+            if isinstance(cell, str) and cell[:1] in {"[", "{"}
+            else cell
+            for name, cell in row.items()
+        }
+        yield number, cells, functools.partial(_at, location)
 
 
-Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]
+Reader: TypeAlias = Callable[..., Iterator[Row]]
 READERS: dict[str, tuple[Reader, str]] = {
     ".jsonl": (_read_jsonl, "line"),
     ".ndjson": (_read_jsonl, "line"),

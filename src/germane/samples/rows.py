@@ -12,7 +12,7 @@ from msgspec import structs
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
-from germane.samples.files import Notice, Warn, nearest
+from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
@@ -55,7 +55,8 @@ class RowReader:
         prefix: str = "",
         only: Callable[[str], bool] | None = None,
     ) -> None:
-        self._warn, self._prefix, self._only = warn, prefix, only
+        self._warn = None if warn is None else Notices(warn)
+        self._prefix, self._only = prefix, only
         if columns:
             check_columns(columns)
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
@@ -70,29 +71,15 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Where) -> Sample:
         """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
-        if self._only is not None and (named := self._named_alone(row, number)) is not None:
-            return named
+        if self._only is not None and isinstance(row, dict):
+            fields = self._plan(tuple(row)).fields
+            query = next((row[key] for key, name, _ in fields if name == "query"), None)
+            if isinstance(query, str) and not self._only(query):
+                row = {key: row[key] for key, name, _ in fields if name in _NAMING}
         try:
             return self._sample(row, number, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
-
-    def _named_alone(self, row: Json, number: int) -> Sample | None:
-        """The sample with nothing but what names it, where its query is not wanted; None where it is, or is not seen."""
-        if not isinstance(row, dict):
-            return None
-        keys = tuple(row)
-        plan = self._plans.get(keys) or self._plan(keys)
-        values = {name: row[key] for key, name, _ in plan.fields if name in _NAMING and row[key] is not None}
-        values.setdefault("id", f"{self._prefix}{number}")
-        try:
-            for name, read in ((name, READ.get(name)) for name in values):
-                values[name] = values[name] if read is None else read(values[name])
-            sample: Sample = converted(values, Sample)
-        except Invalid:
-            return None
-        assert self._only is not None
-        return None if self._only(sample.query) else sample
 
     def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
@@ -119,8 +106,7 @@ class RowReader:
             raise Invalid(f"a sample is an object, and this is {say(row)}", fix)
         if _NULL in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
-        keys = tuple(row)
-        plan = self._plans.get(keys) or self._plan(keys)
+        plan = self._plan(tuple(row))
         values: dict[str, Json] = {}
         for key, name, read in plan.fields:
             try:
@@ -144,6 +130,8 @@ class RowReader:
 
     def _plan(self, keys: tuple[Any, ...]) -> _Plan:
         """What the keys of a row mean: of several spellings of a field, our own name or else the first one is read."""
+        if keys in self._plans:
+            return self._plans[keys]
         self._absent.difference_update(keys)
         means = {key: self.field_of(key) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
