@@ -213,7 +213,7 @@ def _aliases(model: type[YamlModel]) -> dict[str, str]:
 
 
 def grader_types() -> dict[str, list[str]]:
-    """Each type of grader that is no measure, in every spelling."""
+    """Each type of grader that is not a measure, in every spelling."""
     found = {name: spelled(name) for name in TYPES}
     for other, name in ALIASES.items():
         found[name] += spelled(other)

@@ -37,7 +37,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def decode(text: str | bytes) -> Json:
-    """The value of what `encode` or another program wrote; ValueError where it is no JSON."""
+    """The value of what `encode` or another program wrote; ValueError where it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

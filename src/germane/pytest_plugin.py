@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SESSION] = _Session()
     baseline = config.getoption("--germane-baseline")
     if baseline and not Path(baseline).exists():
-        raise pytest.UsageError(f"--germane-baseline: there is no report {baseline}")
+        raise pytest.UsageError(f"--germane-baseline: no report {baseline}")
     if gates := [*config.getoption("--germane-gate"), *config.getini("germane_gates")]:
         from germane.errors import GermaneError
         from germane.reports.gates import Gate

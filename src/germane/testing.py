@@ -72,7 +72,7 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
         argument: The test's parameter that gets the RetrievalCase.
 
     Raises:
-        InputError: There is no such file, or something in it is wrong.
+        InputError: No such file, or something in it is wrong.
     """
     import pytest
 

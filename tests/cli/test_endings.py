@@ -72,7 +72,7 @@ def test_an_error_keeps_its_code_where_nobody_reads(tmp_path: Path) -> None:
     """It is said on stderr."""
     code, err = unread(tmp_path, "ledger", "stats", "--ledger", "none.sqlite")
     assert code == 2
-    assert err == "germane: there is no ledger none.sqlite\n"
+    assert err == "germane: no ledger none.sqlite\n"
 
 
 @pytest.mark.parametrize(("to", "said"), [(">&-", "stdout"), (">/dev/full", "No space left")])
@@ -93,14 +93,12 @@ def test_debug_shows_where_wherever_it_stands(cli: Cli, words: list[str]) -> Non
     ran = cli(*words, "--ledger", "none.sqlite")
     assert ran.code == 2
     assert "Traceback" in ran.err
-    assert ran.err.endswith("germane: there is no ledger none.sqlite\n")
+    assert ran.err.endswith("germane: no ledger none.sqlite\n")
 
 
 def test_without_debug_there_is_no_traceback(cli: Cli) -> None:
     """One line."""
-    assert (
-        cli("ledger", "stats", "--ledger", "none.sqlite").err == "germane: there is no ledger none.sqlite\n"
-    )
+    assert cli("ledger", "stats", "--ledger", "none.sqlite").err == "germane: no ledger none.sqlite\n"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +127,7 @@ def test_what_cannot_be_written_is_said_with_its_name(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("report", "nowhere"), "there is no report folder nowhere"),
+        (("report", "nowhere"), "no report folder nowhere"),
         (("ledger", "stats", "--ledger", "d.jsonl"), "if it never was a ledger: name another file"),
     ],
 )

@@ -255,8 +255,8 @@ def test_what_an_engine_refuses(inside: Cli, data: Path) -> None:
     """What cannot be run by several workers is said before anything is asked."""
     base = ("run", "data.jsonl", "-m", "nDCG@10")
     for more, problem in (
-        (("--engine", "spark"), "is no engine"),
-        (("--engine", "processes:0"), "is no engine"),
+        (("--engine", "spark"), "is not an engine"),
+        (("--engine", "processes:0"), "is not an engine"),
         (("--engine", "processes:2", "--part", "1/2"), "do not go together"),
     ):
         ran = inside(*base, *more)

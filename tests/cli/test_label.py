@@ -228,7 +228,7 @@ def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
     [
         (("--queue", "best"), "write random or targeted"),
         (("--kind", "support"), "no claims to label"),
-        (("--import", "none.csv"), "there is no file"),
+        (("--import", "none.csv"), "no file"),
         (("--guideline", "none.md"), "cannot be read"),
     ],
 )
@@ -295,7 +295,7 @@ def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) ->
     assert lines["context_relevancy(unit=context)"]["basis"]["source"] == "human"
     ran = inside(*words, "--judge", "labels", "--labels", "none.csv", "-o", "other")
     assert ran.code == 2
-    assert "there is no file none.csv" in ran.err
+    assert "no file none.csv" in ran.err
 
 
 def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None:

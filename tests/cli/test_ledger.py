@@ -93,7 +93,7 @@ def test_looking_makes_no_ledger(inside: Cli, tmp_path: Path) -> None:
     for words in (["stats"], ["export"], ["prune", "--kind", "claims"], ["check"]):
         ran = inside("ledger", *words, "--ledger", "none.sqlite")
         assert ran.code == 2
-        assert "there is no ledger none.sqlite" in ran.err
+        assert "no ledger none.sqlite" in ran.err
     assert not (tmp_path / "none.sqlite").exists()
 
 

@@ -161,7 +161,7 @@ def test_a_cost_limit_without_a_price_is_refused(inside: Cli, data: Path, tmp_pa
 
 
 def test_a_bad_line_is_found_before_anything_is_asked(inside: Cli, data: Path, tmp_path: Path) -> None:
-    """The last of 2,001 lines is no sample: exit 2, no call, no folder; although the first would have been asked."""
+    """The last of 2,001 lines is not a sample: exit 2, no call, no folder; although the first would have been asked."""
     row = data.read_text().splitlines()[0]
     lines = [row.replace('"q0"', f'"q{n}"') for n in range(2000)]
     data.write_text("\n".join([*lines, '{"id": "bad"}']))

@@ -116,7 +116,7 @@ class TestNaming:
             assert "unknown vote 'bogus'; write majority or mean" in result.err
 
     def test_in_python(self) -> None:
-        """A list of judges or names, and several samples of one; what is no judge is named."""
+        """A list of judges or names, and several samples of one; what is not a judge is named."""
         judges = [FakeJudge({"grade": n, "reasoning": ""}, name=f"m{n}") for n in (3, 1)]
         report = evaluate([ROW], "context_precision@5", judge=judges)
         assert report.manifest["judge"]["source"] == "majority of m3, m1"

@@ -370,7 +370,9 @@ def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
     done = invoke(packed, "--qrels", files / "gold", "-m", "RR")
     assert done.err.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
     packed.write_bytes(zstandard.compress(b"PAR1 and nothing else"))
-    assert invoke(packed, "--qrels", files / "gold").err.startswith(f"germane: {packed}: this is no Parquet")
+    assert invoke(packed, "--qrels", files / "gold").err.startswith(
+        f"germane: {packed}: this is not a Parquet"
+    )
 
 
 def test_a_line_without_an_end_is_an_error_before_it_fills_the_memory(tmp_path: Path) -> None:

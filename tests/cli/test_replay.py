@@ -105,7 +105,7 @@ def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[s
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--replay", "none.jsonl"], "there is no such file"),
+        (["--replay", "none.jsonl"], "no such file"),
         (["--replay", "first"], "is a folder"),
         (["--replay", "data.jsonl"], "data.jsonl:1: key is missing"),
         (["--replay", "answers.jsonl", "--no-cache"], "do not go together"),

@@ -428,5 +428,6 @@ def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:
     a, b = (rows(share, seed, n=6, system=name) for share, seed, name in ((0.2, 1, "a"), (0.8, 2, "b")))
     report = evaluate([*a, *b], "context_relevance", judge=FakeJudge(lambda _: Reply(payload={"grade": 2})))
     texts = [{(row["id"], one["text"]) for row in some for one in row["contexts"]} for some in (a, b)]
-    assert f"a's verdicts cover {len(texts[0] & texts[1])} of b's {len(texts[1])} judged items" in str(report)
+    both = f"{len(texts[0] & texts[1])} of the {len(texts[1])} items judged for b"
+    assert f"{both} were already judged for a" in str(report)
     assert len({one.key for one in report.judgements()}) == len(texts[0] | texts[1])

@@ -170,7 +170,7 @@ def test_measures_of_order_need_whole_queries(tmp_path: Path, both: bool) -> Non
     found = compare(a, b)
     assert found[LINEAR].decided_by == "corrected"
     assert found[ORDER].decided_by == "judged"
-    assert any("uncalibrated: context_precision is no mean" in note for note in found.notes)
+    assert any("uncalibrated: context_precision is not a mean" in note for note in found.notes)
     for report in (a, b):
         (Path(report.folder or "") / "labels.jsonl").write_bytes(b"")
     whole = {"design": "queries"}

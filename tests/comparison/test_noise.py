@@ -94,7 +94,7 @@ def test_replicas_of_a_judge_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_one_trial_and_one_replica_tell_nothing() -> None:
-    """The variance of queries is all that is seen: there is nothing to split."""
+    """The variance of queries is all that is seen: nothing to split."""
     plan = plan_power(evaluate(samples(40, 1), "P@4"), "P@4", 0.05)
     assert plan.variance is None
     assert np.isfinite(plan.deviation)

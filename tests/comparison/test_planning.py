@@ -170,6 +170,6 @@ def test_every_document_of_several_systems_has_their_order() -> None:
 
 
 def test_one_system_is_not_ranked() -> None:
-    """There is nothing to order."""
+    """Nothing to order."""
     with pytest.raises(InputError, match="one system cannot be ranked"):
         rank_systems(evaluate(rows("", 0), "RR"))

@@ -92,7 +92,7 @@ def test_the_document_has_both_generations_keys() -> None:
 
 
 def test_a_document_without_messages_has_no_trace_summary() -> None:
-    """There is nothing to sum up."""
+    """Nothing to sum up."""
     assert python(ECHO, Case(sample=Sample(id="1", query="q", response="r"))).details["trace_summary"] is None
 
 

@@ -301,7 +301,7 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check", "samples.jsonl", "--corpus", "none"], "there is no such corpus"),
+        (["check", "samples.jsonl", "--corpus", "none"], "no such corpus"),
         (["check", "samples.jsonl"], "--corpus is missing"),
         (["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "samples.jsonl"], "is what is read"),
         (

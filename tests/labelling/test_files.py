@@ -148,7 +148,7 @@ def test_damaged_files_are_errors_with_their_place(
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
         ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
         ("a.csv", "sample,id,grade\nq1,other,1\n", "none of its 1 rows"),
-        ("none.csv", None, "there is no file"),
+        ("none.csv", None, "no file"),
     ],
 )
 def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:

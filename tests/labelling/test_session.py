@@ -108,7 +108,7 @@ def test_people_do_not_see_each_others_labels() -> None:
 
 
 def test_labels_of_another_queue_are_asked_again() -> None:
-    """What was chosen by doubt is no part of a random sample."""
+    """What was chosen by doubt is not a part of a random sample."""
     stored: list[Label] = []
     known = tasks([3, 3])
     targeted = session(stored, queue=LabelQueue(tasks=known, queue="targeted"))

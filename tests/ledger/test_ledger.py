@@ -126,7 +126,7 @@ def test_an_answer_that_cannot_be_used_makes_room_for_a_new_one(tmp_path: Path) 
 
 def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
     """A missing file, an empty one and another database are refused and stay as they are."""
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with pytest.raises(LedgerError, match="no ledger"):
         SQLiteLedger(tmp_path / "none" / "l.sqlite", reading=True)
     (tmp_path / "empty").touch()
     with pytest.raises(LedgerError, match="is not a ledger: it is empty"):

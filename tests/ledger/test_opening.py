@@ -19,7 +19,7 @@ DATABASE = "mysql://me:secret@host/answers"
 
 
 class Memory:
-    """A ledger that is no file."""
+    """A ledger that is not a file."""
 
     place = "memory"
 
@@ -82,7 +82,7 @@ def test_a_file_is_opened_wherever_it_is_named_from(tmp_path: Path, monkeypatch:
     """It tells its own place, and is made unless one only looks."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with pytest.raises(LedgerError, match="no ledger"):
         SQLiteLedger("l.sqlite", reading=True)
     assert not is_there("~/l.sqlite")
     ledger: Ledger = SQLiteLedger("~/l.sqlite")

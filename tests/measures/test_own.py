@@ -120,7 +120,7 @@ class TestAFile:
     @pytest.mark.parametrize(
         ("text", "ask", "said"),
         [
-            ("", "my_measure.py:x", r"there is no file .*my_measure.py; did you mean .*my_measures.py\?"),
+            ("", "my_measure.py:x", r"no file .*my_measure.py; did you mean .*my_measures.py\?"),
             ("from germane.measures import AP as first_hit", "my_measures.py:frist_hit", "did you mean my_measures.py:first_hit"),
             ("x = 1", "my_measures.py:x", "has no measure 'x'; it has none"),
             ("x = 1", "my_measures.py:", "which measure of it"),

@@ -151,7 +151,7 @@ def test_measures_of_other_tools_are_named_as_such(text: str, tool: str, nearest
     ["nDCG(", "nDCG)", "nDCG(rel=1", "P@5 nDCG(", "nDCG((rel=1))@5", "(nDCG)@", ")(", "nDCG()(dcg=log2)"],
 )
 def test_unbalanced_texts_are_refused(text: str) -> None:
-    """A parenthesis without its partner is no measure, on the command line as in Python."""
+    """A parenthesis without its partner is not a measure, on the command line as in Python."""
     with pytest.raises(MeasureError) as caught:
         parse_measures([text])
     assert caught.value.fix

@@ -139,7 +139,7 @@ def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
 
 
 def test_chosen_labels_correct_nothing(tmp_path: Path) -> None:
-    """Targeted labels are where the judge is doubtful: their mean is no mean of all."""
+    """Targeted labels are where the judge is doubtful: their mean is not a mean of all."""
     report = label(report_at(tmp_path / "r"), 40, queue="targeted")
     assert report[REL].corrected is None
     assert report[REL].corrected_why == "no labels were drawn at random"

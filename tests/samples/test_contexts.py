@@ -97,7 +97,7 @@ def test_text_is_split_when_asked_for():
     "answer", ["plain words\n\nmore", '{"answer": "x"}', "[1, 2]", "", '{"contexts": [3]}']
 )
 def test_nothing_is_found_where_nothing_is(answer):
-    """Prose is no list of contexts."""
+    """Prose is not a list of contexts."""
     assert find_contexts(said(answer)) == Found()
 
 

@@ -158,7 +158,7 @@ def test_a_changed_part_is_an_error_that_names_it(tmp_path: Path, how: str) -> N
     else:
         (tmp_path / "scores.jsonl").write_bytes(lines(tmp_path, "scores")[0])
     problem = {"changed": "00001.parquet was changed", "missing": "00001.parquet is missing",
-               "added": "00002.parquet is no file of this report", "lines": "scores.jsonl is no file of"}[how]  # fmt: skip
+               "added": "00002.parquet is not a file of this report", "lines": "scores.jsonl is not a file of"}[how]  # fmt: skip
     with pytest.raises(InputError, match=problem):
         Report.open(tmp_path)
 

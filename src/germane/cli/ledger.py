@@ -192,7 +192,7 @@ def check(*, ledger: str | None, json: bool) -> int:
 def _stdout() -> BinaryIO:
     """The stream itself; InputError where it was closed (`>&-`) before we came."""
     if sys.stdout is None:
-        raise InputError("there is no stdout to write to: it is closed", fix="write -o FILE")
+        raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
     return sys.stdout.buffer
 
 

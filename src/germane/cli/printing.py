@@ -230,7 +230,7 @@ def opened(folder: Path | None) -> Report:
         if report.measures:
             say(f"the latest report: {latest}")
             return report
-    raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
+    raise InputError(f"no report in {parent}", fix="name one: germane report REPORT")
 
 
 def opened_together(folder: Path | None) -> dict[str, Report]:

@@ -69,7 +69,7 @@ def plot(
     kinds = [word for text in kind for word in text.replace(",", " ").split()]
     for word in kinds:
         if word not in KINDS:
-            raise InputError(f"--kind {word}: there is no such picture", fix=f"use {', '.join(KINDS)}")
+            raise InputError(f"--kind {word}: no such picture", fix=f"use {', '.join(KINDS)}")
     report = opened(folder)
     before = Report.open(baseline) if baseline is not None else None
     charts = charts_of(report, kinds=kinds, measure=measure, baseline=before)

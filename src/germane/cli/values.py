@@ -136,7 +136,7 @@ _USUAL_PATH = "evals"
 def _usual_path() -> str:
     """The folder that is evaluated where no path is named."""
     if not Path(_USUAL_PATH).is_dir():
-        problem = f"nothing to evaluate: there is no folder {_USUAL_PATH}/ here, and no path is named"
+        problem = f"nothing to evaluate: no folder {_USUAL_PATH}/ here, and no path is named"
         raise InputError(
             problem, fix="name an eval file, a data file or a folder; germane init makes an example"
         )

@@ -236,10 +236,10 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
 
 
 def _covered(pair: Pair) -> list[str]:
-    """How many of B's distinct items that were judged A's verdicts covered."""
+    """The share of B's distinct judged items that had been judged for A."""
     ours, theirs = (side.report.tables.items.items_of(side.system) for side in (pair.a, pair.b))
-    both = f"{len(ours & theirs)} of {pair.b.name}'s {len(theirs)} items"
-    return [f"{pair.a.name}'s verdicts cover {both}"] if theirs else []
+    both, all_of_b = len(ours & theirs), f"the {len(theirs):,} items judged for {pair.b.name}"
+    return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 
 
 def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:

@@ -210,7 +210,7 @@ class CorrectedDifferences:
         name = sides[0].measure.name
         items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
         if not items:
-            return f"{name} is no mean over single verdicts: label whole queries (--design queries)"
+            return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         book = LabelBook(label for label in drawn.labels if label.item in items)
         values: list[list[dict[str, float]]] = []
         for side, of in zip(sides, (self._a, self._b), strict=True):

@@ -295,7 +295,7 @@ def _remarks(found: Comparison, measure_comparison: MeasureComparison) -> Iterat
         ends = measure_comparison.interval.ends
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
         what = "smaller than these queries reliably show" if sure else "not distinguishable"
-        yield f"{name}: {what}: {measure_comparison.n:,} queries show a difference of {measure_comparison.mde:.4f} with power 0.8"
+        yield f"{name}: {what}: {_detectable(measure_comparison)}"
     if measure_comparison.interval.ends is None and measure_comparison.interval.why:
         yield f"{name}: no interval: {measure_comparison.interval.why}"
     if parts is not None and (parts.verdicts or parts.joined):
@@ -470,3 +470,15 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".txt": lambda found: f"{found}\n",
 }
 """What a comparison can be written as, by the file's extension."""
+
+
+def _detectable(row: MeasureComparison) -> str:
+    """The difference that this number of queries can detect, and about how many queries the measured one takes."""
+    assert row.mde is not None
+    text = f"{row.n:,} queries can detect a difference of {row.mde:.4f} (power 0.8)"
+    if not row.difference:
+        return text
+    needed = float(
+        f"{row.n * (row.mde / row.difference) ** 2:.2g}"
+    )  # the detectable difference falls with the root of n
+    return f"{text}; detecting one of {abs(row.difference):.4f} takes about {needed:,.0f}"

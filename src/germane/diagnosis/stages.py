@@ -360,7 +360,7 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     if not any(system.samples for system in systems.values()):
         whys = {why: None for system in systems.values() for why in system.left}
         raise InputError(
-            f"no relevant document can be followed: {'; '.join(whys) or 'there are no samples'}",
+            f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
             fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
         )
     return {name: system.journeys(k, listed) for name, system in systems.items() if system.samples}

@@ -373,13 +373,9 @@ def load_suite(
             results += inside or ([path] if read and data_files(path) else [])
             if not results:
                 fix = "name a file"
-                raise InputError(
-                    "there is no eval file in this folder", fix=fix, place=SourceLocation(str(path))
-                )
+                raise InputError("no eval file in this folder", fix=fix, place=SourceLocation(str(path)))
         elif not path.exists() and str(path) != "-":
-            raise InputError(
-                "there is no such file or folder", fix="check the path", place=SourceLocation(str(path))
-            )
+            raise InputError("no such file or folder", fix="check the path", place=SourceLocation(str(path)))
         else:
             results.append(path)
     files: dict[Path, EvalFile] = {}

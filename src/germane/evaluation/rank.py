@@ -374,7 +374,7 @@ def _matched(name: str, hits: Hits) -> Hits:
     if (hits.lengths >= 0).any():
         return hits
     if not hits.ignored:
-        raise InputError("there are no results in this file", place=SourceLocation(name))
+        raise InputError("no results in this file", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:3])) for some in (hits.ignored, hits.queries))
     raise InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",

@@ -216,7 +216,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
             if item.id in result:
                 raise AnswerError(f'the item "{item.id}" was checked twice')
             if item.id not in self.ids:
-                raise AnswerError(f'there is no item "{item.id}": the ids are {", ".join(self.ids)}')
+                raise AnswerError(f'no item "{item.id}": the ids are {", ".join(self.ids)}')
             result[item.id] = item
         if missing := [id_ for id_ in self.ids if id_ not in result]:
             raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')

@@ -50,7 +50,7 @@ _CANONICAL: dict[str, str] = {fold(name): ALIASES.get(name, name) for name in (*
 
 
 def is_grader(name: str) -> str:
-    """The canonical type of a grader that is no measure, whatever its spelling; "" for anything else."""
+    """The canonical type of a grader that is not a measure, whatever its spelling; "" for anything else."""
     return _CANONICAL.get(fold(name), "")
 
 
@@ -189,7 +189,7 @@ def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
 
 
 def _no_type(text: str, error: InputError) -> InputError:
-    """The error on a name that is no measure's: it names the graders too."""
+    """The error on a name that is not a measure's: it names the graders too."""
     head = text.partition("(")[0].partition("@")[0].strip()
     if any(fold(head) == fold(definition.name) for definition in definitions()) or ".py:" in text:
         return error

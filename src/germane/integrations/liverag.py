@@ -230,7 +230,7 @@ def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Lis
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
             raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=location)
         if value is _ABSENT or (value is None and name == "doc_ids"):
-            raise InputError(f"there is no {name}", fix=f'write "{name}": [...]', place=location)
+            raise InputError(f"no {name}", fix=f'write "{name}": [...]', place=location)
         try:
             yield _Listed(qid, ids_in(value, strict=strict), location)
         except Invalid as wrong:

@@ -67,12 +67,12 @@ def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[SourceLo
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = SourceLocation(shown_name(path))
     if not path.exists():
-        raise InputError("there is no such file", fix="check the path", place=file)
+        raise InputError("no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
     rows = [(location, _checked(location, row, needed)) for location, row in _READERS[suffix](path)]
     if not rows:
-        raise InputError("there is nothing in it", fix=f"write qid and {needed}", place=file)
+        raise InputError("nothing in it", fix=f"write qid and {needed}", place=file)
     qids = [row["qid"] for _, row in rows if row.get("qid")]
     if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", qid) for qid in qids):
         rows = [(at, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for at, row in rows]
@@ -84,7 +84,7 @@ def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
         raise InputError(f"this is {say(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place)
     if needed not in row:
         text = ", ".join(row)[:200]
-        raise InputError(f"there is no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
+        raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
     return row
 
 

@@ -140,7 +140,7 @@ class _Metric:
         self.model, self.parity, self.scale = model, _checked(parity), values.pop("scale")
         self.context = list(required(values.pop("context"), "context", type(self).__name__))
         if values:
-            raise InputError(f"there is no option {next(iter(values))!r}", fix="write context or scale")
+            raise InputError(f"no option {next(iter(values))!r}", fix="write context or scale")
 
     def measure(self, input: str, output: str) -> MetricResult:  # noqa: A002 - the tool's own word
         """Measure the contexts for one question and its answer."""

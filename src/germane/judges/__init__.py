@@ -94,7 +94,7 @@ def judge_named(name: str, **options: Json) -> Judge:
 def judge_from(judge: Judges) -> Judge:
     """A judge as it is or by its name, a chat model or a function as one; several (a list, or names with white space between them) are a panel.
 
-    InputError where something in it is no judge.
+    InputError where something in it is not a judge.
     """
     from germane.judges.panel import panel_of
 

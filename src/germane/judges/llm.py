@@ -114,7 +114,7 @@ class LLMJudge(Judge):
         trusted: False where `spec` stands in a file: a URL in it then gets no key from the environment.
 
     Raises:
-        InputError: There is no such provider, or a setting is none.
+        InputError: No such provider, or a setting is none.
     """
 
     stored = True
@@ -342,7 +342,7 @@ class DecisionJudge(LLMJudge):
         options: What LLMJudge takes beside these.
 
     Raises:
-        InputError: There is no such provider, a setting is none, or a prompt of your own does not name the levels.
+        InputError: No such provider, a setting is none, or a prompt of your own does not name the levels.
     """
 
     decides = True

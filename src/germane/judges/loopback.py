@@ -122,7 +122,7 @@ def _document(body: bytes) -> Mapping[str, Json]:
     except (ValueError, RecursionError) as fault:
         raise _Denied(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {fault}") from None
     if not isinstance(document, dict):
-        raise _Denied(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
+        raise _Denied(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
     return document
 
 

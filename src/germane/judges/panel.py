@@ -96,7 +96,7 @@ class PanelJudge(Judge):
         check_vote(vote)
         members = tuple(map(load_judge, members))
         if any(member.decides for member in members):
-            raise InputError("a decisions model is no member of a panel", fix=_ALONE)
+            raise InputError("a decisions model is not a member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
@@ -219,7 +219,7 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -
         return DividedJudge(deciding[0], panel_of(others, repeat, vote)) if others else deciding[0]
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
-        raise InputError("there is no judge in the list", fix="name one or more")
+        raise InputError("no judge in the list", fix="name one or more")
     return PanelJudge(members, vote) if len(members) > 1 else members[0]
 
 

@@ -54,7 +54,7 @@ class Pending:
 def judgement_of(
     key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
 ) -> Judgement:
-    """The row of a reply; TypeError or ValueError where it is no JSON and cannot be stored."""
+    """The row of a reply; TypeError or ValueError where it is not JSON and cannot be stored."""
     replica = judge.identity.get("replica")
     asked = question.settings() if replica is None else {**question.settings(), "replica": replica}
     judgement = Judgement(
@@ -80,7 +80,7 @@ def judgement_of(
 class JudgeQueue:
     """The groups that wait for one judge: questions that open others go first.
 
-    JudgeError where the judge's concurrency is no whole number from 1.
+    JudgeError where the judge's concurrency is not a whole number from 1.
     """
 
     judge: Judge

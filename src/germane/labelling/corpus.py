@@ -44,13 +44,13 @@ class Corpus:
     """The documents of a file or a folder.
 
     Raises:
-        InputError: There is no such file, or a row has no id or no text, or an id stands there twice.
+        InputError: No such file, or a row has no id or no text, or an id stands there twice.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise InputError(
-                "there is no such corpus", fix="check the path of --corpus", place=SourceLocation(str(path))
+                "no such corpus", fix="check the path of --corpus", place=SourceLocation(str(path))
             )
         self.path = path
 
@@ -78,9 +78,7 @@ class Corpus:
         paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError(
-                "there is no document in this folder", fix=fix, place=SourceLocation(str(self.path))
-            )
+            raise InputError("no document in this folder", fix=fix, place=SourceLocation(str(self.path)))
         return paths
 
     @cached_property
@@ -175,7 +173,7 @@ def _rows(file: Path) -> Iterator[tuple[str, str]]:
     # a cell of a table is a text as it stands, as that of a query is
     for _, row, where in reader(file, lambda name: "id" if fold(name) in ids else "query"):
         if not isinstance(row, dict):
-            raise InputError("this is no document", fix=_FIX, place=where(()))
+            raise InputError("this is not a document", fix=_FIX, place=where(()))
         keys = tuple(row)
         if keys not in names:
             names[keys] = _named(keys, _IDS), _named(keys, _TEXTS)

@@ -235,7 +235,7 @@ def _value(value: Json) -> int | bool | None:
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     """The rows of a file of labels with their numbers, by its extension."""
     if not path.is_file():
-        raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
+        raise InputError(f"no file {path}", fix="name a .jsonl, .csv or qrels file")
     if path.suffix.lower() == ".csv":
         rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
         _, names = next(rows, (1, []))

@@ -181,7 +181,7 @@ class LabelQueue:
     whole queries. `budget` is the number of labels; None = all.
 
     Raises:
-        InputError: There is no such queue or design, or the budget is less than 1.
+        InputError: No such queue or design, or the budget is less than 1.
     """
 
     tasks: Sequence[LabelTask]

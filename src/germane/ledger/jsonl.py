@@ -106,7 +106,7 @@ def readable(paths: Sequence[Path]) -> None:
 def import_rows(ledger: Ledger, path: Path) -> Imported:
     """Put the judgements of a JSONL file into a ledger, all or none of a batch; the first answer to a key stays.
 
-    Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
+    Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
     done, batch = Imported(), dict[str, Judgement]()
     for judgement in judgements_of(path):
@@ -146,7 +146,7 @@ def _judgement(line: bytes, place: SourceLocation) -> Judgement:
     try:
         row = decode(line)
         if not isinstance(row, dict):
-            raise InputError("this is no JSON object", fix=_EXPORT, place=place)
+            raise InputError("this is not a JSON object", fix=_EXPORT, place=place)
         if _depth(row) > _DEEPEST:
             raise InputError(
                 f"it is nested deeper than {_DEEPEST} levels", fix="leave this line out", place=place

@@ -42,7 +42,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
         )
     if not path.is_file():
         raise InputError(
-            f"--replay {path}: there is no such file",
+            f"--replay {path}: no such file",
             fix="make it where there is a key: germane ledger export -o FILE",
         )
     with path.open("rb") as file:

@@ -91,7 +91,7 @@ class PostgresLedger:
             psycopg.conninfo.conninfo_to_dict(url)
         except (ValueError, psycopg.Error):
             raise InputError(
-                "this is no URL of a database", fix="write postgresql://USER@HOST/DATABASE"
+                "this is not a URL of a database", fix="write postgresql://USER@HOST/DATABASE"
             ) from None
         try:
             self._connections[False] = self._connect()

@@ -19,7 +19,7 @@ class ExportedLedger(SQLiteLedger):
     """The judgements of a JSONL file (`germane ledger export`, a report's judgements.jsonl) as a ledger to read.
 
     They are held in memory. Of two answers under one key the first holds; errors are left out. InputError at the first
-    line that is no judgement.
+    line that is not a judgement.
     """
 
     def __init__(self, where: str | Path) -> None:

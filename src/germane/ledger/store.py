@@ -156,7 +156,7 @@ class SQLiteLedger:
     A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within
     a second also that of the machine. With `reading`, nothing is changed or made.
 
-    Raises InputError where no ledger can be kept at such a place, LedgerError where the file is no ledger, is of another
+    Raises InputError where no ledger can be kept at such a place, LedgerError where the file is not a ledger, is of another
     version, is damaged, or cannot be used.
     """
 
@@ -376,7 +376,7 @@ def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connecti
     """
     _refuse_other_kinds(path)
     if not path.exists():
-        raise LedgerError(f"there is no ledger {path}")
+        raise LedgerError(f"no ledger {path}")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     log = files_of(path)[1]
     if not writable and log.exists() and log.stat().st_size:

@@ -233,7 +233,7 @@ def _module(path: Path) -> ModuleType:
     except OSError:
         near = nearest(path.name, [p.name for p in path.parent.glob("*.py")], 0.6)
         fix = f"did you mean {path.with_name(near)}?" if near else "give the path of a Python file"
-        raise InputError(f"there is no file {path}", fix=fix) from None
+        raise InputError(f"no file {path}", fix=fix) from None
     if real not in _loaded:
         _loaded[real] = _run(real)
     return _loaded[real]

@@ -146,7 +146,7 @@ _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
 """The most contexts that one range like [3-7] may name."""
-_NO_SUCH, _EMPTY = "there is no such context", "the context is empty"
+_NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 
 @dataclass(frozen=True, slots=True)

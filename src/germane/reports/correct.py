@@ -374,9 +374,7 @@ class Corrections:
         if (why := rows.unreadable(book)) is not None:
             return why
         if design != "queries" and np.isnan(rows.weight).any():
-            return (
-                f"{rows.measure.name} is no mean over single verdicts: label whole queries (--design queries)"
-            )
+            return f"{rows.measure.name} is not a mean over single verdicts: label whole queries (--design queries)"
         strata = drawn if queue == "stratified" else []
         unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
         sides = []

@@ -435,7 +435,7 @@ def _below(score: Score, grader: Grader, least: float) -> bool | None:
 def dump_grader(grader: Grader) -> dict[str, Json]:
     """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
 
-    What grades a case and is no measure comes from the eval file; its results stand in the judgements.
+    What grades a case and is not a measure comes from the eval file; its results stand in the judgements.
     """
     row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
     return {**row, "measure": str(grader.measure)}

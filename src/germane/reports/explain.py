@@ -51,7 +51,7 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
     key = score.key
     explainer, sample = Explainer(report), report.samples_of([key]).get(key)
     if sample is None and explainer.result(score) is None:
-        raise KeyError(f"there is no sample {score.sample}")
+        raise KeyError(f"no sample {score.sample}")
     return explainer.of(score, sample)[0]
 
 

@@ -313,7 +313,7 @@ def _covered(report: ReportData) -> Iterator[str]:
     first, *others = judged or [""]
     for system in others:
         both = len(judged[system] & judged[first])
-        yield f"{first}'s verdicts cover {both:,} of {system}'s {len(judged[system]):,} judged items"
+        yield f"{both:,} of the {len(judged[system]):,} items judged for {system} were already judged for {first}"
 
 
 def _lowest(report: ReportData, most: int) -> list[Score]:

@@ -233,7 +233,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
         return read_document(path)
     if not path.is_dir():
         fix = "name a report folder, a --json document or a folder of reports"
-        raise InputError(f"there is no report {path}", fix=fix)
+        raise InputError(f"no report {path}", fix=fix)
     if (path / "manifest.json").exists():
         return Report.open(path, corrected=corrected)
     for folder in reports_in(path):

@@ -415,7 +415,7 @@ def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
             keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind)
             if not {"query", "doc", kind.value} <= set(roles):
-                raise _NotPlain("a line is no single result")
+                raise _NotPlain("a line is not a single result")
             names = [roles[role] for role in ("query", "doc", kind.value)]
         types = [pl.String(), pl.String(), pl.Float64()]
         try:
@@ -426,7 +426,7 @@ def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
         texts = sum(data.count(f'"{key}":{blank}"'.encode()) for key in names[:2] for blank in ("", " "))
         once = all(data.count(f'"{key}":'.encode()) == rows for key in keys)
         if b"\\" in data or not once or texts != 2 * rows or data.count(b'":') != rows * len(keys):
-            raise _NotPlain("a line has other keys, an escape, or an id that is no text")
+            raise _NotPlain("a line has other keys, an escape, or an id that is not text")
         yield _results(frame.select(query=names[0], doc=names[1], **{kind.value: names[2]}), kind)
 
 

@@ -62,7 +62,7 @@ def _below(value: Any, info: ValidationInfo) -> Path:
 def _existing(value: Any, info: ValidationInfo) -> Path:
     path = _below(value, info)
     if not path.exists():
-        raise Invalid(f"is wrong: there is no file {str(value)!r} in {folder_of(info)}", "check the path")
+        raise Invalid(f"is wrong: no file {str(value)!r} in {folder_of(info)}", "check the path")
     return path
 
 
@@ -125,7 +125,7 @@ def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    """In the newer generation's list a text is no measure's name, but something that must be true.
+    """In the newer generation's list a text is not a measure's name, but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
@@ -178,7 +178,7 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: SourceLoc
     paths = (*(file.parent for file in above[-1:]), *upwards)
     path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
     if path is None:
-        problem = f"there is no {names[0]} to include, in {folder} or above"
+        problem = f"no {names[0]} to include, in {folder} or above"
         raise InputError(problem, fix="check the name", place=place)
     if path in above:
         chain = " -> ".join(map(str, (*above, path)))
@@ -539,7 +539,7 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
         elif path.exists():
             return None
         else:
-            raise InputError(f"there is no file {name!r} in {folder}", fix="check the path", place=node.place)
+            raise InputError(f"no file {name!r} in {folder}", fix="check the path", place=node.place)
     if not cases:
         raise InputError(f"{name} holds no cases", fix="check the path", place=node.place)
     return cases

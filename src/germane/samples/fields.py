@@ -163,7 +163,7 @@ def _id(value: Json) -> str:
 
 
 def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[Json], Json]:
-    """A list whose values are read so; what is no list stays as it is, for the record to refuse.
+    """A list whose values are read so; what is not a list stays as it is, for the record to refuse.
 
     Values of the `usual` type that are not empty are what `read` would make of them.
     """

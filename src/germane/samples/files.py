@@ -174,7 +174,7 @@ def _damage() -> tuple[type[Exception], ...]:
 
 
 def line_limit() -> int:
-    """How many bytes a line may have; InputError where GERMANE_MAX_LINE is no number of megabytes."""
+    """How many bytes a line may have; InputError where GERMANE_MAX_LINE is not a number of megabytes."""
     value = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
     if not value.isdecimal() or int(value) == 0:
         problem = f"the longest line, {value!r}, is not a number of megabytes"

@@ -18,7 +18,7 @@ LIST = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)
 
 
 def records(source: Any) -> Iterator[Any]:
-    """The rows of a table, or of a list of mappings, as plain mappings; what is no mapping stays as it is.
+    """The rows of a table, or of a list of mappings, as plain mappings; what is not a mapping stays as it is.
 
     NaN, None and the missing values of pandas are absent; NumPy arrays are lists; documents of LangChain (`page_content`)
     and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it holds no samples.
@@ -48,9 +48,11 @@ def parquet_batches(
         wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
         yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
-        raise InputError("there is no such file", fix="check the path", place=location) from None
+        raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
-        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=location) from None
+        raise InputError(
+            f"this is not a Parquet file: {fault}", fix="write it again", place=location
+        ) from None
 
 
 def _records(source: Any) -> Iterable[Any]:

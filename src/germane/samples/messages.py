@@ -45,7 +45,7 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
     path = _find(named, folder)
     if path is None:
         fix = f"put it below {folder} or the repository's root"
-        raise InputError(f"there is no file {named!r}", fix=fix, place=node.place)
+        raise InputError(f"no file {named!r}", fix=fix, place=node.place)
     check_place(path, node.place)
     try:
         return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}

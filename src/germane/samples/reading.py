@@ -83,7 +83,7 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
         if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
             fix = 'write {"_id": "q1", "text": "..."}'
             raise InputError(
-                "this is no query as BEIR has it", fix=fix, place=SourceLocation(str(file), number)
+                "this is not a query as BEIR has it", fix=fix, place=SourceLocation(str(file), number)
             )
         if row["_id"] in gold:
             yield {"id": row["_id"], "query": row["text"], "qrels": dict(gold[row["_id"]])}
@@ -211,12 +211,12 @@ def _format(path: Path) -> tuple[Reader, str]:
     piped = shown_name(path) == shown_name("-")
     suffix = ".jsonl" if piped else suffix_of(path)
     if not piped and not path.exists():
-        problem = "there is no such file" if suffix in READERS else "there is no such file or folder"
+        problem = "no such file" if suffix in READERS else "no such file or folder"
         raise InputError(problem, fix="check the path", place=SourceLocation(str(path)))
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError(
-            "this is no format of samples that can be read", fix=fix, place=SourceLocation(str(path))
+            "this is not a format of samples that can be read", fix=fix, place=SourceLocation(str(path))
         )
     return READERS[suffix]
 
@@ -241,7 +241,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
         yield sample
     if not seen:
         fix = 'write one object per line: {"query": "..."}'
-        raise InputError("there are no samples in it", fix=fix, place=file)
+        raise InputError("no samples in it", fix=fix, place=file)
     reader.warn_of_absent(file)
 
 
@@ -251,7 +251,7 @@ _DOCUMENT = "this looks like one JSON document: name the file .json, or write on
 def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None = None) -> Iterator[Row]:
     """JSON Lines: one object per line; blank lines are passed over.
 
-    With `faults` every key is looked at, what is no JSON is added to these, and the lines after it are read.
+    With `faults` every key is looked at, what is not JSON is added to these, and the lines after it are read.
     """
     with opened(path) as file:
         for number, line in enumerate(file, 1):

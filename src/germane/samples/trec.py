@@ -204,7 +204,7 @@ def read_qrels(
             rows = _rows(file, name, format_of(file, fmt, GOLD), columns, GOLD, bad)
             qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
     if not qrels:
-        raise InputError(f"there is no gold in this {what}", fix=GOLD.trec, place=SourceLocation(name))
+        raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(name))
     return qrels
 
 
@@ -587,7 +587,7 @@ def _json_records(values: Iterator[tuple[SourceLocation, Any]], kind: Kind, bad:
 
 def _json_found(value: Any, kind: Kind, place: SourceLocation) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
-        raise InputError(f"{json.dumps(value)[:60]} is no JSON object", fix=kind.json, place=place)
+        raise InputError(f"{json.dumps(value)[:60]} is not a JSON object", fix=kind.json, place=place)
     key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
     if "query" in key and isinstance(value[key["query"]], str | int):
         if kind is RUN and "doc" not in key:
@@ -595,7 +595,7 @@ def _json_found(value: Any, kind: Kind, place: SourceLocation) -> Iterator[dict[
         yield {part: value[name] for part, name in key.items()}
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
-        raise InputError("there is no query id here", fix=kind.json, place=place)
+        raise InputError("no query id here", fix=kind.json, place=place)
     for query, listed in value.items():
         yield {"query": query, kind.listed: listed}
 

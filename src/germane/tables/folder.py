@@ -374,7 +374,7 @@ class ReportFolder:
         files = folder.manifest.get("files", {})
         for file in chain.from_iterable(map(files_of, map(folder._path, _TABLES))):
             if files and file.relative_to(folder.path).as_posix() not in files:
-                raise InputError(f"{file} is no file of this report", fix="remove it")
+                raise InputError(f"{file} is not a file of this report", fix="remove it")
         for name, expected in files.items():
             file = folder.path / name
             if not file.is_file():
@@ -636,7 +636,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
     """The manifest of a report folder, finished or not; InputError where there is none, or it is of another version."""
     file = path / _MANIFEST
     if not path.exists():
-        raise InputError(f"there is no report folder {path}", fix="name a folder that `germane run` wrote")
+        raise InputError(f"no report folder {path}", fix="name a folder that `germane run` wrote")
     if not file.is_file():
         raise InputError(
             f"{path} is not a report folder: it has no {_MANIFEST}",

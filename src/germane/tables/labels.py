@@ -133,7 +133,7 @@ class LabelBook:
     """The labels that count for each item: of each person the newest (by `at`, then by order in the file).
 
     `votes` are the answers of several people on the scale of the newest one, of which measures take the mean; `get` is one
-    label that stands for them, the lower median. An answer that is no number has no median: the newest counts. Whoever took
+    label that stands for them, the lower median. An answer that is not a number has no median: the newest counts. Whoever took
     back an answer says nothing; how many said that they are unsure is in `unsure`.
     """
 

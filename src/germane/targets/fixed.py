@@ -46,7 +46,7 @@ class MockTarget(Target):
         """The fixed answer; TargetError where there is none for this id."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
-            raise TargetError(f"there is no response for {case.sample.id!r}")
+            raise TargetError(f"no response for {case.sample.id!r}")
         return answer
 
 

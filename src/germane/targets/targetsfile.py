@@ -107,7 +107,7 @@ def find_targets_file(folder: Path) -> Path:
         for name in NAMES:
             if (path / name).is_file():
                 return path / name
-    problem = f"there is no targets file in {looked[0]} or above, up to {looked[-1]}"
+    problem = f"no targets file in {looked[0]} or above, up to {looked[-1]}"
     raise InputError(problem, fix="write targets.yaml there, or name one with --targets")
 
 

@@ -165,7 +165,7 @@ FAULTS: dict[str, Act] = {
     "slow": Act(latency=0.6),
     "reset half way": Act(reset=True),
     "truncated body": Act(truncate=True),
-    "body is no JSON": Act(body='{"choices": [{"mess'),
+    "body is not JSON": Act(body='{"choices": [{"mess'),
     "200 with an error in it": Act(body=json.dumps({"error": {"code": 502, "message": "upstream"}})),
     "200 with an error in a choice": Act(
         body=json.dumps({"choices": [{"error": {"code": 502, "message": "upstream"}}]})
@@ -288,7 +288,7 @@ class TestCircuit:
         assert not [reply.error for reply in replies if reply.error]
 
     def test_a_maintenance_page_is_an_outage(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A success that is no JSON is a fault like any other: it is said, and the rest is not asked."""
+        """A success that is not JSON is a fault like any other: it is said, and the rest is not asked."""
         page = Act(body="<html>Maintenance</html>")
         with ModelServer(lambda asked: page if asked.number else None) as server:
             judge = judge_of(server, replace(QUICK, outage=0.2, probe_every=0.1), concurrency=4)

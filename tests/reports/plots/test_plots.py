@@ -184,7 +184,7 @@ def test_the_command_writes_what_is_asked_for(
     for words, problem in (
         ((), "writes a file"),
         (("-o", "x.gif"), "no picture ends in .gif"),
-        (("-o", "x.svg", "--kind", "pie"), "there is no such picture"),
+        (("-o", "x.svg", "--kind", "pie"), "no such picture"),
         (("germane-reports/none", "-o", "x.svg"), "germane-reports/none"),
     ):
         assert run(*words) == 2

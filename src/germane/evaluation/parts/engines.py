@@ -50,7 +50,7 @@ class Engine:
         )
         plain = kind == "processes" and (not rest or (workers or 0) > 0) and not more
         if resources is None or not (plain or kind == "ray" or (kind == "dask" and not more)):
-            raise InputError(f"--engine {text!r} is no engine", fix=_FIX)
+            raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
         return cls(kind, workers if plain else None, "" if plain else rest, resources)
 
     @contextmanager
@@ -59,7 +59,7 @@ class Engine:
 
         Raises:
             MissingPart: The extra of the engine is not installed.
-            InputError: There is no cluster at its address.
+            InputError: No cluster at its address.
         """
         with _EXECUTORS[self.kind](self) as results:
             yield results
@@ -123,7 +123,7 @@ def _dask(engine: Engine) -> Iterator[tuple[Executor, int]]:
     except (OSError, ValueError) as error:
         if cluster is not None:
             cluster.close()
-        raise InputError(f"there is no Dask at {engine.address!r}: {error}", fix=_FIX) from None
+        raise InputError(f"no Dask at {engine.address!r}: {error}", fix=_FIX) from None
     try:
         count = sum(client.nthreads().values())
         if not count:
@@ -160,7 +160,7 @@ def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
             ray.init(address=engine.address or "local", include_dashboard=False if not engine.address else None,
                      log_to_driver=False, logging_level=logging.ERROR)  # fmt: skip
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(f"there is no Ray at {engine.address!r}: {error}", fix=_FIX) from None
+            raise InputError(f"no Ray at {engine.address!r}: {error}", fix=_FIX) from None
     try:
         resources = {"num_cpus": 1, **dict(engine.resources)}
         there = ray.cluster_resources()

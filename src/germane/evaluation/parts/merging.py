@@ -108,7 +108,7 @@ def _entry(part: ReportFolder) -> dict[str, Any]:
 def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
     """InputError where these are not all the parts of one evaluation, each once."""
     if not parts:
-        raise InputError("there are no parts", fix="name the folders of all parts")
+        raise InputError("no parts", fix="name the folders of all parts")
     first = parts[0]
     for folder, other in pairwise(parts):
         if _entry(folder)["number"] == _entry(other)["number"]:

@@ -38,7 +38,7 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
     try:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
-        raise InputError(f"there is nothing at {url}", fix="check the URL") from None
+        raise InputError(f"nothing at {url}", fix="check the URL") from None
     except ImportError as error:
         raise MissingPart(f"{url}: {error}", fix="install that package beside germane") from None
     except InputError:
@@ -126,9 +126,7 @@ def unpacked(url: str) -> list[Path]:
     with _store(url) as (files, path):
         packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
         if not packed:
-            raise InputError(
-                f"there are no parts at {url}", fix="write them with germane run --part 3/16 -o URL"
-            )
+            raise InputError(f"no parts at {url}", fix="write them with germane run --part 3/16 -o URL")
         paths = []
         for name in packed:
             folder = scratch() / Path(name).stem

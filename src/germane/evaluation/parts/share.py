@@ -27,7 +27,7 @@ class Share:
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             raise InputError(
-                f"--part {text!r} is no part", fix="write --part 3/16: the third of 16, from 1/16 to 16/16"
+                f"--part {text!r} is not a part", fix="write --part 3/16: the third of 16, from 1/16 to 16/16"
             )
         return cls(number, of)
 

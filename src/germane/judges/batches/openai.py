@@ -163,4 +163,4 @@ class OpenAIBatches:
 
 
 class _Absent(JudgeError):
-    """There is no such thing at the provider."""
+    """No such thing at the provider."""

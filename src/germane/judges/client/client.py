@@ -290,7 +290,7 @@ class ModelClient:
         ) / BYTES_PER_TOKEN
 
     def _taken(self, got: Completion, ask: Ask, note: Correction | None, call: CallState) -> Completion:
-        """The answer, once its tokens are counted; cut off where it used all of its room and is no JSON.
+        """The answer, once its tokens are counted; cut off where it used all of its room and is not JSON.
 
         Raises:
             GaveUp: The model declined, or the server cut the texts off.

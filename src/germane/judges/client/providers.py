@@ -236,7 +236,7 @@ def _split(spec: str) -> tuple[str, str]:
         host = rest.partition("/")[0]
         near = ":" in host or host == "localhost" or host[:1].isdigit()
         url = f"{'http' if near else 'https'}://{rest}"
-        raise InputError(f"{wrong[1]!r} is no URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
+        raise InputError(f"{wrong[1]!r} is not a URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
     return spec, ""
 
 
@@ -277,7 +277,7 @@ MILLION = 1_000_000
 class Price:
     """US dollars for a million tokens; `cached` is what input from the provider's prompt cache costs (None = as any).
 
-    InputError where one is no number from 0.
+    InputError where one is not a number from 0.
     """
 
     input: float
@@ -285,7 +285,7 @@ class Price:
     cached: float | None = None
 
     def __post_init__(self) -> None:
-        """A price that is no number would be noticed only after the first paid answer."""
+        """A price that is not a number would be noticed only after the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":

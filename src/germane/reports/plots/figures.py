@@ -366,7 +366,7 @@ def charts_of(
     for kind in kinds or [kind for kind in KINDS if kind not in _COSTS or len(report.systems) > 1]:
         mine = list(_charts(kind, report, strips, name, baseline))
         if kinds and not mine:
-            raise InputError(f"there is nothing to draw as {kind}", fix=_LACKS[kind])
+            raise InputError(f"nothing to draw as {kind}", fix=_LACKS[kind])
         charts += mine
     if not charts:
         raise InputError("the report holds nothing that could be drawn", fix="; ".join(_LACKS.values()))

@@ -77,7 +77,9 @@ def spans_in(row: Json) -> Iterator[Span]:
     elif is_trace(row):
         yield _span(_with_context(row))
     else:
-        raise Invalid("is no span, and rows before it are", "keep the spans of traces in a file of their own")
+        raise Invalid(
+            "is not a span, and rows before it are", "keep the spans of traces in a file of their own"
+        )
 
 
 def _listed(holder: Json, key: str) -> list[Json]:
@@ -263,7 +265,7 @@ def _documents(known: Mapping[str, Json]) -> list[dict[str, Json]] | None:
 
 
 def documents_in(value: Json) -> list[dict[str, Json]] | None:
-    """The contexts in a list of documents; None where it is no list, or one of something else."""
+    """The contexts in a list of documents; None where it is not a list, or one of something else."""
     items = _items(value)
     if items is None:
         return None
