@@ -212,7 +212,7 @@ def test_one_object_is_one_row(tmp_path):
             "r.tsv:4: this row has 2 columns, the header 3",
         ),
         ("r.tsv", "qid\tdoc_ids\n1\t\n", "r.tsv:2: doc_ids is empty; write [] where nothing was retrieved"),
-        ("r.tsv", "qid\tids\n1\t[]\n", "there is no doc_ids, only qid, ids"),
+        ("r.tsv", "qid\tids\n1\t[]\n", "no doc_ids, only qid, ids"),
         ("r.tsv", "qid\tqid\n1\t2\n", "r.tsv:1: the column 'qid' is there twice"),
         ("r.tsv", "qid\tdoc_ids\n", "nothing in it"),
         ("r.jsonl", '{"doc_ids": []}\n[1]\n', "r.jsonl:2"),

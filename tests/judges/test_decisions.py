@@ -140,7 +140,7 @@ class TestKeys:
             (lambda: DecisionJudge("openai:gpt-4o-mini"), "is not a decisions model"),
             (lambda: judge_named("typesafe:jev-latest", temperature=0.0), "without temperature"),
             (lambda: judge_named("typesafe:jev-latest", batch=5), "without batch"),
-            (lambda: PanelJudge([DecisionJudge("typesafe:jev-1"), LLMJudge()]), "no member of a panel"),
+            (lambda: PanelJudge([DecisionJudge("typesafe:jev-1"), LLMJudge()]), "not a member of a panel"),
             (lambda: judge_named("typesafe"), "write typesafe:MODEL"),
             (lambda: judge_named("system-one:clm"), "set SYSTEM_ONE_BASE_URL"),
         ],

@@ -52,7 +52,7 @@ def test_the_identity_is_that_of_ids_and_texts(tmp_path: Path) -> None:
     (tmp_path / "beir" / "corpus.jsonl").write_text(
         '{"_id": "x", "title": "t", "text": "one"}\n{"_id": "y", "text": "two"}\n'
     )
-    (tmp_path / "beir" / "queries.jsonl").write_text('{"_id": "q", "text": "no document"}\n')
+    (tmp_path / "beir" / "queries.jsonl").write_text('{"_id": "q", "text": "not a document"}\n')
     for path in ("b.csv", "beir"):
         assert Corpus(tmp_path / path).identity["digest"] == one["digest"]
     assert (one["documents"], len(one["digest"])) == (2, 32)
@@ -74,7 +74,7 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path: Path) -> None:
         ('{"id": "a"}\n', "document a has no text"),
         ('{"text": "a"}\n', "no id"),
         ('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n', "document a stands there twice"),
-        ("[1]\n", "no document"),
+        ("[1]\n", "not a document"),
     ],
 )
 def test_what_is_no_corpus_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -64,7 +64,7 @@ def line(**changed: object) -> str:
         (line(answer={"grade": float("nan")}), "not a number that can be stored"),
         (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested deeper than 100 levels"),
         (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "nested too deep"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"key":', "this is not a judgement"),
     ],
 )

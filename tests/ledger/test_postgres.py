@@ -219,7 +219,7 @@ def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pyte
     assert "hush" not in str(caught.value)
     with pytest.raises(LedgerError, match="set PGPASSWORD"):
         PostgresLedger(server.url.replace("secret", "wrong"))
-    with pytest.raises(InputError, match="no URL of a database") as wrong:
+    with pytest.raises(InputError, match="not a URL of a database") as wrong:
         PostgresLedger("postgresql://me:hush@host:port/x")
     assert "hush" not in str(wrong.value)
     assert run("ledger", "stats", "--ledger", server.url).code == 0  # nothing is made by reading

@@ -449,6 +449,6 @@ def test_assertions_may_be_included(read, tmp_path):
     assert found["both"]["assertions"] == ({"type": "is-json", "name": "short"},)
     (templates / "short.yaml").write_text("assertions: [{include: safe}]")
     assert "go round" in str(fault(read, "tests: [{query: q, assertions: [{include: safe}]}]"))
-    assert "there is no .agentv/templates/none.yaml" in str(
+    assert "no .agentv/templates/none.yaml" in str(
         fault(read, "tests: [{query: q, assertions: [{include: none}]}]")
     )
