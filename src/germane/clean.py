@@ -12,6 +12,7 @@ __all__ = [
     "clean",
     "clean_json",
     "clean_lines",
+    "counted",
     "html_lines",
     "html_table",
     "markdown_table",
@@ -54,6 +55,15 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
     if len(line) <= most:
         return line
     return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 query`, `2,000 queries`: a number and its noun, in the plural by the rule where `many` does not give it."""
+    if number == 1:
+        return f"1 {one}"
+    if not many and re.search(r"[^aeiou]y$", one):
+        many = f"{one[:-1]}ies"
+    return f"{number:,} {many or one + ('es' if one.endswith(('ch', 'sh', 's', 'x')) else 's')}"
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:

@@ -119,7 +119,7 @@ def test_continuing_makes_headway_under_any_limit(inside: Cli, data: Path) -> No
     """A limit below one request of several questions asks fewer of them; one of nothing names the flag to raise."""
     with ModelServer() as server:
         asked = words(data, server, "--batch", 5, "-o", "r")
-        assert "1 calls were made" in inside(*asked, "--max-calls", 1, env=KEY).err
+        assert "1 call was made" in inside(*asked, "--max-calls", 1, env=KEY).err
         again = inside("run", "--resume", "r", "--base-url", server.url, env=KEY).err
         assert "spent so far: 2 calls, 0 cached, 2 requests" in again
         ran = inside(*asked, "--force", "--max-calls", 0, "--filter", "q5", env=KEY)

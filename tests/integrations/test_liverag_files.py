@@ -146,8 +146,8 @@ def test_parity_reads_a_column_of_numbers_as_the_original_does(files, tmp_path):
     found = run(
         "--results", files[0], "--reference", files[1], "--output-dir", tmp_path, "--parity", "liverag"
     )
-    assert "1 of 1 questions" in found.out
-    assert "1 results and 2 references are left out" in found.err
+    assert "1 of 1 question measured" in found.out
+    assert "1 result and 2 references left out" in found.err
 
 
 def test_another_evaluator_and_unmeasurable_files_are_errors(files, tmp_path):

@@ -338,7 +338,7 @@ class TestSomebodysOwnJudge:
             ("raises", "ValueError: boom"),
             ("cancels", "cancelled its own work"),
             ("none", "must return a list of replies, not NoneType"),
-            ("few", "0 replies came to 1 questions"),
+            ("few", "0 replies came to 1 question"),
             ("texts", "must return Reply objects or their payloads as dicts, not str"),
             ("object", "not JSON serializable"),
         ],

@@ -62,7 +62,7 @@ def test_planted_errors_come_first_and_people_decide(report: Path, tmp_path: Pat
         out.writeheader()
         out.writerows(rows)
     done = invoke("label", report, "--import", queue)
-    assert "1 labels added" in done.err
+    assert "1 label added" in done.err
     again = invoke("audit", "--gold", report, "--json").json["means"]
     assert (again["wrong"], again["looked_at"], again["open"]) == (1, 1, 1)
     assert again["corrected"] == pytest.approx(now + 1 / 3 / QUERIES)

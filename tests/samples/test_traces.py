@@ -315,4 +315,4 @@ def test_production_traffic_is_drawn_from(tmp_path: Path) -> None:
     )
     done = invoke(*words, "-o", str(tmp_path / "report"))
     assert done.json["measures"]["context_redundancy@2"]["sampled"] == {"n": 2, "of": 3, "seed": 0}
-    assert "--dedupe: 6 cases ask what an earlier one asks, and are left out" in done.err
+    assert "--dedupe: 6 cases with the query of an earlier one left out" in done.err

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from germane.clean import counted
 from germane.cli.values import print_document, say
 from germane.errors import InputError
 
@@ -73,21 +74,16 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     return 0
 
 
-def count(number: int, what: str) -> str:
-    """`1 request`, `2,000 requests`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _said(done: dict[str, Any]) -> Iterator[str]:
     if done["requests"]:
-        asked = count(done["questions"], "question")
-        yield f"{count(done['requests'], 'request')} ({asked}) in {done['file']}; read the answers with germane answers FILE"
+        asked = counted(done["questions"], "question")
+        yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; read the answers with germane answers FILE"
     else:
         yield "nothing is left to ask: germane run asks nobody"
     if done["later"]:
-        yield f"about {count(done['later'], 'question')} more follow from their answers: then germane questions again"
+        yield f"about {counted(done['later'], 'question')} more follow from their answers: then germane questions again"
     if done["waiting"]:
-        yield f"{count(done['waiting'], 'sample')} waiting for a target's answer: germane run asks targets"
+        yield f"{counted(done['waiting'], 'sample')} waiting for a target's answer: germane run asks targets"
 
 
 def _ledger_of(folder: Path | None) -> str | None:
@@ -138,13 +134,13 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
              "unknown": answers.unknown, "left": left}
         )  # fmt: skip
         return 3 if answers.failed else 0
-    texts = [f"{count(stored, 'answer')} to {count(len(answers.done), 'request')} in {location}"]
+    texts = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
     texts += [
-        f"{count(number, 'line')} not usable: {why}" for why, number in answers.reasons().most_common(10)
+        f"{counted(number, 'line')} not usable: {why}" for why, number in answers.reasons().most_common(10)
     ]
     if answers.unknown:
-        texts.append(f"{count(answers.unknown, 'line')} not asked here, or read before")
+        texts.append(f"{counted(answers.unknown, 'line')} not asked here, or read before")
     if left:
-        texts.append(f"{count(left, 'request')} without an answer: germane questions writes them again")
+        texts.append(f"{counted(left, 'request')} without an answer: germane questions writes them again")
     say("\n".join(texts))
     return 3 if answers.failed else 0

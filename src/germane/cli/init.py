@@ -6,6 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+from germane.clean import counted
 from germane.errors import InputError
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
@@ -20,12 +21,12 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
         folder = folder or Path(".claude/skills/rag-evaluation")
         written = write_shipped("skill", folder, force=force)
         print(
-            f"wrote {len(written)} files to {folder}: {', '.join(str(path.relative_to(folder)) for path in written)}"
+            f"wrote {counted(len(written), 'file')} to {folder}: {', '.join(str(path.relative_to(folder)) for path in written)}"
         )
         return
     folder = folder or Path("rag-evaluation")
     written = write_shipped("rag-evaluation", folder, force=force)
-    print(f"wrote {len(written)} files to {folder}")
+    print(f"wrote {counted(len(written), 'file')} to {folder}")
     before = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
     print(f"next:\n  {before}" + "\n  ".join(_NEXT))
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean
+from germane.clean import clean, counted
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, Interrupted
 
@@ -79,10 +79,10 @@ def label(
     if take is not None:
         labels = import_labels(take, report, person, fingerprint)
         report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
-        others = f"; {labels.others} rows are about nothing in this report" if labels.others else ""
-        say(f"{len(labels.labels)} labels added to {folder}{others}")
+        others = f"; {counted(labels.others, 'row is', 'rows are')} about nothing in this report"
+        say(f"{counted(len(labels.labels), 'label')} added to {folder}{others if labels.others else ''}")
     if give is not None:
-        say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
+        say(f"wrote {counted(export_labels(give, Report.open(folder)), 'label')} to {give}")
     if for_width is not None:
         _plan(Report.open(folder), for_width, json=json)
     if take is not None or give is not None or for_width is not None:
@@ -168,8 +168,7 @@ def _label(session: LabellingSession, report: Report | None, guideline: str) -> 
                 begun = max(begun, session.done)
     except KeyboardInterrupt:
         again = shlex.join(["germane", *sys.argv[1:]])
-        done = "1 label" if session.done == 1 else f"{session.done} labels"
-        stored = f"{done} of {session.who} {'is' if session.done == 1 else 'are'} stored"
+        stored = f"{counted(session.done, 'label')} of {session.who} stored"
         raise Interrupted(f"{stored}; go on with: {again}") from None
     print(f"\n{session.done} of {session.total} labelled by {session.who}")
     _show_so_far(report, corrections)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from germane.clean import clean, shorten, some_of
+from germane.clean import clean, counted, shorten, some_of
 from germane.cli.values import print_document, say
 from germane.errors import InputError
 
@@ -32,7 +32,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
         print_document(check.as_json(people.counts if values else UNSET))
         return
     lines = [
-        f"{check.ids} gold ids, {check.corpus['documents']:,} documents in the corpus {check.corpus['digest']}"
+        f"{counted(check.ids, 'gold id')}, {counted(check.corpus['documents'], 'document')} in the corpus {check.corpus['digest']}"
     ]
     for names, what in ((check.missing, "exist no longer"), (check.changed, "have another text now")):
         if names:
@@ -41,7 +41,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
         lines.append(f"  {check.unknown} exist, and no context says which text they had")
     if check.quotes:
         lines.append(
-            f"{len(check.quotes)} quotes: {', '.join(f'{count} {where}' for where, count in quotes_in(check) if count)}"
+            f"{counted(len(check.quotes), 'quote')}: {', '.join(f'{count} {where}' for where, count in quotes_in(check) if count)}"
         )
     for quote in check.quotes:
         places = ", ".join(

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from germane.clean import clean
+from germane.clean import clean, counted
 from germane.cli.values import print_document, say
 from germane.errors import InputError
 
@@ -59,7 +59,7 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
     for row in rows:
         price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
         print(f"{row.id}  {row.state}, {row.at}")
-        print(f"  {row.requests:,} requests to {row.provider}:{row.model}{price}")
+        print(f"  {counted(row.requests, 'request')} to {row.provider}:{row.model}{price}")
         print(f"  {row.name or 'not known to the provider yet'}, of {row.run}")
         if row.why:
             print(f"  {row.why}")
@@ -109,7 +109,7 @@ def export(
             return
         with written(output, getattr(ledger_table, "path", None)) as file:
             count = sum(bool(file.write(line)) for line in lines)
-    say(f"wrote {count:,} judgements to {output}")
+    say(f"wrote {counted(count, 'judgement')} to {output}")
 
 
 def import_(files: Sequence[Path], *, ledger: str | None) -> None:
@@ -121,7 +121,7 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
         for file in files:
             done = import_rows(ledger_table, file)
             say(
-                f"{file}: {done.added:,} added, {done.known:,} known already, {done.errors:,} errors left out"
+                f"{file}: {done.added:,} added, {done.known:,} known already, {counted(done.errors, 'error')} left out"
             )
 
 
@@ -154,10 +154,10 @@ def prune(
             f"nothing fits; this ledger has answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
         )
     if dry_run or not count:
-        say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
+        say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
     with closing(_opened(ledger, reading=False)) as ledger_table:
-        say(f"{upkeep.prune(ledger_table, chosen):,} judgements were deleted")
+        say(f"{counted(upkeep.prune(ledger_table, chosen), 'judgement was', 'judgements were')} deleted")
 
 
 def check(*, ledger: str | None, json: bool) -> int:
@@ -185,7 +185,7 @@ def check(*, ledger: str | None, json: bool) -> int:
         result = {"ledger": str(path), "judgements": sound, "problems": problems}
         print_document({"schema_version": 1, "sound": not problems, **result})
     elif not problems:
-        print(f"{path} is sound: {sound:,} judgements")
+        print(f"{path} is sound: {counted(sound, 'judgement')}")
     return 1 if problems else 0
 
 
@@ -222,7 +222,7 @@ def _place(flag: str | None) -> str:
 def _print(found: dict[str, Json]) -> None:
     from germane.reports.ranking import TextTable, console_of
 
-    size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
+    size = f"{counted(found['judgements'], 'judgement')}, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
     print(f"{found['ledger']}: {size}")
     if not found["lines"]:
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from germane.clean import clean, clean_lines
+from germane.clean import clean, clean_lines, counted
 from germane.cli.values import ignore_closed_stderr, print_document, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
@@ -383,7 +383,7 @@ class Progress(Callbacks):
         if spent.cost is not None and (spent.cost or whole):
             words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
         if spent.errors:
-            words.append(f"{spent.errors:,} error{'s' if spent.errors > 1 else ''}")
+            words.append(counted(spent.errors, "error"))
         return ", ".join(words)
 
     def failed(self, command: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean
+from germane.clean import clean, counted
 from germane.cli.init import shipped
 from germane.cli.values import print_lines, say
 from germane.errors import InputError, SourceLocation
@@ -44,9 +44,9 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
         result.update(dict.fromkeys(map(str, faults)))
     for fault in result:
         print_lines(clean(fault))
-    some = "1 file" if len(files) == 1 else f"{len(files)} files"
+    some = counted(len(files), "file")
     if result:
-        say(f"{len(result)} {'fault' if len(result) == 1 else 'faults'} in {some}")
+        say(f"{counted(len(result), 'fault')} in {some}")
         return 2
     say(f"{some}: no fault found; not checked: {', '.join(unchecked)}" if unchecked else f"{some}: valid")
     return 0

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.clean import counted
 from germane.reports.correct import Corrections, ScoreTerms, corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
@@ -182,7 +183,7 @@ class CorrectedDifferences:
         chances = np.array([_chance(draws, *key, term.grade) for key, term in terms.items()])
         if missing := int((chances <= 0).sum()):
             return (
-                f"{missing} of the {len(terms)} passages that make the difference had no chance of being drawn: label "
+                f"{missing} of the {counted(len(terms), 'passage')} that make the difference had no chance of being drawn: label "
                 "both reports (germane label A B)"
             )
         items = [item for _, item in terms]

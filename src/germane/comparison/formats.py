@@ -14,7 +14,7 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_text, shorten, some_of
+from germane.clean import cell, clean, counted, html_table, markdown_text, shorten, some_of
 from germane.comparison.parts import MovedQuery
 from germane.comparison.schema import ComparedLine, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
@@ -284,7 +284,7 @@ def _remarks(found: Comparison, measure_comparison: MeasureComparison) -> Iterat
             f", {corrected.unsure} unsure (the interval covers whatever they are)" if corrected.unsure else ""
         )
         yield (
-            f"{name}: decided by the corrected difference: {corrected.labels} labels in {corrected.queries} queries{unsure}; "
+            f"{name}: decided by the corrected difference: {counted(corrected.labels, 'label')} in {counted(corrected.queries, 'query')}{unsure}; "
             f"of these queries alone {alone}"
         )
     if (

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 
-from germane.clean import shorten, some_of
+from germane.clean import counted, shorten, some_of
 from germane.comparison.noise import variance_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
@@ -71,7 +71,7 @@ class PowerPlan(Line, kw_only=True):
             else f"for a correlation of {self.correlation:g} between systems"
         )
         lines = [
-            f"{self.measure}: {self.n:,} queries, standard deviation of differences {self.deviation:.4f} ({rests})"
+            f"{self.measure}: {counted(self.n, 'query')}, standard deviation of differences {self.deviation:.4f} ({rests})"
         ]
         if self.power is None:
             return "\n  ".join([*lines, str(self.why), *_noise(self.variance)])
@@ -130,7 +130,7 @@ def _variance(report: ReportData, summary: MeasureSummary) -> VarianceLine | Non
 
 
 def _queries(needed: int | None) -> str:
-    return "more queries than can be computed" if needed is None else f"{needed:,} queries"
+    return "more queries than can be computed" if needed is None else counted(needed, "query")
 
 
 def plan_power(
@@ -242,8 +242,8 @@ class Overlap:
         return {"schema_version": 1, **asdict(self), **counts}
 
     def __str__(self) -> str:
-        both = f"{len(self.queries):,} queries in both: RBO {self.rbo:.4f} (p = {self.p:g})"
-        new = f"{self.new:,} of {self.total:,} results of B are not in A's first {self.k}"
+        both = f"{counted(len(self.queries), 'query')} in both: RBO {self.rbo:.4f} (p = {self.p:g})"
+        new = f"{self.new:,} of {counted(self.total, 'result')} of B are not in A's first {self.k}"
         lines = [
             f"{both}, overlap@{self.k} {self.overlap:.4f}",
             f"{len(self.differing):,} differ in the first {self.k}; {new}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
@@ -97,10 +98,10 @@ class _Compared(NamedTuple):
         """What became of the gate; undecided where nothing may be decided."""
         comparison = self.found
         difference, interval, _ = comparison.deciding
-        text = f"{_shown(difference, interval)} over {comparison.n} queries"
+        text = f"{_shown(difference, interval)} over {counted(comparison.n, 'query')}"
         if comparison.corrected is not None:
             judged = _shown(comparison.difference, comparison.interval)
-            text = f"corrected {text}, {comparison.corrected.labels} labels; judged {judged}"
+            text = f"corrected {text}, {counted(comparison.corrected.labels, 'label')}; judged {judged}"
         elif comparison.decided_by == "judged" and not self.stand_in:
             text += f", uncalibrated: {comparison.corrected_why}"
         if self.why:

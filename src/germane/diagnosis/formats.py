@@ -10,7 +10,7 @@ from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import clean, shorten
+from germane.clean import clean, counted, shorten
 from germane.diagnosis.schema import (
     ChangeRow,
     DepthRow,
@@ -102,7 +102,7 @@ def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> Re
 def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
-    yield Text(f"{report.known:,} relevant documents of {report.queries:,} queries")
+    yield Text(f"{counted(report.known, 'relevant document')} of {counted(report.queries, 'query')}")
     heads = [
         "stage",
         "share of them",
@@ -156,7 +156,7 @@ def _in_depth(before: StageLine, stage_line: StageLine) -> str:
     if stage_line.depth >= before.depth:
         return words
     same = next((line for line in stage_line.depths if line.depth == stage_line.depth), None)
-    words += f", with {stage_line.depth} of its {before.depth} places"
+    words += f", with {stage_line.depth} of its {counted(before.depth, 'place')}"
     if same is not None and same.keeps is not None and abs(same.keeps - stage_line.kept.keeps) >= 0.005:
         words += f" (its first {stage_line.depth} hold {same.keeps:.0%})"
     if stage_line.deeper is not None:
@@ -247,9 +247,9 @@ def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     if diagnosis.system:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     over = (
-        f"{diagnosis.n:,} samples"
+        counted(diagnosis.n, "sample")
         if diagnosis.n == diagnosis.total
-        else f"{diagnosis.n:,} of {diagnosis.total:,} samples"
+        else f"{diagnosis.n:,} of {counted(diagnosis.total, 'sample')}"
     )
     yield Text(f"{clean(diagnosis.measure)} is {diagnosis.mean:.4f} over {over}; what would change it")
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]

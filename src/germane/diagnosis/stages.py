@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from germane.clean import counted
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, share_of
 from germane.measures.labels import rankings
@@ -279,30 +280,30 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
             f"no document in the gold has a grade of {rel} or more", fix="give --rel 1, or other gold"
         )
     numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
-    counted, query = np.unique(numbers, return_inverse=True)
+    kept, query = np.unique(numbers, return_inverse=True)
     positions = np.full(len(first.grades), -1)
     positions[relevant] = np.arange(len(relevant))
     ranks = np.zeros((len(runs), len(relevant)), np.int64)
     for number, hits in enumerate(runs):
         at = positions[hits.doc]
         ranks[number, at[at >= 0]] = hits.rank[at >= 0]
-    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, counted]
-    left = len(first.sizes) - len(counted)
+    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept]
+    left = len(first.sizes) - len(kept)
     notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
     for name, hits in stages.items():
         for marks, what in (
-            (hits.lengths[counted] < 0, "no results, an empty list"),
+            (hits.lengths[kept] < 0, "no results, an empty list"),
             (np.ones(len(hits.ignored), np.bool_), "no gold, ignored"),
         ):
             if number := int(marks.sum()):
-                notes.append(f"{name}: {number} {'query has' if number == 1 else 'queries have'} {what}")
+                notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
     return _with_cut(
         Journeys(
             names=list(stages),
             ranks=ranks,
             lengths=lengths,
             query=query.astype(np.int64),
-            queries=_taken(first.queries, counted),
+            queries=_taken(first.queries, kept),
             documents=_taken(first.docs, relevant),
             grades=first.grades[relevant],
             notes=notes,
@@ -395,10 +396,7 @@ class _Samples:
 
     def journeys(self, k: int | None, listed: set[str]) -> Journeys:
         """The ranks of all relevant documents."""
-        notes = [
-            f"{count} {'sample' if count == 1 else 'samples'} left out: {why}"
-            for why, count in self.left.items()
-        ]
+        notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in self.left.items()]
         staged = any(sample.stages for sample, _ in self.samples)
         if staged and all(_same_end(lists) for _, lists in self.samples):
             self.samples = [

@@ -10,6 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
+from germane.clean import counted
 from germane.errors import InputError
 from germane.evaluation.choice import (
     NAME_A_JUDGE,
@@ -243,7 +244,7 @@ async def _answered(
 
     def told(done: int, total: int) -> None:
         if line is not None:
-            line.show(f"{asked.name}: {done:,} of {total:,} questions asked", last=done == total)
+            line.show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
     done = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
     planned_cases = (prepared(case, lambda sample: sample, notes) for case in done)
@@ -267,7 +268,7 @@ async def _report_in(
     def told(pool: Pool) -> None:
         if line is not None and judge is not None:
             spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
-            text = f"{judge.name}: {pool.answered:,} of {pool.expected:,} questions answered{spent}"
+            text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"
             line.show(text, last=pool.answered == pool.expected)
 
     router, budget = Router(judge), budget or Budget()

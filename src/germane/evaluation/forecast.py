@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from germane.clean import counted
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.options import Expected
@@ -162,7 +163,7 @@ class Forecast:
                 [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.usage)]
             )
         table.print(output)
-        head = f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked"
+        head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; nobody is asked"
         return "\n".join([head, "", output.getvalue(), *self._remarks()])
 
     def _in_batches(self) -> str:
@@ -175,26 +176,26 @@ class Forecast:
         if self.until:
             yield "--until stops as soon as it has seen enough: this is what all cases would ask"
         both = _price(total) + self._in_batches()
-        yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{both}"
+        yield f"in all {'about ' if guessed else ''}{counted(total.requests, 'request')}, {tokens}{both}"
         if self.seconds is not None and total.requests:
             whole = datetime.timedelta(seconds=round(self.seconds * total.requests))
             yield f"~ {self.seconds:.1f} s per request by the answers that are stored: {whole} one after another"
         if guessed:
-            yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
+            yield f"~ {counted(guessed, 'call follows', 'calls follow')} from answers that are not known yet: an estimate"
         if total.requests:
             yield "~ tokens in are counted from the texts, tokens out are those of typical answers: a model that reasons writes more"
         if sum(line.usage.requests for line in lines) > total.requests:
             yield "measures share requests: each line has them in full, the sum has them once"
         if self.waiting:
-            yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target:"
+            yield f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')} no answer of their target yet, and a dry run asks no target:"
             yield (
                 f"  {ASSUMED} contexts of 150 tokens are assumed of each. To know: run with --max-calls 0, which asks the "
                 "targets and nobody else, then --resume REPORT --dry-run"
             )
         if self.paid:
-            yield f"{self.paid:,} questions are answered in earlier sessions of this evaluation"
+            yield f"{counted(self.paid, 'question is', 'questions are')} answered in earlier sessions of this evaluation"
         if self.failed:
-            yield f"{self.failed:,} questions failed in earlier sessions: asked again only with --retry-errors"
+            yield f"{counted(self.failed, 'question')} failed in earlier sessions: asked again only with --retry-errors"
         words = {True: "would stop this run", False: "would be enough"}
         for _, flag, reached in self.limits():
             yield f"{flag} {words[reached]}, by this estimate"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import some_of
+from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import (
@@ -167,7 +167,8 @@ class Suite:
                     seen[key] = path
                 yield planned
         if repeated:
-            self.warn(Notice(f"--dedupe: {repeated:,} cases ask what an earlier one asks, and are left out"))
+            left = counted(repeated, "case")
+            self.warn(Notice(f"--dedupe: {left} with the query of an earlier one left out"))
 
     def document_ids(self) -> Callable[[Sample], Sample]:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""

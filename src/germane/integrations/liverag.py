@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
@@ -316,7 +317,7 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
         rows.append((entry.qid or "", row))
     answered = {entry.qid for entry, _ in pairs}
     without = sum(entry.qid not in answered for entry in references)
-    left = f"{len(results) - len(pairs)} results and {without} references are left out"
+    left = f"{counted(len(results) - len(pairs), 'result')} and {counted(without, 'reference')} left out"
     notes = [f"computed as the original does: {left}"]
     if not rows:
         return {}, rows, notes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from germane.clean import cell
+from germane.clean import cell, counted
 from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.integrations.liverag import (
     AGGREGATES,
@@ -109,7 +109,7 @@ def _tsv(path: Path) -> _Placed:
         )
     for line, cells in rows:
         if len(cells) != len(header):
-            problem = f"this row has {len(cells)} columns, the header {len(header)}"
+            problem = f"this row has {counted(len(cells), 'column')}, the header {len(header)}"
             fix = "give every row all columns, with tabs between"
             raise InputError(problem, fix=fix, place=SourceLocation(file, line))
         yield SourceLocation(file, line), dict(zip(header, cells, strict=True))
@@ -198,7 +198,8 @@ def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: Out
 
 def report(result: EvaluationResult) -> str:
     """The aggregates as text, recall first: it is what the challenge looks at."""
-    lines = [f"{result.evaluator_name}: {result.sample_count} of {len(result.rows)} questions measured"]
+    of = counted(len(result.rows), "question")
+    lines = [f"{result.evaluator_name}: {result.sample_count} of {of} measured"]
     width = max(map(len, AGGREGATES))
     for name in AGGREGATES:
         value = result.metrics.get(name)

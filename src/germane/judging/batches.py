@@ -18,6 +18,7 @@ from math import inf
 from typing import Self, TypeVar
 from uuid import uuid4
 
+from germane.clean import counted
 from germane.encoding import now
 from germane.errors import InputError, JudgeError, LimitReached
 from germane.judges.batches.api import BatchAPI, BatchLine
@@ -214,15 +215,15 @@ class Batches:
             ):
                 row = await self._create(endpoint, some)
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-                note(f"{row.requests:,} requests went out in the batch {row.name}{price}")
+                note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
         return bool(later and self.open())
 
     def in_words(self) -> str:
         """What is under way."""
         rows = self.open()
         asked = sum(row.requests for row in rows)
-        where = f"{len(rows)} batch{'es' if len(rows) > 1 else ''}"
-        return f"{asked:,} requests are under way in {where} (without --later they are cancelled, and the rest is asked live)"
+        where = counted(len(rows), "batch")
+        return f"{counted(asked, 'request is', 'requests are')} under way in {where} (without --later they are cancelled, and the rest is asked live)"
 
     def _teach(self, model: LLMJudge) -> bool:
         """Whether the failures of batches of this model show what to leave out of its requests, or how many may wait at once."""
@@ -305,7 +306,7 @@ class Batches:
         calls = paid.calls + sum(batch_row.questions for batch_row in under_way) + row.questions
         if self._max_calls is not None and calls > self._max_calls:
             raise LimitReached(
-                f"--max-calls {self._max_calls} is less than the {calls:,} questions of all batches"
+                f"--max-calls {self._max_calls} is less than the {counted(calls, 'question')} of all batches"
             )
         cost = (
             paid.cost_usd + sum(batch_row.cost_usd or 0.0 for batch_row in under_way) + (row.cost_usd or 0.0)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
+from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply
@@ -181,4 +182,5 @@ def _wrong(replies: Any, count: int) -> str:
         used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
         if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
             return f"a reply's usage is not a count of requests and tokens: {used}"
-    return "" if len(replies) == count else f"{len(replies)} replies came to {count} questions"
+    came = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
+    return "" if len(replies) == count else came

@@ -11,6 +11,7 @@ from operator import add, attrgetter
 from pathlib import Path
 from typing import IO
 
+from germane.clean import counted
 from germane.encoding import encode
 from germane.errors import InputError, LimitReached
 from germane.judges.judge import Judge, Reply, members_of
@@ -283,7 +284,7 @@ class Budget:
             least = "" if calls else f", about {_dollars(self._estimate(judge, questions[:1]))}"
             return LimitReached(f"{flag} is too low for the next request{least}: nothing was asked")
         if calls:
-            return LimitReached(f"stopped at {flag}: {self._calls} calls were made")
+            return LimitReached(f"stopped at {flag}: {counted(self._calls, 'call was', 'calls were')} made")
         why = "answers cost more than expected" if self.exceeded else "the next request would exceed it"
         return LimitReached(f"stopped at {flag}: {_dollars(self._paid)} was spent, and {why}")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.clean import markdown_table, shorten
+from germane.clean import counted, markdown_table, shorten
 from germane.labelling.schema import AgreedLine, KindLine
 from germane.labelling.setmeans import set_means
 from germane.questions.relevance import HELPS
@@ -422,13 +422,13 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
     """What limits what the labels say."""
     if read.chosen:
         yield (
-            f"{read.chosen} labels are not counted: they were not drawn at random (targeted or imported; --all counts them)"
+            f"{counted(read.chosen, 'label is', 'labels are')} not counted: they were not drawn at random (targeted or imported; --all counts them)"
         )
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
         if line["n"] < FEW:
-            yield f"{line['kind']}: {line['n']} labels are few; an agreement on fewer than {FEW} says little"
+            yield f"{line['kind']}: {counted(line['n'], 'label is', 'labels are')} few; an agreement on fewer than {FEW} says little"
         if (kappa := line["kappa_quadratic"]) is not None and kappa < SLIGHT:
             yield (
                 f"{line['kind']}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
@@ -438,7 +438,7 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
             text = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
             yield f"{line['kind']}: the judge gave grades outside the scale: {text}"
     if sighted := sum(by_people(label) and not label.blind for label in read.labels):
-        yield f"{sighted} labels were given by people who may have seen the verdict"
+        yield f"{counted(sighted, 'label was', 'labels were')} given by people who may have seen the verdict"
     guidelines = {label.guideline for label in read.labels if by_people(label)}
     if len(guidelines) > 1:
         yield f"labels follow {len(guidelines)} guidelines: agreement on them is not of one question"
@@ -451,7 +451,7 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
     asked = report.manifest.get("asked") or {}
     failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
     if failed:
-        yield f"{sum(failed.values())} questions have no usable answer ({', '.join(sorted(failed))})"
+        yield f"{counted(sum(failed.values()), 'question has', 'questions have')} no usable answer ({', '.join(sorted(failed))})"
     yield from circular(report.manifest)
 
 
@@ -502,7 +502,7 @@ def _cell(row: Mapping[str, Json], column: str) -> str:
 
 
 def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
-    yield f"\n## {line['kind']} ({line['scale']}): {line['n']} labels in {line['queries']} queries\n"
+    yield f"\n## {line['kind']} ({line['scale']}): {counted(line['n'], 'label')} in {counted(line['queries'], 'query')}\n"
     kappa, quadratic, alpha = (_text(line[name]) for name in ("kappa", "kappa_quadratic", "alpha_ordinal"))
     yield (
         f"- equal grades {_text(line['raw'])}; always giving people's commonest grade would reach {_text(line['base_rate'])}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from germane.clean import cell
+from germane.clean import cell, counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.measures.labels import turns
@@ -93,7 +93,7 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
         others += not labels
     if not results:
         raise InputError(
-            f"{path}: none of its {others} rows is about anything in this report",
+            f"{path}: none of its {counted(others, 'row')} is about anything in this report",
             fix="rows name an item of the report, or a sample's id and a document's id",
         )
     return ImportedLabels(tuple(results), others)

@@ -10,7 +10,7 @@ from math import fsum, nan
 import numpy as np
 from msgspec import structs
 
-from germane.clean import shorten
+from germane.clean import counted, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -215,7 +215,7 @@ def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
     """The audit of the gold for a terminal, as Markdown."""
     suspects, means = found["suspects"], found["means"]
     judges = ", ".join(str(value) for value in found["judges"])
-    yield f"{found['places']:,} documents that gold and {judges} speak of; gold counts from grade {found['counts_from']}"
+    yield f"{counted(found['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {found['counts_from']}"
     yield ""
     yield "| doubt | moves | query | document | gold | judges |"
     yield "| ---: | ---: | --- | --- | ---: | --- |"
@@ -238,7 +238,7 @@ def mean_lines(found: Mapping[str, Json]) -> Iterator[str]:
         return
     yield f"{found['measure']}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
-        wrong = f"{means['wrong']} of the {means['looked_at']} places that they looked at are wrong"
+        wrong = f"gold is wrong in {means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at"
         yield f"{means['corrected']:.4f} as people corrected it: {wrong}"
     low, high = means["bounds"]
     yield f"{low:.4f} to {high:.4f}, whatever the {means['open']} suspects are that nobody looked at"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from germane.clean import markdown_table
+from germane.clean import counted, markdown_table
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, yes
 from germane.reports.correct import corrections_of
@@ -108,7 +108,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
 
 def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
     if items < FEW:
-        yield f"{items} labelled items are few; an agreement on fewer than {FEW} says little"
+        yield f"{counted(items, 'labelled item is', 'labelled items are')} few; an agreement on fewer than {FEW} says little"
     for report in reports:
         if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
             yield str(stand_in)
@@ -178,7 +178,7 @@ _HEADS = (
 
 def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
     """The judges beside each other as Markdown, which a terminal shows as well."""
-    yield f"# {len(found['judges'])} judges on {found['items']} labelled items\n"
+    yield f"# {counted(len(found['judges']), 'judge')} on {counted(found['items'], 'labelled item')}\n"
     rows = []
     for line in sorted(found["judges"], key=lambda line: -(line["kappa"] or -1.0)):
         ends = line["interval"] and tuple(line["interval"])

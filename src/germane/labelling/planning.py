@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from germane.clean import counted
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary
@@ -44,14 +45,14 @@ class LabelPlan:
             f"{name}: {self.labelled} of {self.total:,} labelled; for a corrected interval {self.width:g} wide"
         ]
         if self.labels is not None:
-            told.append(f"{LIKE_THESE}: {self.labels:,} labels")
+            told.append(f"{LIKE_THESE}: {counted(self.labels, 'label')}")
         elif self.narrowest_ends is not None:
             low, high = self.narrowest_ends
             needed = "not told by so few labels" if self.unsure else "more queries are needed"
             fix = "; label more of every query, or more queries, and ask again" if self.unsure else ""
             told.append(f"{LIKE_THESE}: {needed} (all labels of these give {low:.4f} to {high:.4f}){fix}")
         told.append(
-            f"{THESE}: {'not even all labels' if self.set_labels is None else f'{self.set_labels:,} labels'}"
+            f"{THESE}: {'not even all labels' if self.set_labels is None else counted(self.set_labels, 'label')}"
         )
         return "\n  ".join(told)
 

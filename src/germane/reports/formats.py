@@ -23,6 +23,7 @@ from germane.clean import (
     Markup,
     cell,
     clean,
+    counted,
     html_lines,
     html_table,
     markdown_table,
@@ -347,7 +348,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
     failed = list(failed_cases(report))
     if failed:
-        yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
+        yield Text(counted(len(failed), "failed case"), style="red")
     for case, rows in failed[:_WORST]:
         yield Text(f"  {in_digits(case.score)}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
@@ -672,7 +673,7 @@ def _worst_in_markdown(report: ReportData, worst: Sequence[tuple[SampleKey, str,
     if not worst:
         return
     failed = len(report.failed())
-    lines = [f"{failed} failed {'case' if failed == 1 else 'cases'}"] if failed else []
+    lines = [counted(failed, "failed case")] if failed else []
     if failed < len(worst):
         by = f"worst by {markdown_text(report.summaries[0].measure)}"
         lines.append(f"{by} (■ relevant, □ not relevant, · unjudged, ? no verdict)")

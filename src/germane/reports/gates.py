@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import clean
+from germane.clean import clean, counted
 from germane.errors import InputError, SourceLocation
 from germane.reports.summary import (
     LIKE_THESE,
@@ -286,7 +286,7 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     value = {"lower": low, "upper": high}.get(gate.how, mean.mean)
     of_set = f"; {interval_in_words(mean.set_ends)} {THESE}" if mean.set_ends else ""
     ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
-    text = f"corrected {mean.mean:.4f} ({ends}, {mean.labels} labels); judged {mean.judged:.4f}"
+    text = f"corrected {mean.mean:.4f} ({ends}, {counted(mean.labels, 'label')}); judged {mean.judged:.4f}"
     inside = gate.how == "mean" and low < gate.limit < high
     return gate.holds(value, value), text + "; the limit is inside the interval" * inside
 
@@ -321,6 +321,8 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
     inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
+    if not summary.error:
+        return f"; {summary.n} queries of one value do not tell how often others would flip this gate"
     flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
     return f"; another {summary.n} queries like these would flip this gate {flips:.0%} of the time"
 
@@ -344,7 +346,7 @@ def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tu
         results = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
     else:
         results = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
-    return _between(gate, min(results), max(results), f"over {len(names)} cases")
+    return _between(gate, min(results), max(results), f"over {counted(len(names), 'case')}")
 
 
 def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, str]:
@@ -434,7 +436,7 @@ _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
 REQUIRED = "required "
 """How the name of the gate of a required grader begins."""
 _ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
-_OF_GATES = ("gate failed", "gate undecided", "all ", "no gates")
+_OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gates")
 """How the reasons begin that the gates' own lines, or the word of the verdict, say already."""
 
 
@@ -468,7 +470,7 @@ def decide(
     too_much = bool(due) and lost / due > max_unmeasured
     if too_much:
         unmeasured.append(
-            f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
+            f"{lost:,} of {counted(due, 'score')} could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         )
     reasons = (*unmeasured, *undecided, *failed)
     if never and not below:
@@ -479,7 +481,8 @@ def decide(
         return Verdict(3, reasons, results)
     if failed:
         return Verdict(1, reasons, results)
-    passed = f"all {len(results)} gates passed" if results else "no gates declared"
+    several = f"all {len(results)} gates passed" if results else "no gates declared"
+    passed = "the gate passed" if len(results) == 1 else several
     if any(gate.stand_in for gate in results):
         passed = f"{passed} (stand-in)"
     return Verdict(0, (passed,), results)

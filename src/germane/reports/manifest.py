@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from germane.clean import counted
 from germane.encoding import now
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
@@ -138,7 +139,7 @@ def asked_in_words(manifest: Mapping[str, Json]) -> str:
     how = [f"{times} in output mode {mode}{_UNLIKE.get(mode, '')}" for mode, times in modes.items()]
     how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
     count = sum(modes.values())
-    return f"{count} judgement{'s' * (count > 1)}{f' by {by}' if by else ''}: {', '.join(how)}"
+    return f"{counted(count, 'judgement')}{f' by {by}' if by else ''}: {', '.join(how)}"
 
 
 _UNLIKE = {"prompt": ", not constrained by a schema"}
@@ -161,11 +162,12 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
     """What judging cost, from a manifest's entry: the same words wherever people read it."""
     calls, cached, shared = (entry.get(name, 0) for name in ("calls", "cached", "shared"))
     tokens, requests, price = entry.get("tokens") or {}, entry.get("requests", 0), entry.get("cost_usd")
-    words = [f"{calls} calls", f"{cached} cached" + (f" ({cached / (calls + cached):.0%})" if cached else "")]
+    share = f" ({cached / (calls + cached):.0%})" if cached else ""
+    words = [counted(calls, "call"), f"{cached} cached{share}"]
     if shared:
         words.append(f"{shared} shared")
     if requests or any(tokens.values()):
-        words.append(f"{requests} requests")
+        words.append(counted(requests, "request"))
         about = "about " if entry.get("estimated") else ""
         words.append(f"{about}{tokens.get('input', 0):,} + {tokens.get('output', 0):,} tokens")
         words.append("price unknown" if price is None else f"{about}${price:.4f}")

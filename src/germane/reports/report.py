@@ -12,7 +12,7 @@ from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import some_of
+from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
@@ -266,7 +266,7 @@ def read_document(path: Path) -> ReportData:
         problem = "this document holds no scores"
         fix = "write it with germane run --json, or germane rank --json -q"
         if isinstance(result.get("reports"), dict):
-            problem = f"this document holds {len(result['reports'])} reports"
+            problem = f"this document holds {counted(len(result['reports']), 'report')}"
             fix = "name the folder of one of them"
         raise InputError(problem, fix=fix, place=location)
     try:

@@ -86,9 +86,13 @@ class Basis:
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
             elif mean < 1.0:
-                cut = name.rpartition("@")[2] if "@" in name else ""
-                text = "over 99%" if mean > 0.995 else f"{mean:.0%}"
-                yield f"{text} of the {f'top-{cut} ' if cut else ''}results have a gold label"
+                top = f"top-{name.rpartition('@')[2]} " if "@" in name else ""
+                share = "over 99%" if mean > 0.995 else f"{mean:.0%}"
+                yield (
+                    f"{share} of the {top}results have a gold label"
+                    if mean
+                    else f"no {top}result has a gold label"
+                )
 
     def as_json(self) -> dict[str, Json]:
         """The basis as scripts read it."""

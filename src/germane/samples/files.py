@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
+from germane.clean import counted
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
@@ -257,7 +258,7 @@ class BadRows:
         if self.count == 1:
             raise self._first[0]
         fix = f"mend them, or leave them out with --on-bad-row skip:\n{self._listed()}"
-        raise InputError(f"{self.count} rows cannot be read", fix=fix, place=self._place)
+        raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._place)
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for whoever reads the result."""

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, report
 from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
@@ -349,7 +350,7 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
     for line, cells in rows:
         location = SourceLocation(shown_name(path), line)
         if len(cells) != len(header):
-            problem = f"this row has {len(cells)} cells and the header {len(header)}"
+            problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
             fix = "write one cell a column; put a text with the separator or a line break in quotes"
             raise InputError(problem, fix=fix, place=location)
         row: dict[str, Json] = {}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from germane.clean import counted
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, say
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
@@ -210,7 +211,7 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
     if contexts is None:
         return tuple([Context(id=document) for document in ids])
     if len(contexts) != len(ids):
-        counts = f"{len(ids)} ids for {len(contexts)} contexts"
+        counts = f"{counted(len(ids), 'id')} for {counted(len(contexts), 'context')}"
         raise Invalid(f"gives {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.clean import counted
 from germane.errors import InputError, SourceLocation
 from germane.samples.fields import RESULT
 from germane.samples.files import (
@@ -387,7 +388,7 @@ def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
     cells = line.split()
     wanted, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
     if len(cells) < least or (kind is GOLD and len(cells) > wanted):
-        problem = f"{kind.name} has {wanted} columns, this line {len(cells)}"
+        problem = f"{kind.name} has {counted(wanted, 'column')}, this line {len(cells)}"
     elif kind is RUN and _is_number(cells[4]) and isnan(float(cells[4])):
         return _nan(cells[0].decode(), cells[2].decode(), place)
     else:
@@ -489,7 +490,7 @@ def _paired(docs: list[Any], values: list[Any], place: SourceLocation) -> dict[s
     """Ids with their scores or grades."""
     paired = {str(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
-        problem = f"{len(docs)} ids, {len(paired)} of them different, have {len(values)} scores"
+        problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
         raise InputError(problem, fix="give each id once, with one score", place=place)
     return paired
 
@@ -625,7 +626,7 @@ def _table_records(
     for line, cells in rows if named else chain([first], rows):
         location = SourceLocation(name, line)
         if len(cells) < width:
-            problem = f"this row has {len(cells)} columns, the first one {len(head)}"
+            problem = f"this row has {counted(len(cells), 'column')}, the first one {len(head)}"
             bad.add(InputError(problem, fix="give every row all columns", place=location))
             continue
         yield location, {part: _Cell(cells[at].strip()) for part, at in positions.items()}

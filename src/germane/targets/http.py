@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
+from germane.clean import counted
 from germane.errors import Invalid, TargetError, say
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
@@ -148,7 +149,7 @@ class HttpTarget(Target):
                     why = f"it is not asked again {pause:g} s later, after the timeout of {self.timeout:g} s"
                     raise TargetError(f"{failures[-1]} ({why})")
                 await asyncio.sleep(pause)
-        raise TargetError(f"{failures[-1]} ({self.retries + 1} attempts)")
+        raise TargetError(f"{failures[-1]} ({counted(self.retries + 1, 'attempt')})")
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
         """The response at the end of all redirects, and its text."""

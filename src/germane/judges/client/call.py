@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
+from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
 from germane.judges.client.client import CallState, ModelClient
 from germane.judges.client.errors import GaveUp
@@ -231,7 +232,8 @@ class GroupCall:
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], Correction("", str(problem)[:_PROBLEM])
         self._spent = True
-        self._fail(f"no usable answer in {attempt} attempts; the last: {str(problem)[:_PROBLEM]}", items)
+        tried = counted(attempt, "attempt")
+        self._fail(f"no usable answer in {tried}; the last: {str(problem)[:_PROBLEM]}", items)
         return problem
 
     async def _attempt(

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 from uuid import uuid4
 
+from germane.clean import counted
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.errors import (
     FILTERED,
@@ -439,7 +440,7 @@ class ModelClient:
             call.faults += 1
             call.failures += not self.breaker.open
             if call.failures >= self.policy.attempts:
-                return self._gone(f"no answer in {call.failures} attempts: {decision.why}")
+                return self._gone(f"no answer in {counted(call.failures, 'attempt')}: {decision.why}")
             if self.breaker.exhausted:
                 return self._gone(self.breaker.exhausted)
             pause, why = self.policy.delay(call.failures), decision.why

@@ -8,6 +8,7 @@ from math import floor
 
 import numpy as np
 
+from germane.clean import counted
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import (
@@ -74,7 +75,7 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
     name, worst = min(results, key=lambda value: good(value[1].mean or 0.0))
     ends, mean = worst.interval, overall.mean or 0.0
     below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
-    where = f"{worst.n:,} queries" + (f", 95% interval {interval_in_words(ends)}" if ends else "")
+    where = counted(worst.n, "query") + (f", 95% interval {interval_in_words(ends)}" if ends else "")
     of_system = f" of {overall.system}" if overall.system else ""
     words = [
         f"{overall.measure}{of_system} over {where}.",
@@ -97,7 +98,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
     where = report.where or "REPORT"
     if lost:
         yield _step(
-            f"Ask again for the {lost:,} scores that could not be measured.",
+            f"Ask again for the {counted(lost, 'score')} that could not be measured.",
             f"germane run --resume {where} --retry-errors",
             "queries?only=errors",
         )
@@ -107,7 +108,8 @@ def _steps(report: ReportData) -> Iterator[Json]:
     rests = lines[0].basis if lines else None
     judged = next((mean for name, mean in (rests.beside if rests else {}).items() if "Judged" in name), 1.0)
     if judged < _LABELLED:
-        few = f"{judged:.0%} of the results have a gold label, and those without one count as not relevant"
+        share = f"{judged:.0%} of the results have" if judged else "no result has"
+        few = f"{share} a gold label, and those without one count as not relevant"
         if judge.get("source"):
             yield _step(f"Read {lines[0].measure} as a floor: {few}.", "", "")
         else:
@@ -166,7 +168,7 @@ def _spread(report: ReportData, line: MeasureSummary) -> str:
     low, high = Measure.remembered(line.type).definition.range
     at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))
     words = [f"{count:,} score {end:g}" for end, count in ((low, at_low), (high, at_high)) if count]
-    return f"Of {len(values):,} queries, {' and '.join(words)}." if words else ""
+    return f"Of {counted(len(values), 'query')}, {' and '.join(words)}." if words else ""
 
 
 def _changed(rows: Sequence[Mapping[str, Json]]) -> str:

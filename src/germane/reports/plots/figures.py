@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from germane.clean import counted
 from germane.errors import InputError, MissingPart, install_extra
 from germane.judging.driver import result_of
 from germane.measures.measure import Measure
@@ -266,7 +267,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     )  # fmt: skip
     interval = "" if ends is None else f", 95% interval {interval_in_words(ends, sign='+')}"
     up, down = (comparison.wins, comparison.losses) if higher else (comparison.losses, comparison.wins)
-    words = f"mean {in_digits(comparison.difference, '+')}{interval} over {comparison.n} queries; {up} up, {comparison.ties} the same, {down} down"
+    words = f"mean {in_digits(comparison.difference, '+')}{interval} over {counted(comparison.n, 'query')}; {up} up, {comparison.ties} the same, {down} down"
     title = f"Difference per query, {name}" + (f", {system}" if system else "")
     return Chart(kind="differences", title=title, words=words, body=body, note=words)
 
@@ -323,7 +324,7 @@ def scatter(
         body += tag("g", dots, color=colour)
         body += tag("circle", cx=at[0], cy=at[1], r=10.5, color="paper", fill="currentColor")
         body += tag("g", marker(*at, number, 7.5), stroke="currentColor", color=colour)
-        mean = f"mean {name} {y:.4f} at {x:,.0f}, over {len(of)} queries"
+        mean = f"mean {name} {y:.4f} at {x:,.0f}, over {counted(len(of), 'query')}"
         words.append(f"{system} {mean}" if system else mean)
     return Chart(
         kind=kind, title=f"{name} against {what}", words="; ".join(words), body=body,
