@@ -8,6 +8,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from germane import Report, evaluate
 from germane.errors import InputError
@@ -15,17 +17,19 @@ from germane.labelling.corpus import Corpus, FoundPlace
 from germane.labelling.moving import (
     LabelsCheckDocument,
     LabelsMoveDocument,
+    LostRow,
     check_labels,
     move_labels,
     unknown_gold,
 )
+from germane.labelling.people import LabelsRow
 from germane.reports.schema import schema_of
 from germane.samples import samples_from
 from germane.types import Sample
 from tests.command import invoke
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
-NO_LABELS = dict.fromkeys(("same", "carried", "unsure", "lost", "others"), 0)
+NO_LABELS = LabelsRow(same=0, carried=0, unsure=0, lost=0, others=0)
 WORDS = [f"word{n}" for n in range(120)]
 
 
@@ -117,7 +121,9 @@ def test_ids_and_quotes_are_checked(tmp_path: Path) -> None:
         (True, ["same"]),
         (False, []),
     ]
-    jsonschema.validate(json.loads(json.dumps(found.as_json(NO_LABELS))), schema_of(LabelsCheckDocument))
+    jsonschema.validate(
+        json.loads(json.dumps(to_builtins(replace(found, labels=NO_LABELS)))), schema_of(LabelsCheckDocument)
+    )
 
 
 def test_quotes_carry_gold_to_the_documents_that_hold_them(tmp_path: Path) -> None:
@@ -132,8 +138,8 @@ def test_quotes_carry_gold_to_the_documents_that_hold_them(tmp_path: Path) -> No
     moved, counts = move_labels(rows, new)
     assert [dict(one.qrels or {}) for one in moved] == [{"c20-0": 2}, {"c20-1": 1}, {}]
     assert [dict(one.unsure or {}) for one in moved] == [{}, {"c20-0": 1}, {"*1": 1}]
-    assert (counts.carried, counts.lost) == (2, [("q2", "stands nowhere at all")])
-    jsonschema.validate(counts.as_json(NO_LABELS), schema_of(LabelsMoveDocument))
+    assert (counts.carried, counts.lost) == (2, [LostRow("q2", "stands nowhere at all")])
+    jsonschema.validate(to_builtins(replace(counts, labels=NO_LABELS)), schema_of(LabelsMoveDocument))
 
 
 def test_a_quote_to_the_letter_is_meant_where_there_is_one(tmp_path: Path) -> None:
@@ -182,7 +188,7 @@ def test_gold_of_which_no_text_is_known_is_lost(tmp_path: Path) -> None:
     (moved,), counts = move_labels(rows, corpus(tmp_path / "c.jsonl", {"here": "h", **chunks(15)}))
     assert (moved.qrels, moved.unsure) == ({"here": 1}, {"*1": 2})
     assert moved.gold == (("c15-0", "c15-1", "x"),)
-    assert counts.lost == [("q0", "gone")]
+    assert counts.lost == [LostRow("q0", "gone")]
 
 
 @pytest.mark.parametrize(

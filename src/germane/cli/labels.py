@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from germane.clean import clean, counted, shorten, some_of
 from germane.cli.values import print_document, say
@@ -22,36 +23,36 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     The text that a document had is taken from the contexts of the samples, where it was retrieved.
     """
     from germane.labelling.corpus import Corpus
-    from germane.labelling.moving import check_labels, quotes_in
-    from germane.labelling.people import carry_labels
+    from germane.labelling.moving import check_labels
+    from germane.labelling.people import LabelsRow, carry_labels
 
     samples, values = _read(path, labels)
     check = check_labels(samples, searched := Corpus(corpus))
     people = carry_labels(values, samples, searched)
+    check.labels = LabelsRow(**people.counts) if values else UNSET
     if json:
-        print_document(check.as_json(people.counts if values else UNSET))
+        print_document(to_builtins(check))
         return
-    lines = [
-        f"{counted(check.ids, 'gold id')}, {counted(check.corpus['documents'], 'document')} in the corpus {check.corpus['digest']}"
-    ]
+    documents = counted(check.corpus.documents, "document")
+    lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus.digest}"]
     for names, what in ((check.missing, "exist no longer"), (check.changed, "have another text now")):
         if names:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
     if check.unknown:
         lines.append(f"  {check.unknown} exist, and no context says which text they had")
     if check.quotes:
-        lines.append(
-            f"{counted(len(check.quotes), 'quote')}: {', '.join(f'{count} {where}' for where, count in quotes_in(check) if count)}"
+        stand = Counter(
+            "whole" if row.whole else "in part" if row.places else "nowhere" for row in check.quotes
         )
+        parts = (f"{stand[where]} {where}" for where in ("whole", "in part", "nowhere") if stand[where])
+        lines.append(f"{counted(len(check.quotes), 'quote')}: {', '.join(parts)}")
     for quote in check.quotes:
-        places = ", ".join(
-            f"{at.document} {at.start}-{at.end}" + (f" ({at.share:.0%})" if at.share < 1 else "")
-            for at in quote.places[:3]
-        )
         if not quote.whole:
-            lines.append(
-                f"  {shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r} {places or 'stands nowhere'}"
+            places = ", ".join(
+                f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3]
             )
+            text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
+            lines.append(f"  {text} {places or 'stands nowhere'}")
     if values:
         lines.append(str(people))
     for line in lines:
@@ -67,7 +68,7 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     from germane.encoding import encode, encode_record
     from germane.labelling.corpus import Corpus
     from germane.labelling.moving import move_labels
-    from germane.labelling.people import carry_labels
+    from germane.labelling.people import LabelsRow, carry_labels
     from germane.tables.labels import dump_label
 
     if output.suffix.lower() != ".jsonl":
@@ -81,12 +82,13 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
         file.writelines(encode_record(sample) + b"\n" for sample in samples)
     if values:
         beside.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
+    moved.labels = LabelsRow(**people.counts) if values else UNSET
     if json:
-        print_document(moved.as_json(people.counts if values else UNSET))
+        print_document(to_builtins(moved))
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
-        for sample, what in moved.lost[:10]:
-            print(f"  lost: {shorten(sample, 40)}: {shorten(what, 80)}")
+        for row in moved.lost[:10]:
+            print(f"  lost: {shorten(row.sample, 40)}: {shorten(row.what, 80)}")
         if len(moved.lost) > 10:
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:

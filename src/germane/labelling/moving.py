@@ -7,9 +7,8 @@ are bounds wherever it could change them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -17,8 +16,8 @@ from msgspec.structs import replace
 from germane.labelling.corpus import Corpus, FoundPlace
 from germane.labelling.people import WHOLE, LabelsRow
 from germane.measures.evidence import tokens
-from germane.reports.schema import Line, line_of
-from germane.types import NOTHING, Context, Json, Sample
+from germane.reports.schema import Line
+from germane.types import Sample
 
 
 class PlaceRow(Line):
@@ -83,119 +82,53 @@ class LabelsMoveDocument(Line):
 
 
 MOST = 0.5
-"""Share of a quote that no document holds whole."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedQuote:
-    """A quote of a sample's evidence, and where it stands; `whole`: some document holds all of it."""
-
-    sample: str
-    quote: str
-    places: tuple[FoundPlace, ...]
-
-    @property
-    def whole(self) -> bool:
-        """Whether some document holds all of it."""
-        return bool(self.places) and self.places[0].share == 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsCheck:
-    """What became of gold in a corpus: of all `ids` those that are `missing` exist no longer, the text of `changed` is another one.
-
-    `unknown` ids are in the corpus, and no sample has the text that they had.
-    """
-
-    corpus: Mapping[str, Json]
-    ids: int
-    missing: list[str]
-    changed: list[str]
-    unknown: int
-    quotes: tuple[CheckedQuote, ...]
-
-    def as_json(self, labels: Mapping[str, int] | UnsetType = UNSET) -> dict[str, Json]:
-        """The document of `germane labels check --json`."""
-        quotes = [
-            line_of(QuoteRow, quote, places=[line_of(PlaceRow, at) for at in quote.places])
-            for quote in self.quotes
-        ]
-        return line_of(
-            LabelsCheckDocument,
-            self,
-            schema_version=1,
-            quotes=quotes,
-            labels=labels,
-        )
+"""Share of a quote that a document must hold to have it, where no document holds it whole."""
+_Split: TypeAlias = tuple[list[str], list[str]]
+"""Documents that certainly hold a piece of gold, and those that may."""
 
 
 def gold_ids(sample: Sample) -> list[str]:
     """The ids of a sample's gold: graded documents, and the members of groups."""
-    return list(
-        dict.fromkeys([*(sample.qrels or ()), *(name for group in sample.gold or () for name in group)])
-    )
+    members = (name for group in sample.gold or () for name in group)
+    return list(dict.fromkeys([*(sample.qrels or ()), *members]))
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
     """The text that each document had where it was retrieved."""
     known: dict[str, str] = {}
     for sample in samples:
-        for passage in sample.places():
-            context: Context = passage.context
+        for _, _, _, context in sample.places():
             if context.id is not None and context.text.strip():
                 known.setdefault(context.id, context.text)
     return known
 
 
-def _same(name: str, other: str) -> bool:
-    return name == other or [token.word for token in tokens(name)] == [token.word for token in tokens(other)]
+def _same(text: str, other: str) -> bool:
+    return text == other or [token.word for token in tokens(text)] == [token.word for token in tokens(other)]
 
 
-def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheck:
+def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocument:
     """Which gold ids a corpus has, whose text changed, and where the quotes of the evidence stand."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
-    quotes = [
-        (sample.id, evidence.quote)
-        for sample in samples
-        for evidence in sample.evidence or ()
-        if evidence.quote
-    ]
-    result = corpus.find(quote for _, quote in quotes)
-    return LabelsCheck(
-        corpus=corpus.identity,
+    quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
+    found = corpus.find(quote for _, quote in quotes)
+    rows = []
+    for name, quote in quotes:
+        places = [PlaceRow(at.document, at.start, at.end, at.share) for at in found[quote]]
+        rows.append(QuoteRow(name, quote, bool(places) and places[0].share == 1.0, places))
+    return LabelsCheckDocument(
+        schema_version=1,
+        corpus=CorpusRow(**corpus.identity),
         ids=len(ids),
         missing=[id_ for id_ in ids if id_ not in now],
         changed=[id_ for id_ in ids if id_ in now and id_ in before and not _same(before[id_], now[id_])],
         unknown=sum(id_ in now and id_ not in before for id_ in ids),
-        quotes=tuple(
-            CheckedQuote(sample=name, quote=quote, places=tuple(result[quote])) for name, quote in quotes
-        ),
+        quotes=rows,
     )
 
 
-@dataclass(slots=True)
-class Moved:
-    """How gold was carried: counts of graded documents and quotes by what became of them, and what could not be carried."""
-
-    kept: int = 0
-    carried: int = 0
-    unsure: int = 0
-    lost: list[tuple[str, str]] = field(default_factory=list)
-
-    def as_json(self, labels: Mapping[str, int] | UnsetType = UNSET) -> dict[str, Json]:
-        """The document of `germane labels move --json`."""
-        lost = [{"sample": sample, "what": what} for sample, what in self.lost]
-        return line_of(
-            LabelsMoveDocument,
-            self,
-            schema_version=1,
-            lost=lost,
-            labels=labels,
-        )
-
-
-def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], Moved]:
+def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
     """The samples with their gold carried to the documents of a corpus, without what was retrieved from the old one.
 
     `qrels` are what is certain, `unsure` the documents that may be relevant, with the grade that they would have; `*1`, `*2`, ... stand
@@ -203,115 +136,107 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     """
     before = _known_texts(samples)
     ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}
-    now, moved = corpus.texts_of(ids), Moved()
+    now = corpus.texts_of(ids)
     kept = {id_ for id_ in ids if id_ in now and (id_ not in before or _same(before[id_], now[id_]))}
-    pieces = [evidence.quote for sample in samples for evidence in sample.evidence or () if evidence.quote]
-    result = corpus.find([*pieces, *(before[id_] for id_ in ids - kept if id_ in before)])
-    carried = []
-    for sample in samples:
-        value = _Carried(sample, kept, before, result)
-        carried.append(value.sample(moved))
-    return carried, moved
+    quotes = [quote for sample in samples for _, quote in _quotes(sample)]
+    texts = {id_: before[id_] for id_ in ids - kept if id_ in before}
+    found = corpus.find([*quotes, *texts.values()])
+    of_quote = {quote: _holders_of_quote(found[quote]) for quote in quotes}
+    of_document = {id_: _holders_of_text(found[text]) for id_, text in texts.items()}
+    moved = LabelsMoveDocument(schema_version=1, kept=0, carried=0, unsure=0, lost=[])
+    return [_moved(sample, kept, of_quote, of_document, moved) for sample in samples], moved
 
 
-class _Carried:
-    """The gold of one sample, carried."""
-
-    def __init__(
-        self,
-        sample: Sample,
-        kept: set[str],
-        before: Mapping[str, str],
-        found: Mapping[str, Sequence[FoundPlace]],
-    ) -> None:
-        self._sample, self._kept, self._before, self._found = sample, kept, before, found
-        self.sure: dict[str, int] = {}
-        self.unsure: dict[str, int] = {}
-
-    def sample(self, moved: Moved) -> Sample:
-        """The sample with what became of its gold; counted in `moved`."""
-        sample, qrels = self._sample, dict(self._sample.qrels or {})
-        quoted = [value for value in sample.evidence or () if value.quote]
-        by_quote = {value.doc for value in quoted if value.doc is not None}
-        everything = any(
-            value.doc is None for value in quoted
-        )  # quotes that name no document stand for all gold
-        best = max((grade for grade in qrels.values() if grade > 0), default=1)
-        names: dict[str, list[str]] = {}
-        for evidence in quoted if sample.qrels is not None or sample.gold is None else ():
-            grade = qrels.get(evidence.doc, best) if evidence.doc is not None else best
-            self._take(moved, evidence.quote or "", self._of_quote(evidence.quote or ""), max(grade, 1))
-        for document in gold_ids(sample):
-            grade = qrels.get(document, 1)
-            if grade > 0 and (document in by_quote or everything) and document in qrels:
-                continue
-            if document in self._kept:
-                moved.kept += 1
-                names[document] = [document]
-                if document in qrels:
-                    self.sure[document] = max(grade, self.sure.get(document, grade))
-            elif grade > 0:
-                sure, unsure = self._of_text(document)
-                names[document] = [*sure, *unsure]
-                if document in qrels:
-                    self._take(moved, document, (sure, unsure), grade)
-        for document in self.sure:
-            self.unsure.pop(document, None)
-        groups = sample.gold and tuple(
-            tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
-            for group in sample.gold
-        )
-        return replace(
-            sample,
-            contexts=None,
-            calls=None,
-            stages=(),
-            qrels=None if sample.qrels is None else self.sure,
-            unsure=self.unsure or None,
-            gold=groups,
-            response=None,
-            messages=(),
-            metadata=sample.metadata or NOTHING,
-        )
-
-    def _take(self, moved: Moved, what: str, found: tuple[list[str], list[str]], grade: int) -> None:
-        sure, unsure = found
-        for document in sure:
-            self.sure[document] = max(grade, self.sure.get(document, grade))
-        for document in unsure:
-            self.unsure[document] = max(grade, self.unsure.get(document, grade))
-        if sure:
-            moved.carried += 1
-        elif unsure:
-            moved.unsure += 1
-        else:
-            moved.lost.append((self._sample.id, what))
-            lost = sum(name.startswith("*") for name in self.unsure)
-            self.unsure[f"*{lost + 1}"] = grade
-
-    def _of_quote(self, quote: str) -> tuple[list[str], list[str]]:
-        """The documents that hold a quote, and those that may: where none holds it whole, those that hold most of it do."""
-        found_places = self._found[quote]
-        whole = [at for at in found_places if at.share == 1.0]
-        if (
-            whole
-        ):  # words that only match without their signs are another place, where one matches to the letter
-            return [at.document for at in whole if at.exact or not whole[0].exact], []
-        return _split(found_places, MOST)
-
-    def _of_text(self, document: str) -> tuple[list[str], list[str]]:
-        """The documents that hold an old passage, and those that hold a part of it."""
-        text = self._before.get(document)
-        if text is None:
-            return [], []
-        found_places = self._found[text]
-        exact = [at.document for at in found_places if at.exact]
-        if exact:  # the same words with other signs may be another passage
-            return exact, [at.document for at in found_places if not at.exact]
-        return _split(found_places, WHOLE)
+def _moved(
+    sample: Sample,
+    kept: set[str],
+    of_quote: Mapping[str, _Split],
+    of_document: Mapping[str, _Split],
+    moved: LabelsMoveDocument,
+) -> Sample:
+    """The sample with what became of its gold, which is counted in `moved`."""
+    sure: dict[str, int] = {}
+    unsure: dict[str, int] = {}
+    qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
+    best = max((grade for grade in qrels.values() if grade > 0), default=1)
+    for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
+        grade = max(qrels.get(document, best) if document else best, 1)
+        _take(of_quote[quote], grade, (sure, unsure), LostRow(sample.id, quote), moved)
+    by_quote = {document for document, _ in quoted}  # a quote without a document stands for all gold
+    names: dict[str, list[str]] = {}
+    for document in gold_ids(sample):
+        grade = qrels.get(document, 1)
+        if grade > 0 and document in qrels and by_quote & {document, None}:
+            continue
+        if document in kept:
+            moved.kept += 1
+            names[document] = [document]
+            sure |= {document: max(grade, sure.get(document, grade))} if document in qrels else {}
+        elif grade > 0:
+            found = of_document.get(document, ([], []))
+            names[document] = [*found[0], *found[1]]
+            if document in qrels:
+                _take(found, grade, (sure, unsure), LostRow(sample.id, document), moved)
+    unsure = {document: grade for document, grade in unsure.items() if document not in sure}
+    groups = sample.gold and tuple(
+        tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
+        for group in sample.gold
+    )
+    return replace(
+        sample,
+        contexts=None,
+        calls=None,
+        stages=(),
+        qrels=None if sample.qrels is None else sure,
+        unsure=unsure or None,
+        gold=groups,
+        response=None,
+        messages=(),
+    )
 
 
-def _split(places: Iterable[FoundPlace], least: float) -> tuple[list[str], list[str]]:
+def _take(
+    found: _Split,
+    grade: int,
+    gold: tuple[dict[str, int], dict[str, int]],
+    lost: LostRow,
+    moved: LabelsMoveDocument,
+) -> None:
+    """Give this grade to the documents that hold a piece of gold, and count what became of the piece."""
+    for grades, documents in zip(gold, found, strict=True):
+        grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
+    if found[0]:
+        moved.carried += 1
+    elif found[1]:
+        moved.unsure += 1
+    else:
+        moved.lost.append(lost)
+        number = 1 + sum(name.startswith("*") for name in gold[1])
+        gold[1][f"*{number}"] = grade
+
+
+def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
+    """The quotes of a sample's evidence, each with its document, None where it names none."""
+    return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
+
+
+def _holders_of_quote(places: Sequence[FoundPlace]) -> _Split:
+    """The documents that hold a quote, and those that may: where none holds it whole, those that hold most of it do."""
+    whole = [at for at in places if at.share == 1.0]
+    if whole:  # words that only match without their signs are another place, where one matches to the letter
+        return [at.document for at in whole if at.exact or not whole[0].exact], []
+    return _split(places, MOST)
+
+
+def _holders_of_text(places: Sequence[FoundPlace]) -> _Split:
+    """The documents that hold an old passage, and those that hold a part of it."""
+    exact = [at.document for at in places if at.exact]
+    if exact:  # the same words with other signs may be another passage
+        return exact, [at.document for at in places if not at.exact]
+    return _split(places, WHOLE)
+
+
+def _split(places: Sequence[FoundPlace], least: float) -> _Split:
     sure = [at.document for at in places if at.share >= least]
     return sure, [at.document for at in places if at.share < least]
 
@@ -333,10 +258,3 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
         there = corpus.texts_of(set(absent))
         return [name for name in absent if name not in there], len(gold)
     return (absent if listed and len(absent) == len(gold) else []), len(gold)
-
-
-def quotes_in(check: LabelsCheck) -> Iterator[tuple[str, int]]:
-    """How many quotes stand whole, in part, and nowhere."""
-    whole = sum(quote.whole for quote in check.quotes)
-    part = sum(bool(quote.places) and not quote.whole for quote in check.quotes)
-    yield from (("whole", whole), ("in part", part), ("nowhere", len(check.quotes) - whole - part))

@@ -7,7 +7,6 @@ not relevant is none, either. Anything else is unknown: the person would be unsu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec import structs
@@ -17,14 +16,7 @@ from germane.labelling.files import LabelFile
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
 from germane.reports.schema import Line
-from germane.tables.labels import (
-    UNSURE,
-    Label,
-    LabelTable,
-    add_labels,
-    passage_of,
-    relevance_item,
-)
+from germane.tables.labels import UNSURE, Label, LabelTable, add_labels, passage_of, relevance_item
 from germane.types import Sample
 
 WHOLE = 0.95
@@ -45,12 +37,11 @@ class LabelsRow(Line):
     others: int
 
 
-@dataclass(slots=True)
-class CarriedLabels:
+class CarriedLabels(NamedTuple):
     """People's labels of the documents of a corpus, and how many labels became what."""
 
-    labels: list[Label] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LabelsRow.__struct_fields__, 0))
+    labels: list[Label]
+    counts: dict[str, int]
 
     def __str__(self) -> str:
         """The counts in words."""
@@ -76,47 +67,41 @@ def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelF
 
 def carry_labels(labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus) -> CarriedLabels:
     """People's labels, carried to the documents of a corpus."""
-    carried = CarriedLabels()
-    labelled_passages = list(_places(labels, samples, carried))
-    ids = {
-        value.document
-        for value in labelled_passages
-        if value.document is not None and value.passage == value.document
-    }
-    kept = corpus.texts_of(ids)  # labels under an id alone, whose text nobody knows
-    result = corpus.find(value.passage for value in labelled_passages if value.document not in kept)
-    texts = kept | corpus.texts_of({at.document for positions in result.values() for at in positions})
+    counts = dict.fromkeys(LabelsRow.__struct_fields__, 0)
+    labelled = list(_labelled_passages(labels, samples, counts))
+    # of labels under an id alone nobody knows the text
+    kept = corpus.texts_of({row.document for row in labelled if row.document and row.passage == row.document})
+    found = corpus.find(row.passage for row in labelled if row.document not in kept)
+    texts = kept | corpus.texts_of({at.document for places in found.values() for at in places})
     made: dict[tuple[str, str | None], Label] = {}
-    for labelled in labelled_passages:
-        found_places = result.get(labelled.passage, [])
-        if labelled.document in kept:
-            found_places = [FoundPlace(str(labelled.document), 0, 0, 1.0, exact=True, all=True)]
-        carried.counts[_what(labelled, found_places)] += 1
-        for at in found_places:
-            sure = _holds(labelled.label, at)
-            item = relevance_item(labelled.sample.query, texts[at.document], turns(labelled.sample))
+    for label, sample, passage, document in labelled:
+        places = found.get(passage, [])
+        if document is not None and document in kept:
+            places = [FoundPlace(document, 0, 0, 1.0, exact=True, all=True)]
+        counts[_outcome(label, places)] += 1
+        for at in places:
+            item = relevance_item(sample.query, texts[at.document], turns(sample))
             fields = {"queue": "import", "design": None, "call": None, "rank": None}
-            if not sure:
+            if not _holds(label, at):
                 fields |= {"answer": None, "reason": UNSURE}
-            label = structs.replace(labelled.label, item=item, sample=labelled.sample.id, **fields)
-            before = made.setdefault((item, label.who), label)
-            if label.answer is not None and (before.answer is None or before.answer < label.answer):
-                made[item, label.who] = label
-    carried.labels += made.values()
-    return carried
+            carried = structs.replace(label, item=item, sample=sample.id, **fields)
+            before = made.setdefault((item, carried.who), carried)
+            if carried.answer is not None and (before.answer is None or before.answer < carried.answer):
+                made[item, carried.who] = carried
+    return CarriedLabels(list(made.values()), counts)
 
 
-def _places(
-    labels: Iterable[Label], samples: Sequence[Sample], carried: CarriedLabels
+def _labelled_passages(
+    labels: Iterable[Label], samples: Sequence[Sample], counts: dict[str, int]
 ) -> Iterator[_Labelled]:
     """The newest label of each person and passage, with the passage. Other labels are counted."""
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
         history = turns(sample)
-        for ranked_passage in sample.places():
-            passage = passage_of(ranked_passage.context)
+        for _, _, _, context in sample.places():
+            passage = passage_of(context)
             item = relevance_item(sample.query, passage, history)
-            passages.setdefault(item, (sample, passage, ranked_passage.context.id))
+            passages.setdefault(item, (sample, passage, context.id))
     newest: dict[tuple[str, str | None], Label] = {}
     for label in labels:
         before = newest.get((label.item, label.who))
@@ -124,21 +109,21 @@ def _places(
             newest[label.item, label.who] = label
     for label in newest.values():
         if label.item not in passages or label.kind != "relevance":
-            carried.counts["others"] += 1
+            counts["others"] += 1
         elif label.answer is not None:
             yield _Labelled(label, *passages[label.item])
 
 
 def _holds(label: Label, at: FoundPlace) -> bool:
-    """Whether the label of a passage is one of a document that stands there."""
+    """True if the label of a passage holds for a document that stands there."""
     if at.share >= WHOLE and at.all:
         return True
     return at.share >= WHOLE if label.answer else at.all
 
 
-def _what(labelled: _Labelled, places: Sequence[FoundPlace]) -> str:
+def _outcome(label: Label, places: Sequence[FoundPlace]) -> str:
     if any(at.share == 1.0 and at.all for at in places):
         return "same"
-    if any(_holds(labelled.label, at) for at in places):
+    if any(_holds(label, at) for at in places):
         return "carried"
     return "unsure" if places else "lost"
