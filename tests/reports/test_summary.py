@@ -130,7 +130,7 @@ def test_a_value_outside_its_range_still_has_an_interval() -> None:
         (Basis(source="judge", calibrated=False, labels=40), "uncalibrated: 40 people's labels are stored; `germane audit` holds the judge against them"),
         (Basis(beside={"Judged@10": 0.6}), "60% of the top-10 results have a gold label"),
         (Basis(beside={"Judged": 0.9999}), "over 99% of the results have a gold label"),
-        (Basis(beside={"Judged@5": 0.0}), "0% of the top-5 results have a gold label"),
+        (Basis(beside={"Judged@5": 0.0}), "no top-5 result has a gold label"),
     ],
 )  # fmt: skip
 def test_remarks(basis: Basis, said: str) -> None:

@@ -95,7 +95,7 @@ def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
         ("name,contexts\na,b\n", 1, "no column is the query"),
         ("query,query\na,b\n", 1, "two columns are named 'query'"),
         ("query,tags\na,b,c\n", 2, "3 cells and the header 2"),
-        ("query,tags\na\n", 2, "1 cells and the header 2"),
+        ("query,tags\na\n", 2, "1 cell and the header 2"),
         ('query,contexts\na,"[""t"""\n', 2, "contexts starts like a list"),
         ('query,contexts\na,"b\n', 2, "no CSV"),
         ('query,contexts\nx,y\na,"b"c\n', 3, "no CSV"),

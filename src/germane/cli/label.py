@@ -168,7 +168,9 @@ def _label(session: LabellingSession, report: Report | None, guideline: str) -> 
                 begun = max(begun, session.done)
     except KeyboardInterrupt:
         again = shlex.join(["germane", *sys.argv[1:]])
-        stored = f"{counted(session.done, 'label')} of {session.who} stored"
+        stored = (
+            f"{counted(session.done, 'label')} of {session.who} {'is' if session.done == 1 else 'are'} stored"
+        )
         raise Interrupted(f"{stored}; go on with: {again}") from None
     print(f"\n{session.done} of {session.total} labelled by {session.who}")
     _show_so_far(report, corrections)

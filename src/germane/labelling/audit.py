@@ -1,4 +1,4 @@
-"""How far a judge can be trusted: against people, against itself, and by how it was asked."""
+"""The audit of a judge: against people, against itself, and by how it was asked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
-from germane.statistics.agreement import (
-    agreement,
-    krippendorff_alpha,
-    spread_between,
-)
+from germane.statistics.agreement import agreement, krippendorff_alpha, spread_between
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import NOTHING, Json, Judgement
@@ -75,17 +71,15 @@ class AuditedJudge:
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
         book = LabelBook(labels)
-        all_labelled = {
-            kind for kind, graded in kinds.items() if graded and all(item in book for item in graded)
-        }
-        counted = [
+        whole = {kind for kind, graded in kinds.items() if graded and all(item in book for item in graded)}
+        counted = tuple(
             label
             for label in labels
-            if label.kind in kinds and (every or label.kind in all_labelled or is_drawn(label))
-        ]
+            if label.kind in kinds and (every or label.kind in whole or is_drawn(label))
+        )
         where = {item: tuple(result) for item, result in places.items()}
-        people = sum(by_people(label) for label in labels)
-        return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)), probabilities)
+        chosen = sum(map(by_people, labels)) - sum(map(by_people, counted))
+        return cls(kinds, where, counted, chosen, probabilities)
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -95,10 +89,8 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
             yield judgement.item, float(match[1]), "graded"
     elif judgement.kind == "relevance":
-        if "grade" in answer:
-            yield judgement.item, float(answer["grade"]), "graded"
-        else:
-            yield judgement.item, float(answer["relevant"]), "binary"
+        scale, name = ("graded", "grade") if "grade" in answer else ("binary", "relevant")
+        yield judgement.item, float(answer[name]), scale
     elif judgement.kind == "sufficiency":
         yield judgement.item, float(answer["sufficient"]), "binary"
     elif judgement.kind == "support":
@@ -112,7 +104,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
     `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
     """
     read = AuditedJudge.of(report, every=every)
-    kinds = [line for kind, graded in sorted(read.kinds.items()) for line in _kinds(kind, graded, read)]
+    kinds = list(_against_people(read))
     return {
         "schema_version": 1,
         "judge": (report.manifest.get("judge") or {}).get("source"),
@@ -122,74 +114,77 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "self_consistency": list(_replicas(report.judgements())),
         "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
-        "passages": [
-            line for kind, graded in sorted(read.kinds.items()) for line in _set_means(kind, graded, read)
-        ],
+        "passages": list(_set_means(read)),
         "ranking": list(_ranking(report)),
         "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)],
     }
 
 
 def audit_labelled(report: ReportData) -> dict[str, Json]:
-    """How far the judge agrees with people, and what limits that: `kinds` and `warnings` of the audit.
+    """The agreement of the judge with people, and what limits it: `kinds` and `warnings` of the audit.
 
     Judgements are read once, and only where anybody labelled anything.
     """
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, (), 0)
-    kinds = [line for kind, graded in sorted(read.kinds.items()) for line in _kinds(kind, graded, read)]
+    kinds = list(_against_people(read))
     return {"kinds": kinds, "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)]}
 
 
 # against people
 
 
-def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
-    """One line for each scale that both the judge and people used; a grade beside a yes or no becomes one."""
-    book = LabelBook(label for label in read.labels if label.kind == kind)
-    pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for label in (vote for first in book for vote in book.votes(first.item) if first.item in graded):
-        grade, scale = graded[label.item]
-        if scale == label.scale:
-            pairs[scale].append((label.item, grade, float(label.answer)))
-        elif {scale, label.scale} == {"graded", "binary"}:
-            both = yes(grade, scale), yes(float(label.answer), label.scale)
-            pairs["binary"].append((label.item, *both))
-    strata = _weights(read.labels, graded)
-    for scale, rows in pairs.items():
-        items = [item for item, _, _ in rows]
-        voted = Counter(items)  # of several people each counts in part
-        several = len(voted) < len(items)
-        weights = {
-            item: strata.get(item, 1.0 if several and not strata else nan) / n for item, n in voted.items()
-        }
-        judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
-        queries = [read.places.get(item, ((item, ""),))[0][0] for item in items]
-        heavy = [weights.get(item, nan) for item in items]
-        judge_agreement = agreement(
-            judge,
-            people,
-            scale=_legal(scale, judge, people),
-            queries=queries,
-            weights=None if np.isnan(heavy).any() else heavy,
-        )
-        between, bias = judge_agreement.between_queries, judge_agreement.bias
-        yield line_of(
-            KindLine,
-            judge_agreement,
-            kind=kind,
-            scale=scale,
-            n=len(voted),
-            confusion={
-                "grades": list(judge_agreement.confusion.grades),
-                "people_by_judge": judge_agreement.confusion.table.tolist(),
-            },
-            bias={"mean": bias.mean, "interval": bias.ends and list(bias.ends)},
-            between_queries=between and asdict(between),
-            illegal={f"{grade:g}": count for grade, count in judge_agreement.illegal.items()},
-            between_systems=_systems(items, judge - people, read),
-            reliability=_reliability(rows, scale, heavy, read.probabilities),
-        )
+def _against_people(read: AuditedJudge) -> Iterator[dict[str, Json]]:
+    """A line for each kind and each scale that both the judge and people used; a grade beside a yes or no becomes one."""
+    for kind, graded in sorted(read.kinds.items()):
+        book = LabelBook(label for label in read.labels if label.kind == kind)
+        pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+        for label in (vote for first in book for vote in book.votes(first.item) if first.item in graded):
+            grade, scale = graded[label.item]
+            if scale == label.scale:
+                pairs[scale].append((label.item, grade, float(label.answer)))
+            elif {scale, label.scale} == {"graded", "binary"}:
+                both = yes(grade, scale), yes(float(label.answer), label.scale)
+                pairs["binary"].append((label.item, *both))
+        strata = _weights(read.labels, graded)
+        for scale, rows in pairs.items():
+            yield _kind_line(kind, scale, rows, strata, read)
+
+
+def _kind_line(
+    kind: str,
+    scale: str,
+    rows: Sequence[tuple[str, float, float]],
+    strata: Mapping[str, float],
+    read: AuditedJudge,
+) -> dict[str, Json]:
+    """The judge against people on rows of an item, the judge's grade and a person's."""
+    items = [item for item, _, _ in rows]
+    voted = Counter(items)  # of several people each counts in part
+    alone = 1.0 if len(voted) < len(items) and not strata else nan
+    weights = [strata.get(item, alone) / voted[item] for item in items]
+    judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
+    result = agreement(
+        judge,
+        people,
+        scale=_legal(scale, judge, people),
+        queries=[read.places.get(item, ((item, ""),))[0][0] for item in items],
+        weights=None if np.isnan(weights).any() else weights,
+    )
+    confusion, between = result.confusion, result.between_queries
+    return line_of(
+        KindLine,
+        result,
+        kind=kind,
+        scale=scale,
+        n=len(voted),
+        confusion={"grades": list(confusion.grades), "people_by_judge": confusion.table.tolist()},
+        bias={"mean": result.bias.mean, "interval": result.bias.ends and list(result.bias.ends)},
+        between_queries=between and asdict(between),
+        illegal={f"{grade:g}": count for grade, count in result.illegal.items()},
+        between_systems=_systems(items, judge - people, read),
+        reliability=_reliability(rows, scale, weights, read.probabilities),
+    )
 
 
 def _reliability(
@@ -212,15 +207,14 @@ def _reliability(
     for number in np.unique(position).tolist():
         inside = position == number
         means = [float(np.average(column[inside], weights=weight[inside])) for column in (predicted, people)]
-        low, high = number / _BINS, (number + 1) / _BINS
-        bins.append(
-            {"low": low, "high": high, "n": int(inside.sum()), "predicted": means[0], "people": means[1]}
-        )
+        ends = {"low": number / _BINS, "high": (number + 1) / _BINS}
+        bins.append({**ends, "n": int(inside.sum()), "predicted": means[0], "people": means[1]})
     shares = np.bincount(position, weight)[np.unique(position)] / weight.sum()
-    error = fsum(
-        share * abs(row["predicted"] - row["people"]) for share, row in zip(shares, bins, strict=True)
-    )
-    return {"bins": bins, "error": error}
+    pairs = zip(shares, bins, strict=True)
+    return {
+        "bins": bins,
+        "error": fsum(share * abs(row["predicted"] - row["people"]) for share, row in pairs),
+    }
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -270,8 +264,7 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
             both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
             if both:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
-                judge_agreement = agreement(first, second, scale=_legal(scale, first, second))
-                agreed = line_of(AgreedLine, judge_agreement)
+                agreed = line_of(AgreedLine, agreement(first, second, scale=_legal(scale, first, second)))
                 yield {"kind": kind, "scale": scale, "people": [name, other], **agreed}
 
 
@@ -282,13 +275,10 @@ def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
         kinds[label.kind].append(label)
     for kind, mine in sorted(kinds.items()):
         book = LabelBook(mine)
-        votes = [
-            {vote.answer for vote in book.votes(label.item)}
-            for label in book
-            if len(book.votes(label.item)) > 1
-        ]
+        votes = [votes for label in book if len(votes := book.votes(label.item)) > 1]
         if votes:
-            yield {"kind": kind, "items": len(votes), "differ": sum(len(answers) > 1 for answers in votes)}
+            differ = sum(len({vote.answer for vote in some}) > 1 for some in votes)
+            yield {"kind": kind, "items": len(votes), "differ": differ}
 
 
 # against itself
@@ -373,11 +363,11 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
 # what follows for the numbers
 
 
-def _set_means(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
-    cases = {item: read.places[item][0][0] for item in graded if item in read.places}
-    return set_means(
-        kind, graded, cases, [label for label in read.labels if label.kind == kind], read.probabilities
-    )
+def _set_means(read: AuditedJudge) -> Iterator[dict[str, Json]]:
+    for kind, graded in sorted(read.kinds.items()):
+        cases = {item: read.places[item][0][0] for item in graded if item in read.places}
+        labels = [label for label in read.labels if label.kind == kind]
+        yield from set_means(kind, graded, cases, labels, read.probabilities)
 
 
 def _corrected(report: ReportData) -> list[Json]:
@@ -397,22 +387,18 @@ def _corrected(report: ReportData) -> list[Json]:
 def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
     """How the order of systems changes by correction, per measure with a corrected mean of several systems."""
     for measure in report.measures:
-        corrected = [
-            (summary.system, summary.mean, summary.corrected.mean)
+        means = {
+            summary.system: (summary.mean, summary.corrected.mean)
             for summary in report.summaries
             if summary.measure == measure and summary.mean is not None
             if summary.corrected is not None and summary.corrected.mean is not None
-        ]
-        if len(corrected) > 1:
-            systems, before, after = zip(*corrected, strict=True)
-            orders = [
-                [name for _, name in sorted(zip(means, systems, strict=True), key=lambda value: -value[0])]
-                for means in (before, after)
-            ]
+        }
+        if len(means) > 1:
+            before, after = zip(*means.values(), strict=True)
             yield {
                 "measure": measure,
-                "judged": orders[0],
-                "corrected": orders[1],
+                "judged": sorted(means, key=lambda name: -means[name][0]),
+                "corrected": sorted(means, key=lambda name: -means[name][1]),
                 "tau": kendall_tau(before, after),
                 "top_half": top_half_tau(before, after),
             }
@@ -510,31 +496,28 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
     yield f"- bias of the mean (judge - people) {_interval(line['bias'])}"
     if between := line["between_queries"]:
-        yield (
-            f"- bias by query: from {between['low']:.3f} to {between['high']:.3f}, spread {between['deviation']:.3f}"
-        )
+        ends = f"from {between['low']:.3f} to {between['high']:.3f}"
+        yield f"- bias by query: {ends}, spread {between['deviation']:.3f}"
     if systems := line["between_systems"]:
         means = ", ".join(f"{_text(name or '-')} {mean:+.3f}" for name, mean in systems["bias"].items())
         yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
     if curve := line["reliability"]:
         yield f"- expected calibration error {_text(curve['error'])} (predicted probability against people's share)"
         rows = (
-            (
-                f"{value['low']:.1f} to {value['high']:.1f}",
-                str(value["n"]),
-                _text(value["predicted"]),
-                _text(value["people"]),
-            )
-            for value in curve["bins"]
+            [
+                f"{row['low']:.1f} to {row['high']:.1f}",
+                *(_text(row[name]) for name in ("n", "predicted", "people")),
+            ]
+            for row in curve["bins"]
         )
-        yield (
-            "\n"
-            + "".join(markdown_table(["probability of relevant", "labels", "predicted", "people"], rows))[:-1]
-        )
+        heads = ["probability of relevant", "labels", "predicted", "people"]
+        yield "\n" + "".join(markdown_table(heads, rows))[:-1]
     grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
-    yield f"\n| people \\ judge | {' | '.join(grades)} |\n|{' --- |' * (1 + len(grades))}"
-    for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True):
-        yield f"| {grade} | {' | '.join(f'{round(count, 1):g}' for count in counts)} |"
+    rows = (
+        [grade, *(f"{round(count, 1):g}" for count in counts)]
+        for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True)
+    )
+    yield "\n" + "".join(markdown_table(["people \\ judge", *grades], rows))[:-1]
 
 
 def _text(value: Json) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from germane.clean import cell, counted
+from germane.clean import cell
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.measures.labels import turns
@@ -28,7 +28,7 @@ from germane.tables.labels import (
 )
 from germane.types import Context, Json, Sample
 
-_COLUMNS = (
+_COLUMNS = [
     "sample",
     "system",
     "id",
@@ -41,7 +41,7 @@ _COLUMNS = (
     "reason",
     "item",
     "kind",
-)
+]
 _ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
 UNNAMED = "unnamed"
@@ -93,7 +93,7 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
         others += not labels
     if not results:
         raise InputError(
-            f"{path}: none of its {counted(others, 'row')} is about anything in this report",
+            f"{path}: none of its {others} rows is about anything in this report",
             fix="rows name an item of the report, or a sample's id and a document's id",
         )
     return ImportedLabels(tuple(results), others)
@@ -121,29 +121,21 @@ class LabelFile:
         self.book, self._alone, self._several = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
         if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
-        for value in labels:
-            if self._alone.unsure(value.item) or len(self._alone.votes(value.item)) > 1:
-                self._several.setdefault(value.item, []).append(
-                    structs.replace(value, who=value.who or UNNAMED)
-                )
-        others = [label.scale for label in self._alone if label.scale not in {"graded", "binary"}]
-        self._scale = scale_ends(others[0]) if others else None
+        for row in labels:
+            if self._alone.unsure(row.item) or len(self._alone.votes(row.item)) > 1:
+                self._several.setdefault(row.item, []).append(structs.replace(row, who=row.who or UNNAMED))
+        others = (label.scale for label in self._alone if label.scale not in {"graded", "binary"})
+        self._scale = scale_ends(other) if (other := next(others, None)) else None
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """The sample with these labels on its contexts, and those of several people, which are added to the book."""
         history, several = turns(sample), dict[str, list[Label]]()
 
         def labelled(context: Context) -> Context:
-            item = relevance_item(sample.query, passage_of(context), history)
-            names = (item, *(() if context.id is None else (_document(sample.id, context.id),)))
-            for name in names:
-                if name in self._several:
-                    mine = [
-                        structs.replace(label, item=item, sample=sample.id, system=sample.system)
-                        for label in self._several[name]
-                    ]
-                    several.setdefault(item, mine)
-                    return structs.replace(context, grade=None, relevant=None)
+            item, names = _names(sample, context, history)
+            if shared := next((self._several[name] for name in names if name in self._several), None):
+                several.setdefault(item, [_placed(label, item, sample) for label in shared])
+                return structs.replace(context, grade=None, relevant=None)
             label = next((result for name in names if (result := self._alone.get(name))), None)
             if label is None:
                 return context
@@ -159,16 +151,23 @@ class LabelFile:
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
         history = turns(sample)
-        for passage in sample.places():
-            item, document = (
-                relevance_item(sample.query, passage_of(passage.context), history),
-                passage.context.id,
-            )
-            names = (item, *(() if document is None else (_document(sample.id, document),)))
+        for _, _, _, context in sample.places():
+            item, names = _names(sample, context, history)
             for name in names:
-                alone = self._alone.get(name)
-                for label in self._several.get(name) or filter(None, [alone]):
-                    yield structs.replace(label, item=item, sample=sample.id, system=sample.system)
+                for label in self._several.get(name) or filter(None, [self._alone.get(name)]):
+                    yield _placed(label, item, sample)
+
+
+def _names(
+    sample: Sample, context: Context, history: tuple[tuple[str, str], ...]
+) -> tuple[str, tuple[str, ...]]:
+    """The item of a context, and the names under which a file may label it: the item, and the sample with the document."""
+    item = relevance_item(sample.query, passage_of(context), history)
+    return item, (item,) if context.id is None else (item, _document(sample.id, context.id))
+
+
+def _placed(label: Label, item: str, sample: Sample) -> Label:
+    return structs.replace(label, item=item, sample=sample.id, system=sample.system)
 
 
 def _document(sample: str, document: str) -> str:
@@ -176,20 +175,18 @@ def _document(sample: str, document: str) -> str:
 
 
 def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """What can be labelled in a report: the kind of each item, and of each sample's document a label without an answer."""
+    """The kind of each item that can be labelled in a report, and for each sample's document labels without an answer."""
     kinds = {row.item: row.kind for row in report.items()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
         history = turns(sample)
-        for passage in sample.places():
-            item = relevance_item(sample.query, passage_of(passage.context), history)
+        for call, rank, _, context in sample.places():
+            item = relevance_item(sample.query, passage_of(context), history)
             kinds.setdefault(item, "relevance")
-            if passage.context.id is not None:
-                seen = Label(
-                    item=item, kind="relevance", answer=None, scale="", sample=sample.id, system=sample.system,
-                    call=passage.call, rank=passage.rank,
-                )  # fmt: skip
-                documents.setdefault((sample.id, passage.context.id), {}).setdefault(item, seen)
+            if context.id is not None:
+                seen = Label(item, "relevance", None, "", call=call, rank=rank)
+                seen = structs.replace(seen, sample=sample.id, system=sample.system)
+                documents.setdefault((sample.id, context.id), {}).setdefault(item, seen)
     return kinds, documents
 
 
@@ -224,12 +221,10 @@ def _answer(row: Mapping[str, Json], place: SourceLocation) -> tuple[Json, str]:
 
 def _value(value: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
-    if isinstance(value, str):
-        text = value.strip().casefold()
-        return (
-            _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() and len(text) < 10 else None
-        )
-    return value if isinstance(value, int) else None
+    if not isinstance(value, str):
+        return value if isinstance(value, int) else None
+    text = value.strip().casefold()
+    return int(text) if text.isdecimal() and len(text) < 10 else _YES_NO.get(text)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
@@ -278,9 +273,7 @@ def export_labels(path: Path, report: ReportData) -> int:
         return len(labels)
     _, documents = _things(report)
     if path.suffix.lower() == ".csv":
-        names = {
-            (sample, item): document for (sample, document), items in documents.items() for item in items
-        }
+        names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.DictWriter(file, _COLUMNS)
             out.writeheader()
@@ -291,8 +284,9 @@ def export_labels(path: Path, report: ReportData) -> int:
     book = LabelBook(labels)
     lines = []
     for (sample, document), items in documents.items():
-        results = [int(value.answer) for item in items if (value := book.get(item)) is not None]
-        if results and not any(char.isspace() for char in sample + document):
-            lines.append(f"{sample} 0 {document} {max(results)}\n")
+        counting = filter(None, map(book.get, items))
+        grades = [int(label.answer) for label in counting]
+        if grades and not any(char.isspace() for char in sample + document):
+            lines.append(f"{sample} 0 {document} {max(grades)}\n")
     path.write_text("".join(lines), "utf-8")
     return len(lines)

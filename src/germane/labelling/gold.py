@@ -1,16 +1,16 @@
-"""Is the gold right? Where judges and gold disagree most, as a queue for people, and what their answers do to the means."""
+"""The audit of gold: where judges and gold disagree most, as a queue for people, and the effect of their answers on means."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import fsum, nan
 
 import numpy as np
 from msgspec import structs
 
-from germane.clean import counted, shorten
+from germane.clean import counted, markdown_table, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -27,6 +27,7 @@ MOST = 1000
 """Places whose weight for the mean is computed, and that are listed."""
 SHOWN = 20
 QUEUE_COLUMNS = ("sample", "id", "query", "passage", "grade", "who", "doubt")
+_HEADS = ("doubt", "moves", "query", "document", "gold", "judges")
 _LONGEST = 4000
 """Characters of a passage in a queue."""
 _LEANING = 0.5
@@ -48,15 +49,14 @@ class GoldPlace:
     query: str
     passage: str
     gold: int | None
-    grades: tuple[float | None, ...]
     doubt: float
     moves: float | None = None
     people: float | None = None
+    grades: list[float | None]
 
-    def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
-        names = ("sample", "id", "item", "query", "passage", "gold", "doubt", "moves", "people")
-        return {**{name: getattr(self, name) for name in names}, "grades": list(self.grades)}
+    def relevant(self, rel: int) -> bool:
+        """True if gold calls it relevant, from grade `rel` on."""
+        return self.gold is not None and self.gold >= rel
 
 
 def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
@@ -73,26 +73,22 @@ def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
     samples = [sample for sample in report.samples() if sample.qrels is not None]
     if not samples:
         raise InputError("no sample of this report has gold", fix="name a report whose samples have qrels")
-    gold_places = _places(reports, samples, rel)
-    worth = _Worth(samples, measure, rel)
-    first = sorted(gold_places, key=lambda gold_place: -round(gold_place.doubt, 9))[:MOST]
-    moved = [
-        replace(gold_place, moves=worth.of([gold_place]) - worth.now if measure else None)
-        for gold_place in first
-    ]
-    moved.sort(
-        key=lambda gold_place: (
-            -round(gold_place.doubt * (1.0 if gold_place.moves is None else abs(gold_place.moves)), 12)
-        )
+    places = _places(reports, samples, rel)
+    worth = None if measure is None else _Worth(samples, measure, rel)
+    suspects = sorted(places, key=lambda place: -round(place.doubt, 9))[:MOST]
+    if worth is not None:
+        suspects = [replace(place, moves=worth.mean([place]) - worth.now) for place in suspects]
+    suspects.sort(
+        key=lambda place: -round(place.doubt * abs(1.0 if place.moves is None else place.moves), 12)
     )
     return {
         "schema_version": 1,
         "judges": [(report.manifest.get("judge") or {}).get("source") for report in reports],
         "measure": None if measure is None else str(measure),
         "counts_from": rel,
-        "places": len(gold_places),
-        "suspects": [gold_place.as_json() for gold_place in moved],
-        "means": worth.means(gold_places) if measure else None,
+        "places": len(places),
+        "suspects": [asdict(place) for place in suspects],
+        "means": None if worth is None else worth.means(places),
     }
 
 
@@ -101,84 +97,70 @@ def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) 
     read = [AuditedJudge.of(report, every=True) for report in reports]
     graded = [judge.kinds.get("relevance", {}) for judge in read]
     book = LabelBook(label for judge in read for label in judge.labels if label.who is not None)
-    result: dict[tuple[str, str], dict[str, str]] = {}
-    gold: dict[tuple[str, str], int | None] = {}
+    rows: dict[tuple[str, str], tuple[str, Sample, str]] = {}
     for sample in samples:
         history = turns(sample)
-        for ranked_passage in sample.places():
-            name, passage = ranked_passage.context.id, passage_of(ranked_passage.context)
+        for _, _, _, context in sample.places():
+            passage = passage_of(context)
             item = relevance_item(sample.query, passage, history)
-            if name is not None and (sample.id, name) not in result and any(item in mine for mine in graded):
-                result[sample.id, name] = {"item": item, "query": sample.query, "passage": passage}
-                gold[sample.id, name] = (sample.qrels or {}).get(name)
-    if not result:
+            if context.id is not None and any(item in mine for mine in graded):
+                rows.setdefault((sample.id, context.id), (item, sample, passage))
+    if not rows:
         fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
         raise InputError("no judge judged a passage that gold could be about", fix=fix)
-    grades = [[mine.get(row["item"], (nan, ""))[0] for row in result.values()] for mine in graded]
-    labels = [nan if grade is None else float(grade >= rel) for grade in gold.values()]
-    doubts = doubt_of_labels(labels, grades, [case for case, _ in result]).tolist()
-    gold_places = []
-    for at, ((case, name), entry) in enumerate(result.items()):
-        votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(entry["item"])]
-        gold_places.append(
+    grades = [[mine.get(item, (nan, ""))[0] for item, _, _ in rows.values()] for mine in graded]
+    gold = [(sample.qrels or {}).get(name) for (_, name), (_, sample, _) in rows.items()]
+    labels = [nan if grade is None else float(grade >= rel) for grade in gold]
+    doubts = doubt_of_labels(labels, grades, [case for case, _ in rows]).tolist()
+    places = []
+    for at, ((case, name), (item, sample, passage)) in enumerate(rows.items()):
+        votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(item)]
+        places.append(
             GoldPlace(
                 sample=case,
                 id=name,
-                item=entry["item"],
-                query=entry["query"],
-                passage=entry["passage"],
-                gold=gold[case, name],
-                grades=tuple(None if np.isnan(row[at]) else row[at] for row in grades),
+                item=item,
+                query=sample.query,
+                passage=passage,
+                gold=gold[at],
                 doubt=doubts[at],
                 people=fsum(votes) / len(votes) if votes else None,
+                grades=[None if np.isnan(row[at]) else row[at] for row in grades],
             )
         )
-    return gold_places
+    return places
 
 
 class _Worth:
     """The mean of a measure of gold labels, with gold as it is and with some of it turned round."""
 
-    def __init__(self, samples: Sequence[Sample], measure: Measure | None, rel: int) -> None:
-        self._graders = graders_of((measure,)) if measure else ()
+    def __init__(self, samples: Sequence[Sample], measure: Measure, rel: int) -> None:
+        self._graders, self._rel, self._count = graders_of((measure,)), rel, len(samples)
         self._of: dict[str, list[Sample]] = defaultdict(list)
         for sample in samples:
             self._of[sample.id].append(sample)
-        self._rel, self._count = rel, 0
-        self._values: dict[str, float] = {}
-        if measure:
-            values = self._scored(samples)
-            self._count = len(values)
-            for sample, value in zip(samples, values, strict=True):
-                self._values[sample.id] = self._values.get(sample.id, 0.0) + value
+        self._values = self._scored(samples)
+        self.now = fsum(self._values.values()) / self._count
 
-    @property
-    def now(self) -> float:
-        """The mean with gold as it is."""
-        return fsum(self._values.values()) / max(1, self._count)
-
-    def of(self, turned: Iterable[GoldPlace]) -> float:
+    def mean(self, turned: Iterable[GoldPlace]) -> float:
         """The mean if gold were the other way round in these places."""
         by_sample: dict[str, dict[str, int]] = defaultdict(dict)
-        for gold_place in turned:
-            relevant = gold_place.gold is not None and gold_place.gold >= self._rel
-            by_sample[gold_place.sample][gold_place.id] = 0 if relevant else self._rel
+        for place in turned:
+            by_sample[place.sample][place.id] = 0 if place.relevant(self._rel) else self._rel
         changed = [
             structs.replace(sample, qrels=FrozenDict({**(sample.qrels or {}), **grades}))
             for name, grades in by_sample.items()
             for sample in self._of[name]
         ]
-        values = dict(self._values)
-        values |= dict.fromkeys(by_sample, 0.0)
-        for sample, value in zip(changed, self._scored(changed), strict=True):
-            values[sample.id] += value
-        return fsum(values.values()) / max(1, self._count)
+        return fsum((self._values | self._scored(changed)).values()) / self._count
 
-    def _scored(self, samples: Sequence[Sample]) -> list[float]:
-        """The value of each sample; 0 where gold leaves nothing to find."""
+    def _scored(self, samples: Sequence[Sample]) -> dict[str, float]:
+        """The sum of the values of each id; a value is 0 where gold leaves nothing to find."""
         jobs = [Job(sample=sample, graders=self._graders) for sample in samples]
-        outcomes = Block(jobs, Settings()).outcomes([])
-        return [next(iter(outcome.values())).value or 0.0 for outcome in outcomes]
+        values: dict[str, float] = defaultdict(float)
+        for sample, outcome in zip(samples, Block(jobs, Settings()).outcomes([]), strict=True):
+            values[sample.id] += next(iter(outcome.values())).value or 0.0
+        return values
 
     def means(self, places: Sequence[GoldPlace]) -> dict[str, Json]:
         """With gold as it is, as people corrected it, and between which values suspects that nobody looked at leave that.
@@ -186,28 +168,19 @@ class _Worth:
         `bounds`: the least and the most of the means with none of these suspects turned round, with those turned that gold calls
         relevant, with the others, and with all.
         """
-        wrong = [
-            gold_place
-            for gold_place in places
-            if gold_place.people is not None
-            and (gold_place.people >= _LEANING)
-            != (gold_place.gold is not None and gold_place.gold >= self._rel)
-        ]
-        open_ = [
-            gold_place for gold_place in places if gold_place.people is None and gold_place.doubt >= _LEANING
-        ]
-        relevant = [
-            gold_place for gold_place in open_ if gold_place.gold is not None and gold_place.gold >= self._rel
-        ]
-        others = [gold_place for gold_place in open_ if gold_place not in relevant]
-        ends = [self.of([*wrong, *more]) for more in ([], relevant, others, open_)]
+        asked = [(place, place.people >= _LEANING) for place in places if place.people is not None]
+        wrong = [place for place, relevant in asked if relevant != place.relevant(self._rel)]
+        unseen = [place for place in places if place.people is None and place.doubt >= _LEANING]
+        relevant = [place for place in unseen if place.relevant(self._rel)]
+        others = [place for place in unseen if not place.relevant(self._rel)]
+        ends = [self.mean([*wrong, *more]) for more in ([], relevant, others, unseen)]
         return {
             "gold": self.now,
             "corrected": ends[0],
             "bounds": [min(ends), max(ends)],
-            "looked_at": sum(gold_place.people is not None for gold_place in places),
+            "looked_at": len(asked),
             "wrong": len(wrong),
-            "open": len(open_),
+            "open": len(unseen),
         }
 
 
@@ -216,15 +189,14 @@ def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
     suspects, means = found["suspects"], found["means"]
     judges = ", ".join(str(value) for value in found["judges"])
     yield f"{counted(found['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {found['counts_from']}"
-    yield ""
-    yield "| doubt | moves | query | document | gold | judges |"
-    yield "| ---: | ---: | --- | --- | ---: | --- |"
+    rows = []
     for suspect in suspects[:SHOWN]:
-        gold = "-" if suspect["gold"] is None else suspect["gold"]
+        gold = "-" if suspect["gold"] is None else str(suspect["gold"])
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect["grades"])
-        moves = in_digits(suspect["moves"], "+")
         names = (shorten(suspect[name], 60).replace("|", "\\|") for name in ("query", "id"))
-        yield f"| {suspect['doubt']:.2f} | {moves} | {' | '.join(names)} | {gold} | {grades} |"
+        rows.append([f"{suspect['doubt']:.2f}", in_digits(suspect["moves"], "+"), *names, gold, grades])
+    yield ""
+    yield "".join(markdown_table(_HEADS, rows))[:-1]
     if means:
         yield ""
         yield from (f"- {line}" for line in mean_lines(found))
@@ -238,7 +210,9 @@ def mean_lines(found: Mapping[str, Json]) -> Iterator[str]:
         return
     yield f"{found['measure']}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
-        wrong = f"gold is wrong in {means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at"
+        wrong = (
+            f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"
+        )
         yield f"{means['corrected']:.4f} as people corrected it: {wrong}"
     low, high = means["bounds"]
     yield f"{low:.4f} to {high:.4f}, whatever the {means['open']} suspects are that nobody looked at"
@@ -272,12 +246,5 @@ def queue_rows(found: Mapping[str, Json]) -> Iterator[list[Json]]:
     """
     yield [*QUEUE_COLUMNS]
     for value in found["suspects"]:
-        yield [
-            value["sample"],
-            value["id"],
-            value["query"],
-            value["passage"][:_LONGEST],
-            "",
-            "",
-            round(value["doubt"], 4),
-        ]
+        shown = value["sample"], value["id"], value["query"], value["passage"][:_LONGEST]
+        yield [*shown, "", "", round(value["doubt"], 4)]

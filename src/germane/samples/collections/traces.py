@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
-from germane.clean import counted
 from germane.errors import InputError, Invalid
 from germane.samples.collections.spans import EMBEDDING, RERANKER, RETRIEVER, Span, is_trace, spans_in
 from germane.samples.files import Notice, Warn
@@ -76,7 +75,7 @@ def _tell(counts: dict[str, int], traces: int, made: int, place: Any, warn: Warn
             if counts["no query"]
             else "export retriever, reranker or retrieval spans as well"
         )
-        problem = f"none of its {counted(traces, 'trace')} has a retrieval span with a query"
+        problem = f"none of its {traces:,} traces has a retrieval span with a query"
         raise InputError(problem, fix=fix, place=place)
     for what, count in counts.items():
         if count and warn is not None:
