@@ -116,14 +116,16 @@ class LabelFile:
                 continue
             answer, scale = _answer(row, location := SourceLocation(str(path), number))
             item = row.get("item") or _document(*_named(row, location))
-            label = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
-            labels.append(load_label({**label, "who": row.get("who"), "at": row.get("at")}, location))
+            row_of = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
+            labels.append(load_label({**row_of, "who": row.get("who"), "at": row.get("at")}, location))
         self.book, self._alone, self._several = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
         if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
-        for row in labels:
-            if self._alone.unsure(row.item) or len(self._alone.votes(row.item)) > 1:
-                self._several.setdefault(row.item, []).append(structs.replace(row, who=row.who or UNNAMED))
+        for label in labels:
+            if self._alone.unsure(label.item) or len(self._alone.votes(label.item)) > 1:
+                self._several.setdefault(label.item, []).append(
+                    structs.replace(label, who=label.who or UNNAMED)
+                )
         others = (label.scale for label in self._alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
 
