@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -248,9 +248,10 @@ def _measured(
     """The report of one sample."""
     from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
-    from germane.evaluation.evaluation import job_of, run_coroutine
+    from germane.evaluation.evaluation import run_coroutine
     from germane.judges import judge_from
     from germane.measures.labels import Settings
+    from germane.measures.scoring import Job
 
     who: Judge | None = None
     if needs_judge(graders):
@@ -260,7 +261,7 @@ def _measured(
     opened = open_ledger(ledger or ledger_place()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
         work = report_on(
-            [job_of(sample, graders, case)],
+            [Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))],
             settings,
             who,
             opened,

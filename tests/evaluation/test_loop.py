@@ -19,8 +19,7 @@ from germane.measures import Measure
 from germane.measures.declaration import parse_measures
 from germane.questions import Relevance
 from germane.reports.report import Report
-from germane.tables import ReportFolder
-from germane.tables.folder import SCHEMA_VERSION
+from germane.tables.folder import SCHEMA_VERSION, ReportFolder
 from germane.tables.judgements import judgement_line
 from germane.types import FrozenDict, Judgement
 from tests.server import ModelServer

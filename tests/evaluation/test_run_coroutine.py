@@ -21,7 +21,7 @@ async def cell():
     try:
         evaluate(rows, "context_precision@1", judge=LLMJudge("openai:test", base_url=sys.argv[1], concurrency=4))
     except KeyboardInterrupt:
-        print("interrupted;", [one.name for one in threading.enumerate() if one.name == "germane-evaluate"])
+        print("interrupted;", [one.name for one in threading.enumerate() if one.name.startswith("germane-evaluate")])
 
 loop = asyncio.new_event_loop()
 loop.run_until_complete(cell())

@@ -14,7 +14,7 @@ from germane.measures.labels import Settings
 from germane.measures.scoring import Grader
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.tables import Part
+from germane.tables.part import Part
 from germane.types import Context, Sample
 
 

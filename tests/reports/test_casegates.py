@@ -7,7 +7,8 @@ import pytest
 from germane.errors import InputError
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.tables import Part, ScoreTable
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
 VALUES = [0.0, 0.1, *[0.5] * 4, *[0.9] * 6]

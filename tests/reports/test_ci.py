@@ -14,7 +14,8 @@ from germane.reports.data import dump_grader
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.tables import Part, ScoreTable
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
 from germane.types import Sample, Score
 
 EVIL = 'a\x1b[0m"<b>&\n::add-mask::x, 100%'

@@ -13,7 +13,8 @@ from germane.measures import Measure
 from germane.measures.scoring import Grader
 from germane.reports.data import dump_grader, load_grader
 from germane.reports.report import Report
-from germane.tables import Part, ScoreTable
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
 EVERYTHING: dict[str, Any] = {

@@ -18,9 +18,13 @@ from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
-from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, add_labels
 from germane.tables.folder import ReportFolder
-from germane.types import Context, FrozenDict, Judgement, Sample, Score
+from germane.tables.items import ItemTable
+from germane.tables.judgements import JudgementTable
+from germane.tables.labels import LabelTable, add_labels
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
+from germane.types import Context, FrozenDict, ItemRow, Judgement, Sample, Score
 
 CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
 SAMPLES = [Sample(id=f"q{n}", query=f"q {n}", contexts=CONTEXTS) for n in range(2)]

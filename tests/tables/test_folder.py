@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from germane import evaluate
 from germane.errors import InputError
 from germane.reports.report import Report
-from germane.tables import JudgementTable, Label, LabelTable, Part, ReportFolder, ScoreTable, merge
-from germane.tables.folder import OWN
-from germane.tables.judgements import judgement_line
-from germane.tables.part import GraderSet
+from germane.tables.folder import OWN, ReportFolder
+from germane.tables.judgements import JudgementTable, judgement_line
+from germane.tables.labels import Label, LabelTable
+from germane.tables.part import GraderSet, Part, merge
+from germane.tables.scores import ScoreTable
 from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement, Sample, Score
 
@@ -82,7 +83,7 @@ def test_a_folder_where_nothing_ran_has_no_judgements(tmp_path: Path) -> None:
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> None:
     """In this process or another; when the first is killed the folder is free."""
-    code = "import sys, time; from germane.tables import ReportFolder; ReportFolder(sys.argv[1]).lock(); print(flush=True); time.sleep(60)"
+    code = "import sys, time; from germane.tables.folder import ReportFolder; ReportFolder(sys.argv[1]).lock(); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.tables import AskedItem, ItemRow, ItemTable, add_items
-from germane.types import Call, Context, Sample
+from germane.tables.items import AskedItem, ItemTable, add_items
+from germane.types import Call, Context, ItemRow, Sample
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from germane.encoding import decode, encode
-from germane.tables import JudgementTable
-from germane.tables.judgements import asked_json, dump_judgement, load_judgement
+from germane.tables.judgements import JudgementTable, asked_json, dump_judgement, load_judgement
 from germane.types import FrozenDict, Judgement, Usage
 
 

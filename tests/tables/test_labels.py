@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError
-from germane.tables import Label, LabelBook, LabelTable, add_labels
-from germane.tables.labels import dump_label, load_label, relevance_item
+from germane.tables.labels import (
+    Label,
+    LabelBook,
+    LabelTable,
+    add_labels,
+    dump_label,
+    load_label,
+    relevance_item,
+)
 from germane.types import Call, Context, FrozenDict, Sample
 
 

@@ -15,8 +15,10 @@ from germane import evaluate
 from germane.encoding import encode, encode_record
 from germane.errors import InputError
 from germane.reports.report import Report
-from germane.tables import JudgementTable, Part, ReportFolder, folder, parquet
-from germane.tables.judgements import judgement_line
+from germane.tables import folder, parquet
+from germane.tables.folder import ReportFolder
+from germane.tables.judgements import JudgementTable, judgement_line
+from germane.tables.part import Part
 from germane.tables.stored import lines_of
 from germane.types import ItemRow, Judgement, Usage
 

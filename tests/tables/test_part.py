@@ -8,8 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.tables import ItemRow, ItemTable, JudgementTable, Label, LabelTable, Part, ScoreTable, merge
-from germane.types import Judgement, Sample, Score
+from germane.tables.items import ItemTable
+from germane.tables.judgements import JudgementTable
+from germane.tables.labels import Label, LabelTable
+from germane.tables.part import Part, merge
+from germane.tables.scores import ScoreTable
+from germane.types import ItemRow, Judgement, Sample, Score
 
 GRADERS = [[{"name": "RR", "weight": 1.0}], [{"name": "AP", "weight": 2.0}], [{"name": "RR", "weight": 1}]]
 

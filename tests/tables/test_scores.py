@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.tables import ScoreTable
-from germane.tables.scores import Ids, Noted
+from germane.tables.scores import Ids, Noted, ScoreTable
 from germane.types import Score
 
 texts = st.text(max_size=4)

@@ -10,34 +10,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from germane.errors import InputError, TargetError
-from germane.measures.scoring import Grader
+from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json
 from germane.types import Sample
 
 if TYPE_CHECKING:
-    from germane.samples.evalfile import Case
     from germane.targets.target import Target
 
 _FILE = "answers.jsonl"
 
 
-class PlannedCase(Struct, kw_only=True):
-    """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none).
+class PlannedCase(Job, kw_only=True):
+    """A job with the system to ask for its sample ("" = none).
 
     `source` is the path, as it was named, that the case is evaluated for; `row` is the case's place among those of all
     parts, where the evaluation is one of several parts.
     """
 
-    sample: Sample
-    graders: tuple[Grader, ...]
-    case: Case | None = None
     target: str = ""
     targets_file: Path | None = None
     source: Path = Path()
@@ -52,6 +48,15 @@ class PlannedCase(Struct, kw_only=True):
 
 
 _System: TypeAlias = tuple[str, Path | None]
+J = TypeVar("J", bound=Job)
+
+
+def with_sample(job: J, sample: Sample) -> J:
+    """The job with another sample, in its case of an eval file too."""
+    if sample is job.sample:
+        return job
+    case = None if job.case is None else replace(job.case, sample=sample)
+    return structs.replace(job, sample=sample, case=case)
 
 
 async def answered(
@@ -102,7 +107,7 @@ async def ask_targets(
                 os.fsync(log.fileno())
         done += 1
         on_progress(done, len(cases))
-        return structs.replace(planned, sample=sample)
+        return with_sample(planned, sample)
 
     with nullcontext() if folder is None else _opened_log(folder, resumed=resumed) as log:
         try:
@@ -151,9 +156,7 @@ async def answers_at_hand(
         sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
         if sample is None and target is not None:
             sample = await _ask(target, planned)
-        result.append(
-            (planned if sample is None else structs.replace(planned, sample=sample), sample is not None)
-        )
+        result.append((planned if sample is None else with_sample(planned, sample), sample is not None))
     return result
 
 
@@ -176,9 +179,8 @@ def _opened(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System,
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
     """The sample, answered; a failure of the target is its `error`."""
     sample = planned.sample
-    asked = sample if planned.case is None else replace(planned.case, sample=sample)
     try:
-        result = await target.answer(asked)
+        result = await target.answer(planned.case or sample)
     except TargetError as failure:
         return structs.replace(sample, error=f"target {target.name}: {failure}")
     return structs.replace(result, id=sample.id, system=sample.system, trial=sample.trial)
@@ -217,5 +219,4 @@ def prepared(
             sample = structs.replace(
                 sample, error=f"no contexts found in the answer of target {planned.target}"
             )
-    sample = document_ids(sample)
-    return planned if sample is planned.sample else structs.replace(planned, sample=sample)
+    return with_sample(planned, document_ids(sample))

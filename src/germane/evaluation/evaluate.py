@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
-from functools import wraps
+from contextlib import ExitStack, closing, nullcontext
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -22,7 +22,7 @@ from germane.evaluation.choice import (
     remove_ledger,
     with_labels,
 )
-from germane.evaluation.evaluation import Evaluation, job_of, run_coroutine
+from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
 from germane.judging.notebook import NotebookLine, in_notebook
 from germane.judging.pool import Pool
@@ -149,7 +149,7 @@ async def aevaluate(
         from germane.labelling.corpus import Corpus
 
         searched = Corpus(Path(corpus)).identity
-    try:
+    with nullcontext() if opened is None else closing(opened):
         return await report_on(
             jobs,
             settings,
@@ -165,9 +165,6 @@ async def aevaluate(
             target=target,
             line=line,
         )
-    finally:
-        if opened is not None:
-            opened.close()
 
 
 async def report_on(
@@ -188,39 +185,57 @@ async def report_on(
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
     if judge is not None and ledger is not None:
-        for value in members_of(judge):
-            if not value.kept:
-                _log.warning(
-                    "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)", value.name
-                )
+        _warn_of_unstored(judge)
+    budget, resumed, router = budget or Budget(), False, Router(judge)
     declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     declared |= {} if corpus is None else {"corpus": corpus}
-    if folder is None:
-        notes = Counter[str]()
+
+    on_progress = partial(_show_progress, line, judge)
+    with ExitStack() as opened:
+        store: Tables = Part()
+        if folder is not None:
+            store = ReportFolder(folder).lock()
+            opened.callback(store.close)
+            resumed = store.unfinished_here()
+            if not resumed:
+                store.refuse_other("name a new folder")
+            store.start().write_manifest({}, "running")
+        path = store.path if isinstance(store, ReportFolder) else None
         if target is not None:
-            jobs = await _answered(jobs, target, None, line, notes)
-        part = Part()
-        part.notes = notes
-        return await _report_in(part, jobs, settings, judge, ledger, replay, budget, gates, declared, line)
-    store = ReportFolder(folder).lock()
-    try:
-        resumed = store.unfinished_here()
-        if not resumed:
-            store.refuse_other("name a new folder")
-        store.start().write_manifest({}, "running")
-        if target is not None:
-            jobs = await _answered(jobs, target, store.path, line, store.notes, resumed=resumed)
-        own = store.path / "ledger.sqlite"
-        made = open_ledger(own) if ledger is None and judge is not None else None
-        with nullcontext(ledger) if made is None else closing(made) as kept:
-            report = await _report_in(
-                store, jobs, settings, judge, kept, replay, budget, gates, declared, line
-            )
+            jobs = await _answered(jobs, target, path, line, store.notes, resumed=resumed)
+        if path is not None and ledger is None and judge is not None:
+            ledger = own = open_ledger(path / "ledger.sqlite")
+            assert own is not None
+            opened.callback(own.close)
+        async with Pool(router, ledger, budget=budget, replay=replay, on_progress=on_progress) as pool:
+            router.lend(pool)
+            await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
+        over = budget.exceeded
+        if pool.missing and ledger is not None and not over:
+            from germane.ledger.replay import describe_missing
+
+            over = describe_missing(ledger, replay, pool.missing, store.items)
+        manifest = manifest_of(settings, judge, pool.spent)
+        report = Report.build(store, manifest, gates=gates, over=over, **declared)
+        if path is not None:
             report.finish()
-        remove_ledger(own)
-        return report
-    finally:
-        store.close()
+    if path is not None:
+        remove_ledger(path / "ledger.sqlite")
+    return report
+
+
+def _warn_of_unstored(judge: Judge) -> None:
+    for member in members_of(judge):
+        if not member.kept:
+            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
+            _log.warning(problem, member.name)
+
+
+def _show_progress(line: NotebookLine | None, judge: Judge | None, pool: Pool) -> None:
+    if line is not None and judge is not None:
+        spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
+        text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"
+        line.show(text, last=pool.answered == pool.expected)
 
 
 async def _answered(
@@ -246,48 +261,8 @@ async def _answered(
         if line is not None:
             line.show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
-    done = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
-    planned_cases = (prepared(case, lambda sample: sample, notes) for case in done)
-    return [job_of(case.sample, case.graders, case.case) for case in planned_cases]
-
-
-async def _report_in(
-    store: Tables,
-    jobs: Iterable[Job],
-    settings: Settings,
-    judge: Judge | None,
-    ledger: Ledger | None,
-    replay: str,
-    budget: Budget | None,
-    gates: Sequence[Gate],
-    declared: Mapping[str, Json],
-    line: NotebookLine | None = None,
-) -> Report:
-    """The report whose rows go into the store; what is `declared` is kept with it."""
-
-    def told(pool: Pool) -> None:
-        if line is not None and judge is not None:
-            spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
-            text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"
-            line.show(text, last=pool.answered == pool.expected)
-
-    router, budget = Router(judge), budget or Budget()
-    async with Pool(router, ledger, budget=budget, replay=replay, on_progress=told) as pool:
-        router.lend(pool)
-        tables = await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
-    over = budget.exceeded
-    if pool.missing and ledger is not None and not over:
-        from germane.ledger.replay import describe_missing
-
-        over = describe_missing(ledger, replay, pool.missing, tables.items)
-    manifest = manifest_of(settings, judge, pool.spent)
-    return Report.build(
-        tables,
-        manifest,
-        gates=gates,
-        over=over,
-        **declared,
-    )
+    answered = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
+    return [prepared(case, lambda sample: sample, notes) for case in answered]
 
 
 _log = logging.getLogger("germane")

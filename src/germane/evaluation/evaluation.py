@@ -8,15 +8,13 @@ evaluation in one block and in seven gives the same bytes.
 from __future__ import annotations
 
 import asyncio
-import threading
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from germane.judging.driver import AnswerSource, Running, finish, recall
 from germane.measures.labels import Settings, turns
@@ -31,9 +29,6 @@ from germane.tables.labels import add_labels
 from germane.tables.part import Part
 from germane.types import Sample
 
-if TYPE_CHECKING:
-    from germane.samples.evalfile import Case as EvalCase
-
 T = TypeVar("T")
 Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
@@ -44,11 +39,6 @@ SIZE, UNASKED = 500, 2000
 
 _AHEAD = 4
 """Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
-
-
-def job_of(sample: Sample, graders: tuple[Grader, ...], case: EvalCase | None = None) -> Job:
-    """A sample, ready to be judged and scored; in the case of an eval file that it stands in."""
-    return Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))
 
 
 class Evaluation(Generic[Store]):
@@ -207,37 +197,18 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    return _in_thread(work)
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-    ended: Future[T] = Future()
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def main() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
+        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
         return await work
 
-    def run() -> None:
+    with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # which waits for the thread at its end
+        result = executor.submit(asyncio.run, main())
         try:
-            ended.set_result(asyncio.run(main()))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            ended.set_exception(error)
-
-    thread = threading.Thread(target=run, name="germane-evaluate")
-    thread.start()
-    interrupt: BaseException | None = None
-    while not ended.done():
-        try:
-            ended.exception()  # waits; a thread's join() cannot be waited for again once it was interrupted
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            interrupt = error
+            return result.result()
+        except BaseException:
             loop, task = begun.result()
             with suppress(RuntimeError):  # it has ended at this moment
-                loop.call_soon_threadsafe(task.cancel)
-    thread.join()
-    if interrupt is not None:
-        raise interrupt
-    return ended.result()
+                loop.call_soon_threadsafe(cast("asyncio.Task[Any]", task).cancel)
+            raise

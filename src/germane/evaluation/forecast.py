@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
 from itertools import chain, count
@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from germane.clean import counted
+from germane.evaluation.answers import with_sample
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.options import Expected
@@ -403,9 +404,7 @@ def _with_assumed(job: Job) -> Job:
             f"{sample.id} {sample.system} {sample.trial} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1)
         )
         sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
-    sample = structs.replace(sample, response=sample.response or _TYPICAL, error=None)
-    case = None if job.case is None else replace(job.case, sample=sample)
-    return structs.replace(job, sample=sample, case=case)
+    return with_sample(job, structs.replace(sample, response=sample.response or _TYPICAL, error=None))
 
 
 def _usages(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Usage]]:

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
-from germane.evaluation.answers import PlannedCase, prepared
+from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
     DefaultMeasures,
     at_url,
@@ -29,7 +29,6 @@ from germane.evaluation.choice import (
     needs_judge,
     pick_judge,
 )
-from germane.evaluation.evaluation import job_of
 from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.evaluation.parts.remote import fetched, url_of
 from germane.evaluation.parts.share import Share
@@ -116,10 +115,9 @@ class Suite:
         """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
         share, row = self.share, -1
         for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
-            if share is None:
+            if share is None or share.has(planned.sample.query):
+                planned.row = row
                 yield planned
-            elif share.has(planned.sample.query):
-                yield structs.replace(planned, row=row)
         self.count = row + 1
 
     def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
@@ -182,21 +180,16 @@ class Suite:
                 fix = "name evaluators, or measures"
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
             yield from self._planned([case.sample], graders, file, path, case)
-        for data in file.data if file else (path,):
-            yield from self._data(data, file, path, only)
-
-    def _data(
-        self, data: Path, file: EvalFile | None, path: Path, only: Only | None
-    ) -> Iterator[PlannedCase]:
-        graders = self.graders(file)
-        if not graders:
-            fix = "write measures: [...] in the file, or -m"
-            raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
-        # the samples are read several times: to be checked, and to be judged
-        path_read = self.stdin.path if str(data) == "-" else data
-        samples = read_samples(path_read, columns=columns, warn=self.warn, only=only)
-        yield from self._planned(samples, graders, file, path)
+        for data in file.data if file else (path,):
+            graders = self.graders(file)
+            if not graders:
+                fix = "write measures: [...] in the file, or -m"
+                raise InputError(f"{path}: no measure was asked for", fix=fix)
+            # the samples are read several times: to be checked, and to be judged
+            path_read = self.stdin.path if str(data) == "-" else data
+            samples = read_samples(path_read, columns=columns, warn=self.warn, only=only)
+            yield from self._planned(samples, graders, file, path)
 
     def _planned(
         self,
@@ -222,10 +215,11 @@ class Suite:
                 system = target if several else sample.system
                 number = trial if trials > 1 else sample.trial
                 known = system == sample.system and number == sample.trial
+                named = sample if known else structs.replace(sample, system=system, trial=number)
                 yield PlannedCase(
-                    sample=sample if known else structs.replace(sample, system=system, trial=number),
+                    sample=named,
                     graders=graders,
-                    case=case,
+                    case=case and replace(case, sample=named),
                     target=target,
                     targets_file=targets_file,
                     source=path,
@@ -597,11 +591,12 @@ class Plan:
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
-        planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        if self._labels is None:
-            return job_of(planned.sample, planned.graders, planned.case)
-        sample, labels = self._labels.on(planned.sample)
-        return structs.replace(job_of(sample, planned.graders, planned.case), labels=labels)
+        job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
+        if self._labels is not None:
+            sample, labels = self._labels.on(job.sample)
+            job = with_sample(job, sample)
+            job.labels = labels
+        return job
 
     def feasibility(self) -> Feasibility:
         """A check that the samples have what measures and gates need, before anything is paid."""

@@ -53,7 +53,7 @@ from germane.tables.folder import ReportFolder
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from germane.evaluation.forecast import Forecast
+    from germane.evaluation.forecast import Forecast, Forecaster
     from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
@@ -134,62 +134,51 @@ def forecast(
 
     Raises InputError as `run` does.
     """
-    stored = read_stored(resume) if resume is not None else {}
-    with options.confined(stored):
-        return _forecast(
-            options, callbacks or Callbacks(), stored, resume, retry_errors=retry_errors, reask=reask
-        )
-
-
-def _forecast(
-    options: Options,
-    callbacks: Callbacks,
-    stored: dict[str, Json],
-    resume: Path | None,
-    *,
-    retry_errors: bool,
-    reask: bool,
-) -> Forecast:
-    plan = Plan(options, callbacks.warn, stored, dry=True)
-    options = plan.options
-    if plan.defaults is not None:
-        callbacks.note(plan.defaults.why)
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import is_there
 
-    if not (reask or options.replay):
-        check_same_judge(stored, plan.judge)
-    location = ledger_of(options, resume, stored)
-    usage_log = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
-    judgements = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
-    feasibility = plan.feasibility()
-    with contextlib.ExitStack() as opened:
+    callbacks, stored = callbacks or Callbacks(), read_stored(resume) if resume is not None else {}
+    with options.confined(stored), contextlib.ExitStack() as opened:
+        plan = Plan(options, callbacks.warn, stored, dry=True)
+        options = plan.options
+        if plan.defaults is not None:
+            callbacks.note(plan.defaults.why)
+        if not (reask or options.replay):
+            check_same_judge(stored, plan.judge)
+        location = ledger_of(options, resume, stored)
+        usage_log = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
+        judgements = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
         ledger: Ledger | None = None
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
-        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
-        if plan.suite.asks_targets:
-            cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), resume))
-
-        def jobs() -> Iterator[Job]:
-            for planned, has_answer in cases:
-                job = plan.job(planned)
-                if has_answer:
-                    feasibility.look(job)
-                yield job if has_answer else forecaster.waiting(job)
-
-        run_coroutine(forecaster.count(jobs()))
-        forecast = forecaster.found
-    if (
-        not forecast.waiting and plan.share is None
-    ):  # a sample that waits, or of another part, may have what these lack
-        feasibility.check()
+        forecast = _counted(plan, forecaster, resume)
     until = bool(options.until or options.until_decided)
     return replace(forecast, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
+
+
+def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecast:
+    """The forecast of all cases; InputError for a measure that no sample can have."""
+    feasibility = plan.feasibility()
+    cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
+    if plan.suite.asks_targets:
+        cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), folder))
+
+    def jobs() -> Iterator[Job]:
+        for planned, has_answer in cases:
+            job = plan.job(planned)
+            if has_answer:
+                feasibility.look(job)
+            yield job if has_answer else forecaster.waiting(job)
+
+    run_coroutine(forecaster.count(jobs()))
+    # a sample that waits, or of another part, may have what these lack
+    if not forecaster.found.waiting and plan.share is None:
+        feasibility.check()
+    return forecaster.found
 
 
 class _Run:
@@ -245,9 +234,6 @@ class _Run:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
-            if self.plan.share is not None:
-                problem = "--until stops by what all cases say so far, and --part sees some of them"
-                raise InputError(problem, fix="leave --part out, or draw cases: --sample N")
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)

@@ -33,17 +33,10 @@ _AT_ONCE = 250
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The sample that a line of items, labels or scores belongs to."""
+    """The names of a sample's own line (`id`), or of the sample that a line of items, labels or scores is about."""
 
-    sample: str
-    system: str = ""
-    trial: int = 0
-
-
-class _Sample(msgspec.Struct, frozen=True):
-    """The names of a sample's line."""
-
-    id: str
+    id: str = ""
+    sample: str = ""
     system: str = ""
     trial: int = 0
 
@@ -100,7 +93,7 @@ class _Lines:
             self._next()
 
 
-_decode_named, _decode_sample = msgspec.json.Decoder(_Named).decode, msgspec.json.Decoder(_Sample).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 def _name_in(line: bytes) -> _Name:
@@ -108,21 +101,13 @@ def _name_in(line: bytes) -> _Name:
         named = _decode_named(line)
     except msgspec.MsgspecError:  # half a surrogate pair
         named = msgspec.convert(decode(line), _Named)
-    return named.sample, named.system, named.trial
+    return named.id or named.sample, named.system, named.trial
 
 
 def _name_in_label(line: bytes) -> _Name:
     """A label does not say of which trial it is."""
     name, system, _ = _name_in(line)
     return name, system, 0
-
-
-def _name_in_sample(line: bytes) -> _Name:
-    try:
-        sample = _decode_sample(line)
-    except msgspec.MsgspecError:
-        sample = msgspec.convert(decode(line), _Sample)
-    return sample.id, sample.system, sample.trial
 
 
 class _Part(NamedTuple):
@@ -157,7 +142,7 @@ def merge_rows(parts: Sequence[ReportFolder], rows: Sequence[Sequence[int]], tar
     for count, (_, number) in enumerate(order, 1):
         part = opened[number]
         sample = next(part.samples)
-        name = _name_in_sample(sample)
+        name = _name_in(sample)
         if not seen.add(hash(name)):
             problem = f"the sample {name[0]!r} is in two of the parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")

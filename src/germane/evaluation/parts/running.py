@@ -164,9 +164,6 @@ def run_in_parts(
 def _check(plan: Plan, engine: Engine) -> None:
     """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
     options = plan.options
-    if options.until or options.until_decided:
-        problem = "--until stops by what all cases say so far, and an engine runs them in parts"
-        raise InputError(problem, fix="leave --engine out, or draw cases: --sample N")
     if options.part:
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if options.baseline or options.fail_on_regression:
