@@ -210,55 +210,38 @@ def _hits(
     if _twice(np.sort(key)):
         raise _NotPlain("a document may stand twice in a query")
     positions, number, at = gold.matches(key, docs, starts, rows)
-    rank = positions - starts[number] + 1
     falls = score[1:] < score[:-1]
     falls[starts[1:-1] - 1] = True  # where a query starts
-    if len(positions) and not falls.all():
-        rank = _ranked(score + 0.0, docs, starts, positions, number)  # -0.0 + 0.0 is 0.0
-    return rows[number], rank, at
+    if not len(positions) or falls.all():
+        return rows[number], positions - starts[number] + 1, at
+    return rows[number], _ranks(score + 0.0, docs, starts)[positions], at  # -0.0 + 0.0 is 0.0
 
 
-def _ranked(score: Floats, docs: pl.Series, starts: Numbers, place: Numbers, number: Numbers) -> Numbers:
-    """The ranks of some places of a block: how many of the query's results have a greater score, or id where tied.
+def _ranks(score: Floats, docs: pl.Series, starts: Numbers) -> Numbers:
+    """The rank of each result of a block within its query: by score, and by id where that is tied, both descending.
 
-    Query and score are put into one whole number that sorts like them; of the score the last bits are left out.
-    Places that have the same number are then compared exactly.
+    Query and score are put into one whole number that sorts like them; of the score the last bits are left out. Results
+    that have the same number are then compared exactly.
     """
     bits = np.uint64(max(1, (len(starts) - 2).bit_length()))
+    sizes = np.diff(starts)
     raw = score.view(np.uint64)
     sign = np.uint64(1 << 63)
     raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
-    queries = np.repeat(np.arange(len(starts) - 1, dtype=np.uint64), np.diff(starts))
+    queries = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     composite = (queries << (np.uint64(64) - bits)) | (raw >> bits)
-    ordered = np.sort(composite)
-    own = composite[place]
-    first = np.searchsorted(ordered, own)
-    size = np.searchsorted(ordered, own, side="right") - first
-    rank = first - starts[number] + 1
-    tied = np.flatnonzero(size > 1)
-    if len(tied):
-        rank[tied] += _above(score, docs, np.argsort(composite), first[tied], size[tied], place[tied])
+    order = np.argsort(composite)
+    ordered = composite[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+        members = order[tied]
+        frame = pl.DataFrame({"group": ordered[tied], "score": score[members], "doc": docs[members]})
+        by_id = pl.arg_sort_by("group", "score", "doc", descending=[False, True, True])
+        order[tied] = members[frame.select(by_id).to_series().to_numpy()]
+    rank = np.empty(len(score), dtype=np.int64)
+    rank[order] = np.arange(1, len(score) + 1) - np.repeat(starts[:-1], sizes)
     return rank
-
-
-def _above(
-    score: Floats, docs: pl.Series, order: Numbers, first: Numbers, size: Numbers, place: Numbers
-) -> Numbers:
-    """How many of a group stand above each of these places: a greater score, or the same and a greater id.
-
-    `order[first:first + size]` are the places of the group.
-    """
-    starts, which = np.unique(first, return_index=True)
-    sizes = size[which]
-    before = np.cumsum(sizes) - sizes
-    within = np.arange(sizes.sum()) - np.repeat(before, sizes)
-    members = order[np.repeat(starts, sizes) + within]
-    group = np.repeat(np.arange(len(starts)), sizes)
-    frame = pl.DataFrame({"group": group, "score": score[members], "doc": docs[members]})
-    by_id = pl.arg_sort_by("group", "score", "doc", descending=[False, True, True])
-    standing = np.empty(len(score), dtype=np.int64)
-    standing[members[frame.select(by_id).to_series().to_numpy()]] = within
-    return standing[place]
 
 
 def _frames(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -228,23 +229,18 @@ _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
     "end": (frozenset(), _whole),
 }
 """The types of a passage's values that need no other look, and how others are read."""
-_Plan = tuple[tuple[Any, str | None, frozenset[type]], ...]
-_plans: dict[tuple[Any, ...], _Plan] = {}
-_PLANS = 1000
 _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
-def _plan(keys: tuple[Any, ...]) -> _Plan:
-    """What each key of a passage means; the second key of a field is looked at more closely."""
-    if len(_plans) >= _PLANS:
-        _plans.clear()
+@lru_cache(maxsize=1000)
+def _plan(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None, frozenset[type]], ...]:
+    """Each key of a passage, its field, and the types that need no other look: none for the second key of a field."""
     names = [PASSAGE_SPELLINGS.get(key) for key in keys]
     nothing: frozenset[type] = frozenset()
-    _plans[keys] = tuple(
+    return tuple(
         (key, name, nothing if name is None or name in names[:at] else _OF_PASSAGE[name][0])
         for at, (key, name) in enumerate(zip(keys, names, strict=True))
     )
-    return _plans[keys]
 
 
 def _passage(value: Json) -> Json:
@@ -255,10 +251,9 @@ def _passage(value: Json) -> Json:
         if isinstance(value, str):
             return {"text": str(value) or EMPTY}
         raise Invalid(f"is {say(value)}", _EXAMPLE)
-    keys = tuple(value)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
-    for key, name, kinds in _plans.get(keys) or _plan(keys):
+    for key, name, kinds in _plan(tuple(value)):
         given = value[key]
         if type(given) in kinds:
             made[name] = given  # type: ignore[index]  # what has no name has no kinds
@@ -329,14 +324,13 @@ def _evidence(value: Json) -> Json:
         return {"quote": value}
     if not isinstance(value, dict):
         return value
-    reads = {"doc": _id, "start": _whole, "end": _whole}
-    try:
-        return {
-            key: reads[key](value) if value is not None and key in reads else value
-            for key, value in value.items()
-        }
-    except Invalid as wrong:
-        raise wrong.under("doc") from None
+    made = {key: _whole(inner) if key in {"start", "end"} else inner for key, inner in value.items()}
+    if made.get("doc") is not None:
+        try:
+            made["doc"] = _id(made["doc"])
+        except Invalid as wrong:
+            raise wrong.under("doc") from None
+    return made
 
 
 def _tool_call(value: Json) -> Json:
@@ -489,11 +483,7 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
 
 def _bad_key(grades: Mapping[str, Json]) -> str:
     """The first document whose grade is none: of all mappings only gold has values of a type."""
-    return next(key for key, grade in grades.items() if not _storable(grade))
-
-
-def _storable(grade: Json) -> bool:
-    return type(grade) is int and grade.bit_length() < 64
+    return next(key for key, grade in grades.items() if type(grade) is not int or grade.bit_length() > 63)
 
 
 def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:

@@ -228,7 +228,10 @@ def whole_text(stream: BinaryIO, name: str) -> bytes:
 
 
 class BadRows:
-    """The rows of a file that cannot be read: an error that shows the first ten, or left out where `skip`."""
+    """The rows of a file that cannot be read: an error that shows the first ten, or left out where `skip`.
+
+    Faults are added, or raised within `with bad:`.
+    """
 
     SHOWN = 10
 
@@ -243,13 +246,13 @@ class BadRows:
         if self.count <= self.SHOWN:
             self._first.append(fault)
 
-    @contextmanager
-    def row(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Within it an InputError is the fault of one row."""
-        try:
-            yield
-        except InputError as fault:
+
+    def __exit__(self, _: object, fault: BaseException | None, __: object) -> bool:
+        if isinstance(fault, InputError):
             self.add(fault)
+        return isinstance(fault, InputError)
 
     def check(self) -> None:
         """InputError where there are any and they are not to be left out."""

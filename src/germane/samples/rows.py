@@ -63,7 +63,7 @@ class RowReader:
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
-        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
 
     def field_of(self, key: str) -> str | None:
         """The field that a key of a row means; None = metadata."""
@@ -129,20 +129,15 @@ class RowReader:
             raise self._named(wrong, row) from None
         return sample
 
-    def _plan(self, keys: tuple[Any, ...]) -> _Plan:
+    def _plan_of(self, keys: tuple[Any, ...]) -> _Plan:
         """What the keys of a row mean: of several spellings of a field, our own name or else the first one is read."""
-        if keys in self._plans:
-            return self._plans[keys]
         self._absent.difference_update(keys)
         means = {key: self.field_of(key) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
         best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
         read = {key: name for key, name in means.items() if name is not None and best[name] == key}
-        if len(self._plans) >= _PLANS:
-            self._plans.clear()
         fields = tuple((key, name, READ.get(name)) for key, name in read.items())
-        plan = self._plans[keys] = _Plan(fields, tuple(key for key in keys if key not in read))
-        return plan
+        return _Plan(fields, tuple(key for key in keys if key not in read))
 
     def warn_of_absent(self, file: SourceLocation) -> None:
         """A notice for each mapped name that no row had."""
@@ -195,7 +190,6 @@ class _Plan(NamedTuple):
     others: tuple[str, ...]
 
 
-_PLANS = 1000
 _NULL = type(None)
 
 

@@ -236,7 +236,7 @@ def _rows(
             if fmt == "trec":
                 yield from _trec_grades(stream, name, bad)
             elif fmt in {"jsonl", "json"}:
-                values = (_json_document if fmt == "json" else _json_lines)(stream, name, kind, bad)
+                values = _json_values(stream, name, fmt, kind, bad)
                 yield from _record_rows(_json_records(values, kind, bad), kind, bad)
             else:
                 records = _table_records(_BETWEEN[fmt], stream, name, kind, columns, bad)
@@ -399,19 +399,17 @@ def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
 # tables and JSON
 
 
-_Records: TypeAlias = Iterator[tuple[SourceLocation, Mapping[str, Any]]]
-"""Rows of a table or of JSON as role -> value, each with its place."""
+_Record: TypeAlias = tuple[SourceLocation, Mapping[str, Any]]
+"""A row of a table or of JSON as role -> value, with its location."""
 
 
-def _record_rows(records: _Records, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
+def _record_rows(records: Iterator[_Record], kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
     for location, record in records:
-        try:
-            results = list(_rows_in(record, kind, location))
-        except InputError as fault:
-            bad.add(fault)
-        else:
-            yield from results
+        rows: list[FileRow] = []
+        with bad:
+            rows += _rows_in(record, kind, location)
+        yield from rows
 
 
 def _rows_in(record: Mapping[str, Any], kind: Kind, place: SourceLocation) -> Iterator[FileRow]:
@@ -547,24 +545,20 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_lines(
-    stream: BinaryIO, name: str, kind: Kind, bad: BadRows
+def _json_values(
+    stream: BinaryIO, name: str, fmt: Format, kind: Kind, bad: BadRows
 ) -> Iterator[tuple[SourceLocation, Any]]:
+    """The values of a file of JSON: one per line, or those of a list that is the whole document."""
+    if fmt == "json":
+        document = _parse(whole_text(stream, name), name, 1, kind)
+        for value in document if isinstance(document, list) else [document]:
+            yield SourceLocation(name), value
+        return
     for number, line in numbered_lines(stream):
-        try:
-            value = _parse(line, name, number, kind)
-        except InputError as fault:
-            bad.add(fault)
-        else:
-            yield SourceLocation(name, number), value
-
-
-def _json_document(
-    stream: BinaryIO, name: str, kind: Kind, _: BadRows
-) -> Iterator[tuple[SourceLocation, Any]]:
-    document = _parse(whole_text(stream, name), name, 1, kind)
-    for value in document if isinstance(document, list) else [document]:
-        yield SourceLocation(name), value
+        values: list[Any] = []
+        with bad:
+            values.append(_parse(line, name, number, kind))
+        yield from ((SourceLocation(name, number), value) for value in values)
 
 
 def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
@@ -577,13 +571,15 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
         raise InputError(fault.problem, fix=fault.fix or kind.json, place=location) from None
 
 
-def _json_records(values: Iterator[tuple[SourceLocation, Any]], kind: Kind, bad: BadRows) -> _Records:
+def _json_records(
+    values: Iterator[tuple[SourceLocation, Any]], kind: Kind, bad: BadRows
+) -> Iterator[_Record]:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
     for location, value in values:
-        try:
-            yield from [(location, record) for record in _json_found(value, kind, location)]
-        except InputError as fault:
-            bad.add(fault)
+        records: list[dict[str, Any]] = []
+        with bad:
+            records += _json_found(value, kind, location)
+        yield from ((location, record) for record in records)
 
 
 def _json_found(value: Any, kind: Kind, place: SourceLocation) -> Iterator[dict[str, Any]]:
@@ -614,7 +610,7 @@ def _check_lists(docs: str, record: Mapping[str, Any], place: SourceLocation) ->
 
 def _table_records(
     delimiter: str, stream: BinaryIO, name: str, kind: Kind, columns: Mapping[str, str] | None, bad: BadRows
-) -> _Records:
+) -> Iterator[_Record]:
     """The rows of a table under the roles of its header, or of its number of columns."""
     rows = table_rows(_texts(stream, name, bad), delimiter, name, bad)
     first = next(rows, None)
@@ -657,16 +653,15 @@ def table_columns(
 def _texts(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[str]:
     """The lines of a file; one that is no UTF-8 is a bad row, and empty."""
     for number, line in enumerate(stream, 1):
-        try:
-            yield decoded(line, name, number)
-        except InputError as fault:
-            bad.add(fault)
-            yield "\n"
+        text = "\n"
+        with bad:
+            text = decoded(line, name, number)
+        yield text
 
 
 def _frame_records(
     frame: Any, name: str, kind: Kind, columns: Mapping[str, str] | None, before: int = 0
-) -> _Records:
+) -> Iterator[_Record]:
     """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
     result = frame_roles([str(column) for column in names], name, columns, kind)
@@ -691,7 +686,9 @@ def frame_roles(
     return result
 
 
-def _parquet_records(path: str | Path, name: str, kind: Kind, columns: Mapping[str, str] | None) -> _Records:
+def _parquet_records(
+    path: str | Path, name: str, kind: Kind, columns: Mapping[str, str] | None
+) -> Iterator[_Record]:
     before = 0
     for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
         yield from _frame_records(frame, name, kind, columns, before)
