@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from germane.reports.report import Report
     from germane.types import Sample
 
+_POLARS = {"POLARS_MAX_THREADS": "2", "POLARS_ROW_GROUP_PREFETCH_SIZE": "1"}
+"""Settings of polars, read when it is imported: with more threads the memory of a large run grows, and time does not fall."""
+
 
 def rank(**flags: Any) -> int:
     """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
@@ -28,6 +31,8 @@ def rank(**flags: Any) -> int:
     chosen = SimpleNamespace(**flags)
     if chosen.max_line:
         os.environ["GERMANE_MAX_LINE"] = chosen.max_line
+    for name, value in _POLARS.items():
+        os.environ.setdefault(name, value)
     gc.set_threshold(1_000_000, 20, 100)  # importing polars makes many objects and no cycles
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures

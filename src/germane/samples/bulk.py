@@ -84,6 +84,7 @@ class Gold:
             if not frames:
                 return None
             frame = pl.concat(frames, rechunk=True)
+            frames.clear()
             starts, queries = _queries(frame["query"])
             grades = frame["grade"].cast(pl.Float64).to_numpy()
             if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
