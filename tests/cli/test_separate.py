@@ -65,7 +65,16 @@ def test_the_worst_ending_is_the_exit_code(inside: Cli, evals: Path) -> None:
     suites = ElementTree.parse(place / "r.xml").getroot()
     assert (suites.get("tests"), suites.get("failures")) == ("4", "1")
     assert json.loads((place / "r.json").read_text("utf-8"))["reports"].keys() == document["reports"].keys()
-    assert "## evals/people.yaml" in (place / "r.md").read_text("utf-8")
+    index, *folded = (place / "r.md").read_text("utf-8").split("\n<details")
+    assert [line.split("|")[1].strip() for line in index.splitlines()[2:]] == [
+        "evals/people.yaml",
+        "evals/words.yaml",
+    ]
+    whole = [part for part in folded if "evals/" in part.partition("</summary>")[0]]
+    assert [part.partition("</summary>")[0] for part in whole] == [
+        "><summary>evals/people.yaml: passed",
+        " open><summary>evals/words.yaml: failed",
+    ]
     assert (place / "r-words.csv").exists()
     refused = inside("compare", "r.json", "r.json")
     assert refused.code == 2

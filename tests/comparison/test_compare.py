@@ -124,6 +124,13 @@ def test_a_margin_decides_three_ways(
     assert found.to_json()["passed"] is (code == 0)
 
 
+def test_a_margin_without_a_measure_is_refused(before: Report, after: Report) -> None:
+    """A number alone; a text says what the command line takes."""
+    with pytest.raises(InputError, match=r'margin=0.1 names no measure; write margin=\{"nDCG@5": 0.1\}'):
+        compare(before, after, margin=0.1)  # type: ignore[arg-type]  # what a user may write
+    assert compare(before, after, margin="nDCG@5: 10%")["nDCG@5"].decision is not None
+
+
 def test_where_lower_is_better_a_rise_is_a_loss() -> None:
     """Wins, the margin and the worst queries follow what is better; the difference stays B minus A."""
 
@@ -286,6 +293,18 @@ def test_several_systems_of_one_report() -> None:
     lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
     assert [line["b"] for line in lines] == ["two", "three"]
     assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
+
+
+def test_the_differences_and_the_verdict_are_the_last_thing_on_a_screen(
+    before: Report, after: Report
+) -> None:
+    """The queries that moved and the notes come first, and have scrolled away."""
+    text = str(compare(before, after, margin={"nDCG@5": 0.1}))
+    places = [
+        text.index(part)
+        for part in ("worse by nDCG@5", "better by nDCG@5", "interval 95%", "win/tie", "verdict ")
+    ]
+    assert places == sorted(places)
 
 
 def test_markdown_mentions_nobody(before: Report, after: Report) -> None:

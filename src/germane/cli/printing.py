@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -76,8 +77,7 @@ def finish(
         )
     else:
         _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
-    for name, report in reports.items():
-        _tell_github(report, name, changes.get(name))
+    _tell_github(reports, changes, summary)
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents) if value is None else documents[""])
@@ -183,17 +183,22 @@ def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, A
     return page
 
 
-def _tell_github(report: Report, name: str, comparison: Mapping[str, Json] | None) -> None:
-    """In a workflow of GitHub: the report on the step's summary page, errors at the lines of failed cases."""
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+def _tell_github(
+    reports: Mapping[str, ReportData], comparisons: Mapping[str, Json], summary: str | None
+) -> None:
+    """In a workflow of GitHub: the reports on the step's summary page, errors at the lines of failed cases."""
+    if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.headed(name, report, comparison=comparison))
+            page.writelines(formats.markdown_of(reports, comparisons))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
+        folder = os.environ.get("GITHUB_WORKSPACE")
+        workspace = Path(folder).resolve() if folder else None
         with ignore_closed_stderr():
-            workspace = os.environ.get("GITHUB_WORKSPACE")
-            for command in github_commands(report, Path(workspace).resolve() if workspace else None):
+            for command in chain.from_iterable(
+                github_commands(report, workspace) for report in reports.values()
+            ):
                 print(command, file=sys.stderr)
 
 

@@ -83,7 +83,7 @@ def compare(
         raise InputError("no measure is in all of them", fix=fix)
     tested = [name for name in names if not is_diagnostic(sides[0].types[name])]
     first = tested or names if primary is None else _named(sides, primary, names, "primary")
-    margins = _margins(margin or (), sides, names)
+    margins = _margins(() if margin is None else margin, sides, names)
     differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair))))
     judged = [name for name in names if verdicts_of(sides, name) != "labels"]
     if differ and judged and not across_judges:
@@ -183,7 +183,12 @@ def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
     """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
-    margins = margin if isinstance(margin, Mapping) else parse_margins(margin)
+    if not hasattr(margin, "__iter__"):
+        raise InputError(
+            f"margin={margin!r} names no measure", fix=f'write margin={{"{names[0]}": {margin!r}}}'
+        )
+    texts = [margin] if isinstance(margin, str) else margin
+    margins = texts if isinstance(texts, Mapping) else parse_margins(texts)
     result = {
         _named(sides, canonical_name(text), names, "margin's measure")[0]: value
         for text, value in margins.items()

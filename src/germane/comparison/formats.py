@@ -143,17 +143,7 @@ def render_comparison(found: Comparison) -> RenderableType:
 
 
 def _parts(found: Comparison) -> Iterator[RenderableType]:
-    heads = _heads(found)
-    against: dict[str, dict[str, None]] = {}
-    for comparison in found.comparisons:
-        against.setdefault(clean(comparison.a), {})[clean(comparison.b)] = None
-    for a, others in against.items():
-        named = len(found.systems) == 2 and heads[0] != a
-        b = ", ".join(others)
-        yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
-    yield _table(found, found.whole).rich()
-    for comparison in found.whole:
-        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, comparison))
+    """What moved and what to know first, the differences and the verdict last: they stay on a screen of 24 lines."""
     slices = [value for value in found.comparisons if value.slice]
     if slices:
         yield _table(found, slices, slices=True).rich()
@@ -168,6 +158,17 @@ def _parts(found: Comparison) -> Iterator[RenderableType]:
     yield from (Text(line) for line in _only_in(found, "only in  "))
     yield from (Text(f"note     {clean(note)}") for note in found.notes)
     yield from map(Text, _methods(found))
+    heads = _heads(found)
+    against: dict[str, dict[str, None]] = {}
+    for comparison in found.comparisons:
+        against.setdefault(clean(comparison.a), {})[clean(comparison.b)] = None
+    for a, others in against.items():
+        named = len(found.systems) == 2 and heads[0] != a
+        b = ", ".join(others)
+        yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
+    yield _table(found, found.whole).rich()
+    for comparison in found.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, comparison))
     if found.verdict is not None:
         word = _WORDS[found.verdict]
         text = Text(f"verdict  {word} (exit code {found.exit_code})")

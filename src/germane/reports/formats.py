@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from html import escape
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
@@ -863,10 +864,13 @@ def write_several(
         parts = several_html([(name, report, html(report, **page(name))) for name, report in reports.items()])
     elif kind == ".xml":
         parts = _junit(reports.items())
-    elif kind in {".md", ".txt"}:
-        parts = chain.from_iterable(
-            headed(name, report, kind, comparison=page(name).get("comparison") if kind == ".md" else None)
+    elif kind == ".md":
+        parts = markdown_of(reports, {name: page(name).get("comparison") for name in reports})
+    elif kind == ".txt":
+        parts = (
+            line
             for name, report in reports.items()
+            for line in chain([f"\n{clean(name)}\n"], FORMATS[kind](report))
         )
     else:
         return False
@@ -876,13 +880,33 @@ def write_several(
     return True
 
 
-def headed(
-    name: str, report: ReportData, kind: str = ".md", *, comparison: Mapping[str, Json] | None = None
+def markdown_of(
+    reports: Mapping[str, ReportData], comparisons: Mapping[str, Mapping[str, Json] | None]
 ) -> Iterator[str]:
-    """A report as Markdown or text, one of several under its name."""
-    if name:
-        yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
-    yield from markdown(report, comparison) if kind == ".md" else FORMATS[kind](report)
+    """The report of one evaluation, or of several by their paths: a line for each, and each folded beneath.
+
+    Those that did not pass are open.
+    """
+    if len(reports) == 1 and "" in reports:
+        yield from markdown(reports[""], comparisons.get(""))
+        return
+    table = TextTable(["evaluation", "verdict", "means"], names=3)
+    for name, report in reports.items():
+        means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
+        more = len(report.summaries) - len(means)
+        table.add(
+            [clean(name), report.verdict.word, ", ".join(means) + (f" and {more} more" if more > 0 else "")]
+        )
+    yield from table.markdown(markdown_text)
+    for name, report in reports.items():
+        opened = " open" if report.verdict.exit_code else ""
+        yield f"\n<details{opened}><summary>{escape(clean(name))}: {report.verdict.word}</summary>\n\n"
+        yield from markdown(report, comparisons.get(name))
+        yield "\n</details>\n"
+
+
+_MOST_NAMED = 3
+"""Means in the line of one of several evaluations."""
 
 
 def _pictures(
