@@ -11,47 +11,42 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
-from operator import itemgetter
-from typing import Any, Self, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, LedgerError, MissingPart, install_extra
-from germane.ledger.store import COLUMNS, FORMAT, SELECT, Row, from_row, to_row, without_password
-from germane.types import Judgement
+from germane.ledger.store import (
+    COLUMNS,
+    DECLARED,
+    FORMAT,
+    INDEXES,
+    SELECT,
+    LedgerTable,
+    Row,
+    check_format,
+    without_password,
+)
 
 T = TypeVar("T")
 
-_TYPES = {"requests": "bigint", "input_tokens": "bigint", "output_tokens": "bigint", "cost_usd": "double precision",
-          "ms": "double precision"}  # fmt: skip
-"""The types of the columns that are no text."""
-_OPTIONAL = {"parent", "request", "cost_usd", "ms", "at"}
-_TEXT = 'text COLLATE "C"'
-"""Text in the order of its bytes, as SQLite has it: exports of both are in one order."""
-
-
-def _column(name: str) -> str:
-    needed = " PRIMARY KEY" if name == "key" else "" if name in _OPTIONAL else " NOT NULL"
-    return f"{name} {_TYPES.get(name, _TEXT)}{needed}"
-
-
+_TYPES = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
+"""SQLite's types in PostgreSQL; texts in the order of their bytes, as there: exports of both are in one order."""
+_COLUMNS = {name: re.sub("^[A-Z]+", lambda match: _TYPES[match[0]], text) for name, text in DECLARED.items()}
 _ABOUT = "germane ledger, format"
 """What the comment on the table says, before the number of its format."""
 _SCHEMA = (
-    f"CREATE TABLE judgements ({', '.join(map(_column, COLUMNS))})",
-    "CREATE INDEX judgements_item ON judgements (item)",
-    "CREATE INDEX judgements_parent ON judgements (parent) WHERE parent IS NOT NULL",
+    f"CREATE TABLE judgements ({', '.join(f'{name} {text}' for name, text in _COLUMNS.items())})",
+    *INDEXES,
     f"COMMENT ON TABLE judgements IS '{_ABOUT} {FORMAT}'",
 )
-_ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in COLUMNS)
+_ARRAYS = ", ".join(f"%s::{re.split(' COLLATE| NOT| PRIMARY', text)[0]}[]" for text in _COLUMNS.values())
 _INSERT = (
     f"INSERT INTO judgements ({', '.join(COLUMNS)}) SELECT * FROM unnest({_ARRAYS}) "  # noqa: S608 - constants
     "ON CONFLICT (key) DO NOTHING RETURNING key"
 )
 _LOCK = 7_273_051
 """The number of the lock under which the table is made: an arbitrary one."""
-_CHUNK = 5000
-"""Keys that are looked up together."""
 _WAIT_SECONDS = 60.0
 """How long a server that was there is waited for: as long as for another program's lock on a file."""
 _STEP_SECONDS = 0.2
@@ -66,7 +61,7 @@ _HINTS = {
 _LOGIN = "; set PGPASSWORD, or write it to ~/.pgpass, wherever a worker runs"
 
 
-class PostgresLedger:
+class PostgresLedger(LedgerTable):
     """A ledger in one table of a PostgreSQL database, which is made where there is none.
 
     An answer is committed when it arrives, on the server's disk. A server that goes away is waited for up to a minute. With
@@ -75,6 +70,8 @@ class PostgresLedger:
     Raises MissingPart without the extra, InputError where the URL is none, LedgerError where the database cannot be used or
     its table is another program's or of another version.
     """
+
+    chunk = 5000
 
     def __init__(self, url: str, *, reading: bool = False) -> None:
         try:
@@ -111,31 +108,31 @@ class PostgresLedger:
     def _connect(self) -> Any:
         return self._pg.connect(self._url, autocommit=True, connect_timeout=10, application_name="germane")
 
+    @contextmanager
+    def _locked(self, db: Any) -> Iterator[None]:
+        """A transaction in which tables are made: of several processes one after the other.
+
+        `IF NOT EXISTS` alone fails where two connections make a table at the same time.
+        """
+        with db.transaction():
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            yield
+
     def _prepare(self, db: Any) -> None:
         """Make the table where there is none. LedgerError where it is another program's, or of another version."""
-        with db.transaction():
-            if not self._reading_only:
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        with nullcontext() if self._reading_only else self._locked(db):
             value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
             ).fetchone()
-            if value is None and self._reading_only:
-                self._empty = True
-            elif value is None:
-                for statement in _SCHEMA:
-                    db.execute(statement)
-        if value is not None:
-            version = re.fullmatch(rf"{_ABOUT} ([0-9]+)", value[0] or "")
-            if version is None:
-                raise LedgerError(
-                    f"{self.place} has a table `judgements` of another program; name another database"
-                )
-            if int(version[1]) != FORMAT:
-                newer = int(version[1]) > FORMAT
-                raise LedgerError(
-                    f"{self.place}: written by {'a newer' if newer else 'an older'} germane (format {version[1]}, this one "
-                    f"writes {FORMAT}); {'update germane, or ' if newer else ''}name another database"
-                )
+            self._empty = value is None and self._reading_only
+            for statement in _SCHEMA if value is None and not self._reading_only else ():
+                db.execute(statement)
+        if value is None:
+            return
+        if (version := re.fullmatch(rf"{_ABOUT} ([0-9]+)", value[0] or "")) is None:
+            other = "has a table `judgements` of another program; name another database"
+            raise LedgerError(f"{self.place} {other}")
+        check_format(self.place, int(version[1]), "name another database")
 
     def _explained(self, error: Exception) -> LedgerError:
         words = " ".join(str(error).split())
@@ -177,32 +174,13 @@ class PostgresLedger:
 
         self._with(ask, writing=True)
 
-    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """The judgements stored under these keys, looked up in batches."""
-        return {judgement.key: judgement for judgement in self._where("key", sorted(keys))}
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
+        if self._empty:
+            return []
+        sql = f"{SELECT} WHERE {column} = ANY(%s)"
+        return self._with(lambda db: list(db.execute(sql, (list(values),))))
 
-    def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """The judgements whose parent is one of these keys, in the order of their own keys."""
-        return sorted(self._where("parent", keys), key=lambda judgement: judgement.key)
-
-    def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
-        for start in range(0, 0 if self._empty else len(values), _CHUNK):
-            some = list(values[start : start + _CHUNK])
-            sql = f"{SELECT} WHERE {column} = ANY(%s)"
-            yield from map(from_row, self._with(lambda db: db.execute(sql, (some,)).fetchall()))  # noqa: B023 - called at once
-
-    def put(
-        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
-    ) -> dict[str, Judgement]:
-        """Store them in one transaction; what then stands under each key: an earlier answer wins."""
-        try:
-            rows = sorted(
-                {row[0]: row for row in map(to_row, reversed(judgements))}.values(), key=itemgetter(0)
-            )
-            useless = [(judgement.key, to_row(judgement)[COLUMNS.index("answer")]) for judgement in replacing]
-        except (TypeError, ValueError) as error:
-            raise self._explained(error) from error
-
+    def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
         def store(db: Any) -> set[str]:
             # one statement is one transaction, and one way to the server and back
             with db.transaction() if useless else nullcontext():
@@ -211,13 +189,10 @@ class PostgresLedger:
                 columns = list(map(list, zip(*rows, strict=True)))
                 return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
 
-        added = self._with(store, writing=True)
-        stands = {judgement.key: judgement for judgement in reversed(judgements)}
-        earlier = [key for key in stands if key not in added]
-        return stands | self.find(earlier) if earlier else stands
+        return self._with(store, writing=True)
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """What is read of each row of a query whose values stand as `?`, as it is needed."""
+        """The rows of a query, each through `read`, as they are needed."""
         if self._empty:
             return
         with self._locks[False]:
@@ -231,18 +206,17 @@ class PostgresLedger:
                 raise self._explained(error) from error
 
     def make(self, statements: Sequence[str]) -> None:
-        """Make tables that may be there. `IF NOT EXISTS` alone fails where two connections make one at the same time."""
+        """Execute them in one transaction under the ledger's lock."""
 
         def execute(db: Any) -> None:
-            with db.transaction():
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            with self._locked(db):
                 for statement in statements:
                     db.execute(statement)
 
         self._with(execute, writing=True)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement has changed whose values stand as `?`."""
+        """The number of rows that a statement has changed."""
         return int(self._with(lambda db: db.execute(sql.replace("?", "%s"), values).rowcount, writing=True))
 
     @property
@@ -251,18 +225,9 @@ class PostgresLedger:
         results = self.rows("SELECT pg_total_relation_size('judgements')")
         return next((int(row[0]) for row in results), 0)
 
-    def __len__(self) -> int:
-        return next((int(row[0]) for row in self.rows("SELECT count(*) FROM judgements")), 0)
-
     def close(self) -> None:
         """Close the connections."""
         for writing, lock in self._locks.items():
             with lock, suppress(self._pg.Error):
                 if (db := self._connections.get(writing)) is not None:
                     db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

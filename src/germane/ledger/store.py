@@ -13,12 +13,13 @@ import sqlite3
 import tempfile
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from germane.encoding import decode, encode
@@ -31,21 +32,20 @@ FORMAT = 4
 
 COLUMNS = ("key", "item", "kind", "judge", "prompt", "parent", "answer", "provenance", "request", "requests",
            "input_tokens", "output_tokens", "cost_usd", "ms", "at")  # fmt: skip
-SCHEMA = (
-    """
-    CREATE TABLE judgements (
-        key TEXT PRIMARY KEY, item TEXT NOT NULL, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL,
-        parent TEXT, answer TEXT NOT NULL, provenance TEXT NOT NULL, request TEXT, requests INTEGER NOT NULL,
-        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL, ms REAL, at TEXT
-    )
-    """,
+DECLARED = dict.fromkeys(COLUMNS, "TEXT NOT NULL") | {
+    "key": "TEXT PRIMARY KEY",
+    **dict.fromkeys(("parent", "request", "at"), "TEXT"),
+    **dict.fromkeys(("requests", "input_tokens", "output_tokens"), "INTEGER NOT NULL"),
+    **dict.fromkeys(("cost_usd", "ms"), "REAL"),
+}
+"""Each column's type and constraint."""
+INDEXES = (
     "CREATE INDEX judgements_item ON judgements (item)",
     "CREATE INDEX judgements_parent ON judgements (parent) WHERE parent IS NOT NULL",
 )
 
 SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
 INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
-_CHUNK = 500
 _SYNC_SECONDS = 1.0
 """Seconds after which a written answer has reached the disk: what a power cut may cost. A killed process loses nothing."""
 
@@ -129,28 +129,73 @@ class Ledger(Protocol):
         """Release the store."""
 
 
-@runtime_checkable
-class LedgerTable(Ledger, Protocol):
-    """A ledger whose rows stand in a table of a database: what upkeep needs to choose, count and delete them.
+class LedgerTable(Ledger):
+    """A ledger whose rows stand in a table of a database, which may be chosen, counted and deleted.
 
     SQL is written so that SQLite and PostgreSQL read it alike, and values stand in it as `?`.
     """
 
-    def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """What is read of each row of a query, as it is needed. A row that cannot be read is a LedgerError."""
+    chunk: ClassVar[int]
+    """Keys that are looked up together."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of the table and what belongs to it."""
+
+    @abstractmethod
+    def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
+        """The rows of a query, each through `read`, as they are needed. LedgerError where one cannot be read."""
+
+    @abstractmethod
     def make(self, statements: Sequence[str]) -> None:
         """Make tables that may be there; of several processes one after the other."""
 
+    @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement has changed."""
+        """The number of rows that a statement has changed."""
 
-    @property
-    def size(self) -> int:
-        """Bytes that it takes."""
+    @abstractmethod
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
+        """The rows with one of these values."""
+
+    @abstractmethod
+    def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
+        """Delete the `useless` (key, answer), then insert rows under new keys, all or nothing; these keys."""
+
+    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        """The judgements stored under these keys."""
+        return {judgement.key: judgement for judgement in self._where("key", sorted(keys))}
+
+    def children(self, keys: Sequence[str]) -> list[Judgement]:
+        """The judgements whose parent is one of these keys, in the order of their own keys."""
+        return sorted(self._where("parent", keys), key=attrgetter("key"))
+
+    def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
+        for start in range(0, len(values), self.chunk):
+            yield from map(from_row, self._look_up(column, values[start : start + self.chunk]))
+
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
+        """Store them in one transaction; what then stands under each key: an earlier answer wins."""
+        stands = {judgement.key: judgement for judgement in reversed(judgements)}
+        useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]
+        added = self._insert([to_row(stands[key]) for key in sorted(stands)], useless)
+        earlier = [key for key in stands if key not in added]
+        return stands | self.find(earlier) if earlier else stands
+
+    def __len__(self) -> int:
+        return next((int(row[0]) for row in self.rows("SELECT count(*) FROM judgements")), 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-class SQLiteLedger:
+class SQLiteLedger(LedgerTable):
     """A ledger in one SQLite file, with a write-ahead log.
 
     A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within
@@ -160,17 +205,17 @@ class SQLiteLedger:
     version, is damaged, or cannot be used.
     """
 
+    chunk = 500
+
     def __init__(self, where: str | Path, *, reading: bool = False) -> None:
         self.path = file_of(where)
         self._writing, self._reading, self._syncing = threading.RLock(), threading.RLock(), threading.Lock()
         self._timer: threading.Timer | None = None
         self._fault: LedgerError | None = None
-        try:
+        with self._explained():
             self.db = self._open(reading=reading)
             self._reader = self.db if reading else connect(self.path)
             self._reader.execute("PRAGMA query_only=ON")
-        except (sqlite3.Error, OSError, ValueError) as error:
-            raise explain(error, self.path) from error
 
     def _open(self, *, reading: bool) -> sqlite3.Connection:
         return open_for_reading(self.path) if reading else open_for_writing(self.path)
@@ -180,11 +225,10 @@ class SQLiteLedger:
         """The absolute path of the file."""
         return str(self.path.absolute())
 
-    @contextmanager
-    def using(self) -> Iterator[sqlite3.Connection]:
-        """The connection that reads, for this thread alone: it waits for nobody who writes."""
-        with self._reading, self._explained():
-            yield self._reader
+    @property
+    def size(self) -> int:
+        """Bytes of the file and its log."""
+        return sum(path.stat().st_size for path in files_of(self.path)[:2] if path.exists())
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -220,62 +264,31 @@ class SQLiteLedger:
 
     def ready(self) -> None:
         """Write one page: the number of the format, once more. LedgerError where that fails."""
-        with self.writing() as db:
-            db.execute(f"PRAGMA user_version={FORMAT}")
-
-    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """The judgements stored under these keys, looked up in batches."""
-        return {
-            judgement.key: judgement for judgement in self._where("key", sorted(keys))
-        }  # neighbours stand on one page
-
-    def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """The judgements whose parent is one of these keys, in the order of their own keys."""
-        return sorted(self._where("parent", keys), key=lambda judgement: judgement.key)
-
-    def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
-        with self.using() as db:
-            for start in range(0, len(values), _CHUNK):
-                chunk = values[start : start + _CHUNK]
-                marks = ",".join("?" * len(chunk))
-                yield from map(from_row, db.execute(f"{SELECT} WHERE {column} IN ({marks})", chunk))
-
-    def put(
-        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
-    ) -> dict[str, Judgement]:
-        """Store them in one transaction; what then stands under each key: an earlier answer wins."""
-        rows = [to_row(judgement) for judgement in judgements]
-        stands = {judgement.key: judgement for judgement in judgements}
-        with self.writing() as db:
-            for useless in replacing:
-                answer = to_row(useless)[COLUMNS.index("answer")]
-                db.execute("DELETE FROM judgements WHERE key = ? AND answer = ?", (useless.key, answer))
-            earlier = [row[0] for row in rows if not db.execute(INSERT, row).rowcount]
-        return stands | self.find(earlier) if earlier else stands
+        self.make([f"PRAGMA user_version={FORMAT}"])
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """What is read of each row of a query whose values stand as `?`, as it is needed."""
-        with self.using() as db:
-            yield from map(read, db.execute(sql, values))
+        """The rows of a query, on a connection that waits for nobody who writes."""
+        with self._reading, self._explained():
+            yield from map(read, self._reader.execute(sql, values))
+
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
+        return list(self.rows(f"{SELECT} WHERE {column} IN ({','.join('?' * len(values))})", values))
+
+    def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
+        with self.writing() as db:
+            db.executemany("DELETE FROM judgements WHERE key = ? AND answer = ?", useless)
+            return {row[0] for row in rows if db.execute(INSERT, row).rowcount}
 
     def make(self, statements: Sequence[str]) -> None:
-        """Make tables that may be there."""
+        """Execute them in one transaction."""
         with self.writing() as db:
             for statement in statements:
                 db.execute(statement)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement has changed whose values stand as `?`."""
+        """The number of rows that a statement has changed."""
         with self.writing() as db:
             return int(db.execute(sql, values).rowcount)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file and its log."""
-        return sum(path.stat().st_size for path in files_of(self.path)[:2] if path.exists())
-
-    def __len__(self) -> int:
-        return next(int(row[0]) for row in self.rows("SELECT count(*) FROM judgements"))
 
     def close(self) -> None:
         """Bring everything to the disk, and close the file."""
@@ -285,12 +298,6 @@ class SQLiteLedger:
         with self._reading, self._writing, self._syncing:
             self._reader.close()
             self.db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 _CHECKED = 50_000_000
@@ -364,7 +371,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 def create_table(db: sqlite3.Connection) -> None:
     """Make the table and its indexes in an empty database."""
-    for statement in SCHEMA:
+    columns = ", ".join(f"{name} {declared}" for name, declared in DECLARED.items())
+    for statement in (f"CREATE TABLE judgements ({columns})", *INDEXES):
         db.execute(statement)
     db.execute(f"PRAGMA user_version={FORMAT}")
 
@@ -419,19 +427,22 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
         raise LedgerError(
             f"{path} is not a ledger: it holds {', '.join(tables) or 'no table'}; name another file"
         )
-    if version > FORMAT:
-        raise LedgerError(
-            f"{path}: written by a newer germane (format {version}, this one writes {FORMAT}); "
-            "update germane, or name another file"
-        )
-    if version < FORMAT:
-        raise LedgerError(
-            f"{path}: written by an older germane (format {version}, this one writes {FORMAT}), whose answers cannot be "
-            "looked up any more; name another file, or move this one away"
-        )
+    check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
     return False
+
+
+def check_format(place: str, version: int, fix: str) -> None:
+    """LedgerError where a ledger was written by a newer or an older germane."""
+    if version == FORMAT:
+        return
+    written = f"(format {version}, this one writes {FORMAT})"
+    if version > FORMAT:
+        raise LedgerError(f"{place}: written by a newer germane {written}; update germane, or {fix}")
+    raise LedgerError(
+        f"{place}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}"
+    )
 
 
 def _use_log(db: sqlite3.Connection) -> None:
