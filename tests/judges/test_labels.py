@@ -30,14 +30,14 @@ def knowing(judge: LabelsJudge, qrels: dict[str, int] | None = None, **context: 
 )
 def test_a_label_is_answered_on_its_own_scale(label, grade):
     """A grade stays a grade, a yes or no stays a yes or no."""
-    assert QUESTION.read(knowing(LabelsJudge(), **label).reply(QUESTION).payload) == grade
+    assert QUESTION.parse(knowing(LabelsJudge(), **label).reply(QUESTION).payload) == grade
 
 
 @pytest.mark.parametrize(("grade", "relevant"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 def test_a_grade_answers_a_yes_or_no_question(grade, relevant):
     """Where only yes or no is asked, a person's grade of 2 or more is a yes and the reasoning names it."""
     question = Relevance(query="q", passage="a passage", scale="binary")
-    answer = question.read(knowing(LabelsJudge(), grade=grade).reply(question).payload)
+    answer = question.parse(knowing(LabelsJudge(), grade=grade).reply(question).payload)
     assert (answer.grade, answer.scale) == (relevant, "binary")
     assert f"{grade} of 3" in answer.reasoning
 
@@ -82,7 +82,7 @@ def test_gold_counts_from_grade_one_and_names_the_grade(gold, relevant):
     """Gold grades are on the collection's own scale: yes or no is what they all can say."""
     reply = knowing(GoldJudge(), {"d1": gold}, id="d1").reply(QUESTION)
     assert reply.payload == {"relevant": relevant, "reasoning": f"gold grade {gold}"}
-    assert QUESTION.read(reply.payload).scale == "binary"
+    assert QUESTION.parse(reply.payload).scale == "binary"
 
 
 def test_a_passage_that_cannot_be_looked_up_is_an_error_that_says_why():

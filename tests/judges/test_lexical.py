@@ -19,17 +19,17 @@ PARIS = "Paris is the capital and largest city of France."
 
 def grade(query: str, passage: str, **more: Any) -> Grade:
     question = Relevance(query=query, passage=passage, **more)
-    return question.read(LexicalJudge().reply(question).payload)
+    return question.parse(LexicalJudge().reply(question).payload)
 
 
 def support(claims: list[str], *contexts: str) -> tuple[Supported, ...]:
     question = Support(tuple(claims), contexts)
-    return question.read(LexicalJudge().reply(question).payload)
+    return question.parse(LexicalJudge().reply(question).payload)
 
 
 def claims_of(text: str) -> list[str]:
     question = Claims("q", text)
-    return list(question.read(LexicalJudge().reply(question).payload))
+    return list(question.parse(LexicalJudge().reply(question).payload))
 
 
 class TestRelevance:
@@ -256,7 +256,7 @@ class _Mood(Question[str]):
     def schema(self) -> dict[str, Any]:
         return {}
 
-    def read(self, payload: Any) -> str:
+    def parse(self, payload: Any) -> str:
         return str(payload)
 
     def typical(self) -> Any:

@@ -103,7 +103,7 @@ class TestAnswers:
         """One request, a payload that the question reads, and what it cost."""
         reply, server = one(question=question)
         assert reply.error is None
-        question.read(reply.payload)
+        question.parse(reply.payload)
         assert server.count == reply.usage.requests == 1
         assert reply.usage.input_tokens == server.bytes // 4
         assert reply.provenance == {"mode": "schema", "model": "test"}
@@ -211,7 +211,7 @@ class TestAnswers:
             (reply,) = ask(judge_of(server), [question])
         count = reply.provenance["singly"]
         assert [item[one] for item in reply.payload[name]] == list(range(1, count + 1))
-        assert len(question.read(reply.payload)) == count
+        assert len(question.parse(reply.payload)) == count
         assert server.count == 3 + count
 
     def test_claims_that_fail_alone_too_are_an_error(self) -> None:
@@ -906,7 +906,7 @@ class TestFakeJudge:
         """So that a test need not care."""
         for question in (SKY, Claims("q", "A text."), Support(("a",), ("b",))):
             (reply,) = ask(FakeJudge(), [question])
-            question.read(reply.payload)
+            question.parse(reply.payload)
 
     def test_an_exception_is_raised(self) -> None:
         """As a judge that cannot be used does."""

@@ -48,7 +48,7 @@ def test_no_text_is_a_trap(text):
 
 def answer(question):
     reply = LexicalJudge().reply(question)
-    return question.read(reply.payload)
+    return question.parse(reply.payload)
 
 
 def test_statements():

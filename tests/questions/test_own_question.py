@@ -40,10 +40,10 @@ class Tasted(Question[tuple[tuple[int, bool], ...]]):
 
     kind: ClassVar[str] = "tasted"
     batched: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("dishes", "passage")
+    item_fields: ClassVar[tuple[str, ...]] = ("dishes", "passage")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
-    given: ClassVar[str] = "dishes"
+    things_field: ClassVar[str] = "dishes"
 
     passage: str
     dishes: tuple[str, ...]
@@ -60,10 +60,10 @@ class TastedTogether(ContextSetQuestion[tuple[tuple[int, bool], ...]]):
     """The same of several menus together."""
 
     kind: ClassVar[str] = "tasted_together"
-    judges: ClassVar[tuple[str, ...]] = ("dishes", "contexts")
+    item_fields: ClassVar[tuple[str, ...]] = ("dishes", "contexts")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
-    given: ClassVar[str] = "dishes"
+    things_field: ClassVar[str] = "dishes"
 
     dishes: tuple[str, ...]
     contexts: tuple[str, ...]
@@ -124,7 +124,7 @@ def test_a_model_answers_it_alone_and_in_a_list(prompts: dict[str, str], batch: 
         assert server.count == (3 if batch == 1 else 1)
     for question, reply in zip(questions, replies, strict=True):
         assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
-        assert len(question.read(reply.payload)) == 2
+        assert len(question.parse(reply.payload)) == 2
 
 
 def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, str]) -> None:
@@ -161,7 +161,7 @@ def test_a_panel_votes_on_it_thing_by_thing() -> None:
     """Two judges who agree on all of it agree; grades, and a yes or no, are voted beside each other."""
     question = Tasted("menu", DISHES)
     same = vote(question, "majority", courses((4, True), (0, False)), courses((4, True), (0, False)))
-    assert question.read(same.answer) == ((4, True), (0, False))
+    assert question.parse(same.answer) == ((4, True), (0, False))
     assert same.provenance["agreement"] == 1.0
     mixed = vote(
         question,
@@ -170,7 +170,7 @@ def test_a_panel_votes_on_it_thing_by_thing() -> None:
         courses((2, True), (0, False)),
         courses((4, True), (3, True)),
     )
-    assert question.read(mixed.answer) == ((4, True), (0, False))
+    assert question.parse(mixed.answer) == ((4, True), (0, False))
     assert mixed.provenance["agreement"] == pytest.approx((2 / 3 + 2 / 3) / 2)
     assert question.short(mixed.answer) == "1: 4, 2: 0"
 
@@ -224,8 +224,8 @@ def test_numbers_are_read_kindly_where_nothing_is_guessed(heat: object, said: st
     """2.0 and "2" are 2, and are stored as 2; anything else is asked again."""
     question = Tasted("m", ("x",))
     for two in (2, 2.0, "2", " 2 "):
-        stored = question.checked({"courses": [{"heat": two, "dish_no": "1", "served": True, "more": 1}]})
+        stored = question.validate({"courses": [{"heat": two, "dish_no": "1", "served": True, "more": 1}]})
         assert stored == {"courses": [{"heat": 2, "dish_no": 1, "served": True}]}
-        assert question.read(stored) == ((2, True),)
+        assert question.parse(stored) == ((2, True),)
     with pytest.raises(AnswerError, match=said):
-        question.checked({"courses": [{"heat": heat, "dish_no": 1, "served": True}]})
+        question.validate({"courses": [{"heat": heat, "dish_no": 1, "served": True}]})

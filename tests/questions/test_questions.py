@@ -51,7 +51,7 @@ KINDS: list[Question[Any]] = [
 def test_a_typical_answer_is_a_good_one(question):
     """What a forecast assumes has the asked-for shape, can be read, and the schema is strict all the way down."""
     jsonschema.validate(question.typical(), question.schema())
-    question.read(question.typical())
+    question.parse(question.typical())
 
     def strict(schema: Any) -> None:
         if schema.get("type") == "object":
@@ -124,7 +124,7 @@ def test_numbers_become_places_of_the_ranking():
     payload = {"claims": [{"claim": 1, "reasoning": "", "contexts": [1, 3]}]}
     for order in permutations(("a", "b", "c", " ")):
         question = Support(("claim",), order)
-        (verdict,) = question.read(payload)
+        (verdict,) = question.parse(payload)
         assert question.inputs()["contexts"] == ["a", "b", "c"]
         assert [order[place - 1] for place in verdict.contexts] in (["a", "c"], ["c", "a"])
         assert list(verdict.contexts) == sorted(verdict.contexts)
@@ -152,7 +152,7 @@ def test_nothing_is_asked_about_nothing(empty):
         (Sufficiency("q", (empty,)), Sufficient(sufficient=False, reasoning="the contexts are empty")),
     ]
     for question, answer in known:
-        assert question.read(question.unasked()) == answer
+        assert question.parse(question.unasked()) == answer
     for question in KINDS:
         assert question.unasked() is None
 
@@ -251,7 +251,7 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
 def test_an_unusable_answer_is_refused_in_words(question, payload, said):
     """Wrong type, count, number or value: an error that can be sent back to the model, never a clipped value."""
     with pytest.raises(AnswerError, match=said):
-        question.read(payload)
+        question.parse(payload)
 
 
 REASONED: list[tuple[Any, Any]] = [
@@ -265,10 +265,10 @@ REASONED: list[tuple[Any, Any]] = [
 def test_a_verdict_without_a_reason_is_one(question, verdict):
     """The reason may be missing or null, and is empty then; another type is an answer of another shape."""
     for payload in (verdict, {**verdict, "reasoning": None}):
-        assert question.read(payload).reasoning == ""
+        assert question.parse(payload).reasoning == ""
     for wrong in ({"step": "x"}, ["x"], 3, False):
         with pytest.raises(AnswerError, match='"reasoning" must be a string'):
-            question.read({**verdict, "reasoning": wrong})
+            question.parse({**verdict, "reasoning": wrong})
 
 
 def test_so_is_each_of_a_list():
@@ -278,10 +278,10 @@ def test_so_is_each_of_a_list():
         for reasoning in (None, {"step": "x"}):
             changed = {name: [{**item, "reasoning": reasoning} for item in items]}
             if reasoning is None:
-                assert [one.reasoning for one in question.read(changed)] == [""] * len(items)
+                assert [one.reasoning for one in question.parse(changed)] == [""] * len(items)
                 continue
             with pytest.raises(AnswerError, match='"reasoning" must be a string'):
-                question.read(changed)
+                question.parse(changed)
 
 
 class TestItems:
@@ -341,7 +341,7 @@ class TestItems:
         """The judge sees it once; what is read names every place that it has."""
         question = Support(("c",), ("y", "x", "y"))
         assert question.inputs()["contexts"] == ["x", "y"]
-        (verdict,) = question.read({"claims": [{"claim": 1, "contexts": [2]}]})
+        (verdict,) = question.parse({"claims": [{"claim": 1, "contexts": [2]}]})
         assert verdict.contexts == (1, 3)
 
     def test_an_item_is_computed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,18 +378,18 @@ class TestSchemas:
     def test_what_is_plainly_a_grade_is_one(self, grade: object) -> None:
         """Nothing is guessed, and it is stored as the number."""
         question = Relevance(query="q", passage="p")
-        assert question.checked({"grade": grade, "reasoning": "r", "x": 1}) == {"grade": 2, "reasoning": "r"}
-        assert question.read({"grade": grade}) == Grade(2)
+        assert question.validate({"grade": grade, "reasoning": "r", "x": 1}) == {"grade": 2, "reasoning": "r"}
+        assert question.parse({"grade": grade}) == Grade(2)
 
     def test_a_person_s_yes_is_read_and_a_model_s_is_asked_again(self) -> None:
         """A graded question takes a yes or no from labels; a model was asked for a grade."""
         question = Relevance(query="q", passage="p")
-        assert question.read({"relevant": True}) == Grade(1, "", "binary")
+        assert question.parse({"relevant": True}) == Grade(1, "", "binary")
         with pytest.raises(AnswerError, match='lacks "grade"'):
-            question.checked({"relevant": True})
+            question.validate({"relevant": True})
 
     @pytest.mark.parametrize("grade", [2.5, 5, -1, "high", "", True, None, [2], "2.5", "9" * 5000])
     def test_what_is_no_grade_is_asked_again(self, grade: object) -> None:
         """In words that say what a grade is."""
         with pytest.raises(AnswerError, match='"grade" must be a whole number from 0 to 3, not '):
-            Relevance(query="q", passage="p").read({"grade": grade})
+            Relevance(query="q", passage="p").parse({"grade": grade})

@@ -121,7 +121,7 @@ class FreeForm(Templated[GraderResult]):
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
         """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
-        payloads = [self.checked(payload) for payload in payloads]
+        payloads = [self.validate(payload) for payload in payloads]
         scores = sorted(payload["score"] for payload in payloads)
         score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
         nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
@@ -226,7 +226,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         """Item by item; what is said about the whole is the first one's."""
         if self.partial:
             return None
-        payloads = [self.checked(payload) for payload in payloads]
+        payloads = [self.validate(payload) for payload in payloads]
         verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
         said = payloads[0].get("overall_reasoning", "")
         return voting.Vote({**verdict.payload, "overall_reasoning": said}, verdict.agreement)

@@ -62,7 +62,7 @@ class ProxyJudge(Judge):
                 for _, _, question, part in ask.split(payload):
                     if isinstance(part, AnswerError):
                         raise part
-                    result[id(question)] = question.checked(part)
+                    result[id(question)] = question.validate(part)
             except AnswerError as unusable:
                 problem, result = str(unusable), {}
             except (httpx2.HTTPError, JudgeError) as fault:

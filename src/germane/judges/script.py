@@ -101,7 +101,7 @@ def _reply(question: AnyScript, finished: Finished) -> Reply:
     try:
         text = finished.stdout.decode("utf-8-sig")
         payload = question.printed(text)
-        question.read(payload)
+        question.parse(payload)
     except (ValueError, RecursionError, AnswerError) as fault:
         if question.agentv:
             return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))

@@ -21,14 +21,14 @@ class AnswerSource(Protocol):
     """Whoever answers questions: the pool, a store of old answers, a counter."""
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """For each of several lists of questions: the answers for which nobody need be asked, None in the place of others."""
+        """For each list of questions: the answers that need no judge, None in the place of the others."""
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer per question, in order."""
 
 
 class Running(Generic[R]):
-    """A program under way, run up to its first questions: what it asks now, what it has asked, and at last its result."""
+    """A program under way: its current questions, the trace of what it has asked, and at last its result."""
 
     __slots__ = ("_program", "_recalled", "finished", "questions", "result", "trace")
 
@@ -41,7 +41,7 @@ class Running(Generic[R]):
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
-        """Up to the next questions or the end, with these answers to the questions before."""
+        """Run to the next questions or the end, with these answers to the questions before."""
         values = None
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
@@ -53,7 +53,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     def recall(self, answers: Sequence[Answer | None]) -> bool:
-        """Take the answers that are known; whether these are all, and the program has gone on."""
+        """Take the answers that are known; True if these were all, and the program has gone on."""
         if None in answers:
             self._recalled = answers
             return False
@@ -61,7 +61,7 @@ class Running(Generic[R]):
         return True
 
     async def finish(self, answerer: AnswerSource) -> None:
-        """Go on to the end, as fast as its answers come."""
+        """Run to the end, as fast as the answers come."""
         while not self.finished:
             questions = self.questions or ()
             recalled = self._recalled or [None] * len(questions)
@@ -71,7 +71,7 @@ class Running(Generic[R]):
 
 
 async def recall(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
-    """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
+    """Run as far as known answers lead, all programs at once: a second evaluation is nothing else."""
     going = [program for program in programs if not program.finished]
     while going:
         known = await answerer.known([value.questions or () for value in going])
@@ -80,7 +80,7 @@ async def recall(programs: Iterable[Running[R]], answerer: AnswerSource) -> None
 
 
 async def finish(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
-    """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
+    """Run to the end. All ask before the first is answered, so that a judge sees their questions together."""
     tasks = [asyncio.ensure_future(program.finish(answerer)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
@@ -92,27 +92,20 @@ async def finish(programs: Iterable[Running[R]], answerer: AnswerSource) -> None
 
 
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
-"""What finds the stored judgement of each question, or an error in its place."""
+"""Finds the stored judgement of each question, or an error in its place."""
 
 
 def result_of(program: Program[R], look_up: LookUp) -> R:
     """A program's result from stored judgements, with no event loop."""
-    return _replayed(program, look_up).result
+    return replay(program, look_up)[0]
 
 
 def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """A program's result from stored judgements, and what it asked with each typed answer."""
-    running = _replayed(program, look_up)
-    both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
-    return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]
-
-
-def _replayed(program: Program[R], look_up: LookUp) -> Running[R]:
+    """A program's result from stored judgements, and each question that it asked with its typed answer."""
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()
-        judgements = look_up(questions)
-        running.go_on(
-            [answered(example_of(questions, n), judgement) for n, judgement in enumerate(judgements)]
-        )
-    return running
+        found = enumerate(look_up(questions))
+        running.go_on([answered(example_of(questions, n), judgement) for n, judgement in found])
+    both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
+    return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]

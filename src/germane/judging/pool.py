@@ -173,10 +173,17 @@ class Pool:
             raise self._failure
         keyed = [self.keyed(questions) for questions in asked]
         judgements = self.find(pair for pairs in keyed for pair in pairs)
-        answers = [self._known(*both, judgements) for both in zip(asked, keyed, strict=True)]
-        count = sum([len(some) - some.count(None) for some in answers])
-        self.expected += count
-        self.answered += count
+        answers: list[list[Answer | None]] = []
+        for questions, pairs in zip(asked, keyed, strict=True):
+            answers.append([])
+            for number, (key, judge) in enumerate(pairs):
+                answer = None
+                if (judgement := judgements.get(key)) is not None:
+                    answer = self._read_known(key, judge, example_of(questions, number), judgement)
+                answers[-1].append(answer)
+            count = len(pairs) - answers[-1].count(None)
+            self.expected += count
+            self.answered += count
         self._on_progress(self)
         return answers
 
@@ -187,25 +194,8 @@ class Pool:
             return [(key, judge) for key in judge.keys(questions)]
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
-    def _known(
-        self,
-        questions: Sequence[AnyQuestion],
-        keyed: Sequence[tuple[str, Judge]],
-        found: Mapping[str, Judgement],
-    ) -> list[Answer | None]:
-        answers: list[Answer | None] = []
-        for number, (key, judge) in enumerate(keyed):
-            answer = None
-            if (judgement := found.get(key)) is not None:
-                question = example_of(questions, number)
-                answer = self._read(question, judgement)
-                if answer.holds:
-                    self._usage_log.known(key, judge, question, answer)
-            answers.append(answer if answer is not None and answer.holds else None)
-        return answers
-
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """What is known under these keys, of this evaluation's own or in the ledger."""
+        """The judgements under these keys, of this evaluation's own or in the ledger."""
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -214,6 +204,15 @@ class Pool:
         if keys and self._ledger is not None:
             judgements |= self._ledger.find(keys)
         return judgements
+
+    def _read_known(
+        self, key: str, judge: Judge, question: AnyQuestion, judgement: Judgement
+    ) -> Answer | None:
+        """A known answer, once it is counted; None where it cannot be used, and the question must be asked."""
+        if not (answer := self._read(question, judgement)).holds:
+            return None
+        self._usage_log.known(key, judge, question, answer)
+        return answer
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
@@ -259,14 +258,14 @@ class Pool:
             judgements = self.find([(value.key, value.judge) for value in arrived])
             missing: dict[int, list[Pending]] = {}
             for pending in arrived:
-                if (judgement := judgements.get(pending.key)) is not None:
-                    if (answer := self._read(pending.question, judgement)).holds:
-                        self._usage_log.known(pending.key, pending.judge, pending.question, answer)
+                key, judge = pending.key, pending.judge
+                if (judgement := judgements.get(key)) is not None:
+                    if (answer := self._read_known(key, judge, pending.question, judgement)) is not None:
                         self._settle(pending, answer)
                         continue
-                    self._unusable[pending.key] = judgement  # the next answer takes its place
-                self._usage_log.first(pending.key)
-                missing.setdefault(id(pending.judge), []).append(pending)
+                    self._unusable[key] = judgement  # the next answer takes its place
+                self._usage_log.first(key)
+                missing.setdefault(id(judge), []).append(pending)
             for some in missing.values():
                 self._queue(some[0].judge, some)
             self._on_progress(self)
@@ -339,7 +338,16 @@ class Pool:
     async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
         scope = GroupScope()
         try:
-            await self._answer(queue, pending, reserved, scope)
+            replies = await self._replies(queue, pending, scope)
+            usages = [reply.usage for reply in replies or ()]
+            spared = len(pending) if replies is None else unsent(replies)
+            self._budget.settle(queue.judge, reserved, usages, spared=spared)
+            if replies is not None:
+                await self._take(queue.judge, pending, replies, stopped=scope.stopped)
+            elif self._failure is not None:
+                self._fail(pending, self._failure)
+            else:
+                self._unanswered(queue.judge, [*pending, *queue.clear()], queue.lost)
         finally:
             for work in scope.after_storing:
                 work()
@@ -347,14 +355,14 @@ class Pool:
         self._start_groups()
         self._on_progress(self)
 
-    async def _answer(
-        self, queue: JudgeQueue, pending: list[Pending], reserved: float, scope: GroupScope
-    ) -> None:
-        judge, replies = queue.judge, None
+    async def _replies(
+        self, queue: JudgeQueue, pending: Sequence[Pending], scope: GroupScope
+    ) -> Sequence[Reply] | None:
+        """The judge's replies; None where the pool has stopped, or the judge cannot be used (`queue.lost`)."""
         self._running.add(scope)
         try:
             if self._failure is None:
-                replies = await replies_of(judge, tuple([pending.question for pending in pending]), scope)
+                return await replies_of(queue.judge, tuple([value.question for value in pending]), scope)
         except asyncio.CancelledError:
             if self._failure is None:
                 self._fail(pending, Interrupted("interrupted"))
@@ -362,21 +370,13 @@ class Pool:
         except JudgeError as error:
             if not queue.lost:
                 queue.lost = str(error)
-                self._drop_member(judge, error)
+                self._drop_member(queue.judge, error)
         finally:
             self._running.discard(scope)  # what was answered is stored, whoever gives up now
-        usages = [reply.usage for reply in replies or ()]
-        spared = len(pending) if replies is None else unsent(replies)
-        self._budget.settle(judge, reserved, usages, spared=spared)
-        if replies is not None:
-            await self._take(judge, pending, replies, stopped=scope.stopped)
-        elif self._failure is not None:
-            self._fail(pending, self._failure)
-        else:
-            self._unanswered(judge, [*pending, *queue.clear()], queue.lost)
+        return None
 
     def _drop_member(self, judge: Judge, error: JudgeError) -> None:
-        """Let panels go on without a member that cannot be used; raises the error where nobody can."""
+        """Go on without a panel's member that cannot be used; raises the error where no member can be."""
         panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
         if not panels:
             raise error
@@ -408,7 +408,7 @@ class Pool:
                 )
 
     async def _store(self, judge: Judge, answers: Sequence[Answer]) -> Mapping[str, Judgement]:
-        """What stands in the ledger under the keys of these answers; LedgerError, and the pool stops, where it is full."""
+        """The judgements that stand in the ledger under these keys; LedgerError, and the pool stops, where it is full."""
         if self._ledger is None or not (judge.stored and judge.kept):
             return {}
         usable = [answer for answer in answers if answer.judgement.error is None]
@@ -427,7 +427,7 @@ class Pool:
             raise
 
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
-        """Nobody was asked these: an error each."""
+        """Settle questions that nobody was asked, with an error each."""
         answers = [pending.answer(Reply(error=why)) for pending in pending]
         self._usage_log.paid(judge, [answer.judgement for answer in answers])
         for value, answer in zip(pending, answers, strict=True):

@@ -113,7 +113,9 @@ class JudgeQueue:
         if by_id:
             raise JudgeError(f"the judge {self.judge.name} cannot group questions: {_NOT_ONCE}")
         for group in filter(None, results):
-            (self._first if any(pending.question.opens for pending in group) else self._then).append(group)
+            (self._first if any(pending.question.has_followups for pending in group) else self._then).append(
+                group
+            )
 
     def next(self) -> list[Pending] | None:
         """The group to be asked next; it stays in the queue. None while the judge has enough to do."""

@@ -132,23 +132,14 @@ class _Failed(AnswerError):
 
 
 class _Asker(Judge):
-    """Whoever was asked, as a record has it: enough to make its keys and rows."""
+    """Whoever was asked a question, as a record has it: enough to make its key and its row."""
 
-    def __init__(self, record: Mapping[str, Json]) -> None:
-        self.name = record["judge"]
-        self.identity = freeze(record["identity"])
-        spelt = (value for item in record["items"] for value in item)
-        self._prompts = {value["key"]: value["prompt"] for value in spelt}
-        self._prompt = ""
+    def __init__(self, name: str, identity: Mapping[str, Json], prompt: str) -> None:
+        self.name, self.identity, self._prompt = name, freeze(identity), prompt
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """That of the question which `at` names."""
+        """The hash in the record."""
         return self._prompt
-
-    def at(self, key: str) -> _Asker:
-        """For the question with that key."""
-        self._prompt = self._prompts[key]
-        return self
 
 
 @dataclass(slots=True)
@@ -238,30 +229,32 @@ def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str
 ) -> tuple[list[Judgement], AnswerError | None]:
     """A judgement for each question of a request, with an error where its part cannot be used; the last such error."""
-    asker, keys = _Asker(record), dict[int, str]()
-    ask = Ask(record["name"], "", "", {}, tuple(_reading(spelt, asker, keys) for spelt in record["items"]))
+    askers = dict[int, _Asker]()
+    ask = Ask(record["name"], "", "", {}, tuple(_reading(row, record, askers) for row in record["items"]))
     usage: Usage | None = _usage(got, record)
     rows, last = list[Judgement](), None
     for position, reading, question, part in _parts(ask, got, text=record["mode"] == "text"):
         how: dict[str, Json] = {"mode": record["mode"], "model": got.model, "from": source}
-        if len(reading.questions) > 1:
-            how["fused"] = tuple(other.kind for other in reading.questions)
-        if len(ask.items) > 1:
-            how |= {"list_size": len(ask.items), "place": position}
-        answer, problem = None, None
-        try:
-            answer = _checked(question, part, limited=record["limited"])
-        except AnswerError as error:
-            last = problem = error
+        answer, problem = None, part if isinstance(part, AnswerError) else None
+        if problem is None:
+            try:
+                answer = question.validate(part)
+                if record["limited"]:
+                    question.check_limits(answer)
+            except AnswerError as error:
+                answer, problem = None, error
+        last = problem or last
         reply = Reply(
             payload=answer,
             error=None if problem is None else str(problem),
             usage=usage or Usage(cost_usd=0.0),
             request=request,
-            provenance=FrozenDict({name: value for name, value in how.items() if value}),
+            provenance=FrozenDict(
+                {name: value for name, value in how.items() if value} | ask.sharing(reading, position)
+            ),
         )
-        usage, key = None, keys[id(question)]
-        rows.append(judgement_of(key, question, asker.at(key), reply))
+        usage, asker = None, askers[id(question)]
+        rows.append(judgement_of(asker.key(question), question, asker, reply))
     return rows, last
 
 
@@ -287,26 +280,18 @@ def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
     return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
 
-def _reading(spelt: Iterable[Mapping[str, Json]], asker: _Asker, keys: dict[int, str]) -> FusedRequest:
-    """The questions that shared a text, as they were asked; their keys by their id()."""
+def _reading(
+    rows: Iterable[Mapping[str, Json]], record: Mapping[str, Json], askers: dict[int, _Asker]
+) -> FusedRequest:
+    """The questions that shared a text, as they were asked; who was asked, by the id() of the question."""
     kinds, reading = known_kinds(), FusedRequest("")
-    for row in spelt:
+    for row in rows:
         question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
-        if asker.at(row["key"]).key(question) != row["key"]:
+        asker = askers[id(question)] = _Asker(record["judge"], record["identity"], row["prompt"])
+        if asker.key(question) != row["key"]:
             raise AnswerError("it was asked by another version of germane: ask again")
-        keys[id(question)] = row["key"]
         reading.questions.append(question)
     return reading
-
-
-def _checked(question: AnyQuestion, part: Json | AnswerError, *, limited: bool) -> Json:
-    """The payload as it is stored; AnswerError where it cannot be used."""
-    if isinstance(part, AnswerError):
-        raise part
-    answer = question.checked(part)
-    if limited:
-        question.check_limits(answer)
-    return answer
 
 
 def _tupled(value: Any) -> Any:

@@ -25,8 +25,10 @@ from germane.ledger.store import (
     LedgerTable,
     Row,
     check_format,
+    from_row,
     without_password,
 )
+from germane.types import Judgement
 
 T = TypeVar("T")
 
@@ -174,11 +176,11 @@ class PostgresLedger(LedgerTable):
 
         self._with(ask, writing=True)
 
-    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
         if self._empty:
             return []
         sql = f"{SELECT} WHERE {column} = ANY(%s)"
-        return self._with(lambda db: list(db.execute(sql, (list(values),))))
+        return self._with(lambda db: list(map(from_row, db.execute(sql, (list(values),)))))
 
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
         def store(db: Any) -> set[str]:

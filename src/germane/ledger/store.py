@@ -156,8 +156,8 @@ class LedgerTable(Ledger):
         """The number of rows that a statement has changed."""
 
     @abstractmethod
-    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
-        """The rows with one of these values."""
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
+        """The judgements with one of these values."""
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
@@ -173,7 +173,7 @@ class LedgerTable(Ledger):
 
     def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
         for start in range(0, len(values), self.chunk):
-            yield from map(from_row, self._look_up(column, values[start : start + self.chunk]))
+            yield from self._look_up(column, values[start : start + self.chunk])
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
@@ -271,8 +271,9 @@ class SQLiteLedger(LedgerTable):
         with self._reading, self._explained():
             yield from map(read, self._reader.execute(sql, values))
 
-    def _look_up(self, column: str, values: Sequence[str]) -> list[Row]:
-        return list(self.rows(f"{SELECT} WHERE {column} IN ({','.join('?' * len(values))})", values))
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
+        marks = ",".join("?" * len(values))
+        return list(self.rows(f"{SELECT} WHERE {column} IN ({marks})", values, from_row))
 
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
         with self.writing() as db:

@@ -57,7 +57,7 @@ def answered(question: Question[Any], judgement: Judgement) -> Answer:
     if judgement.error is not None:
         return Answer(judgement, Unanswered(judgement.error))
     try:
-        return Answer(judgement, question.read(judgement.answer))
+        return Answer(judgement, question.parse(judgement.answer))
     except AnswerError as unusable:
         return Answer(judgement, Unanswered(f"unusable answer: {unusable}"))
 

@@ -35,9 +35,9 @@ class Claims(Question[tuple[str, ...]]):
     """
 
     kind: ClassVar[str] = "claims"
-    opens: ClassVar[bool] = True
+    has_followups: ClassVar[bool] = True
     batched: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "text")
+    item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = ClaimsPayload
 
     query: str
@@ -67,9 +67,9 @@ class Entities(Question[tuple[str, ...]]):
     """
 
     kind: ClassVar[str] = "entities"
-    hidden: ClassVar[tuple[str, ...]] = ("query", "history")
+    hidden_fields: ClassVar[tuple[str, ...]] = ("query", "history")
     batched: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "text")
+    item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = EntitiesPayload
 
     query: str
@@ -111,8 +111,8 @@ class Importance(Question[tuple[Weight, ...]]):
     """Which of these nuggets (facts of a good answer) are vital to it, and which are okay to leave out?"""
 
     kind: ClassVar[str] = "importance"
-    opens: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
+    has_followups: ClassVar[bool] = True
+    item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
     Payload: ClassVar[type[PayloadModel]] = ImportancePayload
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
 

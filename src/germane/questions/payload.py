@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.encoding import Json
-from germane.errors import AnswerError, Miscounted, Unended
+from germane.errors import AnswerError, Unended
 
 REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
 """Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
@@ -108,23 +108,14 @@ class PayloadModel(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     @classmethod
-    def model_read(cls, payload: Json, verdicts: tuple[str, str] | None = None) -> Self:
-        """The payload as this type; AnswerError says in words what is wrong with it.
-
-        It is Miscounted where a verdict of the list `verdicts` (its name, the field with the number) has no number.
-        """
+    def model_read(cls, payload: Json) -> Self:
+        """The payload as this type; AnswerError says in words what is wrong with it."""
         if not isinstance(payload, dict):
             raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
         try:
             return cls.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = first["loc"]
-            uncounted = (
-                verdicts and where[0] == verdicts[0] and where[2:] in {(), verdicts[1:]} and len(where) > 1
-            )
-            why = _in_words(first, cls.model_schema())
-            raise (Miscounted if uncounted else AnswerError)(why) from None
+            raise AnswerError(_in_words(error.errors(include_url=False)[0], cls.model_schema())) from None
 
     @classmethod
     @cache

@@ -131,7 +131,7 @@ def _check_template(name: str, question: type[AnyQuestion], text: str, path: Pat
                 place=place_in(path, text, match.start()),
             )
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
-    if missing := values & set(question.judges) & set(visible) - variables_in(text):
+    if missing := values & set(question.item_fields) & set(visible) - variables_in(text):
         absent = _braced(sorted(missing))
         fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
         raise InputError(

@@ -139,6 +139,15 @@ class Ask:
                 item = {key: value for key, value in item.items() if key != "id"}
             yield from ((number, reading, question, part) for question, part in _parts(reading, item))
 
+    def sharing(self, reading: FusedRequest, position: int) -> dict[str, Json]:
+        """What a judgement says of the questions and texts that shared its request."""
+        how: dict[str, Json] = {}
+        if len(reading.questions) > 1:
+            how["fused"] = tuple(question.kind for question in reading.questions)
+        if len(self.items) > 1:
+            how |= {"list_size": len(self.items), "place": position}
+        return how
+
 
 def _parts(
     reading: FusedRequest, payload: dict[str, Json]

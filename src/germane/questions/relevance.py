@@ -74,8 +74,8 @@ class AboutPassage(Question[A]):
     """A question about one passage: the reference, response and criterion are inputs exactly where they are shown."""
 
     batched: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
-    beside: ClassVar[tuple[str, ...]] = ("reference", "response", "criterion")
+    item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
+    context_fields: ClassVar[tuple[str, ...]] = ("reference", "response", "criterion")
 
     query: str
     passage: str
@@ -86,7 +86,7 @@ class AboutPassage(Question[A]):
 
     def settings(self) -> dict[str, str]:
         """What the passage is held against: what is shown beside the query, else the query alone."""
-        return {"against": next((name for name in self.beside if getattr(self, name)), "query")}
+        return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class Relevance(AboutPassage[Grade]):
 
     def vote(self, payloads: Sequence[Json], how: str) -> Vote | None:
         """Grades become a yes or no where another vote says no more than that."""
-        votes = [self.normal(payload) for payload in payloads]
+        votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes, how)
         relevant = [

@@ -76,9 +76,9 @@ class Script(Question[A], Generic[A]):
         """Command, place and document."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
-    def checked(self, payload: Json) -> Json:
+    def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
         """The whole document: a program may say more than is read."""
-        self.read(payload)
+        self.parse(payload)
         return payload
 
     def printed(self, text: str) -> Json:
@@ -100,7 +100,7 @@ class ScriptGrade(Script[ScriptResult]):
         """The document; as AgentV reads it, the last of several values of one key counts."""
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
-    def read(self, payload: Json) -> ScriptResult:
+    def parse(self, payload: Json) -> ScriptResult:
         """The result, of either generation of the protocol.
 
         `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that range and
@@ -159,7 +159,7 @@ class ScriptText(Script[str]):
         """All that was printed is the text."""
         return {"text": text.strip()}
 
-    def read(self, payload: Json) -> str:
+    def parse(self, payload: Json) -> str:
         """The text; AnswerError where there is none."""
         if not (isinstance(payload, Mapping) and isinstance(payload.get("text"), str) and payload["text"]):
             raise AnswerError("the script printed no prompt")
@@ -200,8 +200,8 @@ class TextCompletion(Question[str]):
 
     kind: ClassVar[str] = "completion"
     free_text: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("text",)
-    beside: ClassVar[tuple[str, ...]] = ("system",)
+    item_fields: ClassVar[tuple[str, ...]] = ("text",)
+    context_fields: ClassVar[tuple[str, ...]] = ("system",)
     Payload: ClassVar[type[PayloadModel]] = CompletionPayload
 
     text: str

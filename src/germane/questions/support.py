@@ -54,7 +54,7 @@ class ContextSetQuestion(Question[A]):
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
-    def halves(self) -> tuple[Self, Self] | None:
+    def split_contexts(self) -> tuple[Self, Self] | None:
         """The first contexts and the others, of about the same length; a single context is never cut."""
         if len(self.contexts) < 2:
             return None
@@ -64,7 +64,7 @@ class ContextSetQuestion(Question[A]):
         question = cast("Any", self)
         return replace(question, contexts=first), replace(question, contexts=second)
 
-    def named(self, window: Self) -> str:
+    def describe(self, window: Self) -> str:
         """The window's first context by its place in the ranking."""
         return f"context {self.ranks[self.contexts.index(window.contexts[0])][0]}"
 
@@ -123,7 +123,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     """For each claim: which of these contexts support it, alone or together?"""
 
     kind: ClassVar[str] = "support"
-    judges: ClassVar[tuple[str, ...]] = ("claims", "contexts")
+    item_fields: ClassVar[tuple[str, ...]] = ("claims", "contexts")
     Payload: ClassVar[type[PayloadModel]] = SupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("claims", "claim")
 
@@ -137,7 +137,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
             supported.contexts = self.ranked(supported.contexts)
         return tuple(payload.claims)
 
-    def placed(self, payload: Json) -> Json:
+    def with_ranks(self, payload: Json) -> Json:
         """The numbers of contexts as places in the ranking."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
 
@@ -170,7 +170,7 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     """Do these contexts together hold enough to answer the query?"""
 
     kind: ClassVar[str] = "sufficiency"
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
+    item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
     Payload: ClassVar[type[PayloadModel]] = Sufficient
 
     query: str
@@ -225,7 +225,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     """
 
     kind: ClassVar[str] = "citations"
-    judges: ClassVar[tuple[str, ...]] = ("statements", "contexts")
+    item_fields: ClassVar[tuple[str, ...]] = ("statements", "contexts")
     Payload: ClassVar[type[PayloadModel]] = CitationsPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("statements", "statement")
 
@@ -277,8 +277,8 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
 
     kind: ClassVar[str] = "nuggets"
-    judges: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")
-    beside: ClassVar[tuple[str, ...]] = ("query",)
+    item_fields: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")
+    context_fields: ClassVar[tuple[str, ...]] = ("query",)
     Payload: ClassVar[type[PayloadModel]] = NuggetSupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
 

@@ -89,7 +89,7 @@ class TestWindows:
         with ModelServer(script, answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
         assert reply.error is None
-        assert [verdict.contexts for verdict in question.read(reply.payload)] == [(2,), (3, 7), ()]
+        assert [verdict.contexts for verdict in question.parse(reply.payload)] == [(2,), (3, 7), ()]
         assert reply.provenance["windows"] == len(reply.children) == 4
         assert {child.request for _, child in reply.children} == {reply.request}
         assert reply.usage.requests == server.count == 7
@@ -100,7 +100,7 @@ class TestWindows:
         with ModelServer(cutting(9000), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
         assert reply.error is None
-        assert question.read(reply.payload)[0].contexts == tuple(range(2, 65, 8))
+        assert question.parse(reply.payload)[0].contexts == tuple(range(2, 65, 8))
         assert reply.provenance["windows"] == 8
         assert sum(len(asked.user) < 9000 for asked in server.asked) == 8
 
@@ -163,7 +163,7 @@ class TestWindows:
         with ModelServer(script, answer=by_words) as server:
             refused, *replies = ask(judge_of(server), [Support(("it is word2",), (dense,)), *questions])
         assert "too long" in str(refused.error)
-        assert [question.read(reply.payload)[0].contexts for question, reply in zip(questions, replies, strict=True)] == [(2,), (3,), (4,)]  # fmt: skip
+        assert [question.parse(reply.payload)[0].contexts for question, reply in zip(questions, replies, strict=True)] == [(2,), (3,), (4,)]  # fmt: skip
         assert not any("windows" in reply.provenance for reply in replies)
         assert server.count == 4
 
@@ -193,7 +193,7 @@ class TestWindows:
         """Two contexts of two windows may state it together: the reason names that, where it can matter."""
         with ModelServer(refusing(4500), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
-        sure, unsure = (verdict.reasoning for verdict in question.read(reply.payload))
+        sure, unsure = (verdict.reasoning for verdict in question.parse(reply.payload))
         assert "windows" not in sure
         assert "the contexts were judged in 2 windows" in unsure
 
@@ -218,7 +218,7 @@ class TestWindows:
         question = NuggetSupport(query="q", nuggets=("word3", "word3 word7", "nothing"), contexts=CONTEXTS)
         with ModelServer(refusing(4500), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
-        assert [verdict.support for verdict in question.read(reply.payload)] == [
+        assert [verdict.support for verdict in question.parse(reply.payload)] == [
             "support",
             "partial_support",
             "not_support",
@@ -253,10 +253,10 @@ class TestWindows:
     def test_halves_are_even_and_nothing_is_lost(self) -> None:
         """By length, not by count."""
         question = Support(("a",), ("a" * 100, "b" * 10, "c" * 10, "d" * 90))
-        halves = question.halves()
+        halves = question.split_contexts()
         assert halves is not None
         assert halves[0].contexts + halves[1].contexts == question.contexts
-        assert Support(("a",), ("x",)).halves() is None
+        assert Support(("a",), ("x",)).split_contexts() is None
 
     def test_one_window_is_the_question_itself(self) -> None:
         """Merging changes nothing then."""

@@ -61,7 +61,7 @@ def suite(seed: int) -> tuple[list[AnyQuestion], list[AnyQuestion]]:
             StatementRelevance(query=query, passage=passage, reference=reference),
             Entities(query, passage),
         ]
-    claims = Claims(query, reference).read(Claims(query, reference).typical())
+    claims = Claims(query, reference).parse(Claims(query, reference).typical())
     return first, [Support(claims, contexts)]
 
 

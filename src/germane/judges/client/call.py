@@ -171,7 +171,7 @@ class GroupCall:
             GaveUp: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
-        todo, result = list(question.halves() or ()), self._found[id(question)]
+        todo, result = list(question.split_contexts() or ()), self._found[id(question)]
         if not todo:
             raise error
         while todo:
@@ -181,8 +181,8 @@ class GroupCall:
             except GaveUp as long:
                 if not long.too_long:
                     raise
-                if not (smaller := window.halves()):
-                    raise GaveUp(f"{question.named(window)} alone is too long: {long}") from None
+                if not (smaller := window.split_contexts()):
+                    raise GaveUp(f"{question.describe(window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
             part = self._found[id(window)]
@@ -287,9 +287,7 @@ class GroupCall:
                 continue
             try:
                 # no chat model's own claim about probabilities is one
-                payload = (
-                    question.normal(part) if self.client.capabilities.decides else question.checked(part)
-                )
+                payload = question.validate(part, as_answered=self.client.capabilities.decides)
                 if self.state.limited:
                     question.check_limits(payload)
             except AnswerError as error:
@@ -298,10 +296,5 @@ class GroupCall:
             except Exception:  # noqa: BLE001 - a model may write anything into an answer
                 problem = AnswerError("the answer is not of the shape that the JSON Schema says")
                 continue
-            how: dict[str, Json] = {}
-            if len(reading.questions) > 1:
-                how["fused"] = tuple(other.kind for other in reading.questions)
-            if len(ask.items) > 1:
-                how |= {"list_size": len(ask.items), "place": position}
-            self._found[id(question)] = _Result(payload, how=how)
+            self._found[id(question)] = _Result(payload, how=ask.sharing(reading, position))
         return problem
