@@ -249,13 +249,13 @@ def _measured(
     from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine
-    from germane.judges import judge_from
+    from germane.judges import load_judge
     from germane.measures.labels import Settings
     from germane.measures.scoring import Job
 
     who: Judge | None = None
     if needs_judge(graders):
-        who = pick_judge(None) if judge is None else judge_from(judge)
+        who = pick_judge(None) if judge is None else load_judge(judge)
     settings = Settings.of("auto", "graded", "trec").with_judge(judged_by(who))
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_place()) if keeps else None

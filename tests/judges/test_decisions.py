@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError, MissingPart
-from germane.judges import DecisionJudge, LLMJudge, PanelJudge, judge_named
+from germane.judges import DecisionJudge, LLMJudge, PanelJudge, load_judge
 from germane.questions.relevance import Relevance
 from tests.command import invoke
 from tests.server import Act, ModelServer
@@ -126,7 +126,7 @@ class TestKeys:
     def test_another_judge_than_the_chat_model_of_that_name(self) -> None:
         """The same model asked in text has other keys, and so has another wording."""
         question = Relevance(query="q", passage="p")
-        chat, decisions = judge_named("openai:gpt-6-luna"), judge_named("openai-decisions:gpt-6-luna")
+        chat, decisions = load_judge("openai:gpt-6-luna"), load_judge("openai-decisions:gpt-6-luna")
         assert (type(chat), type(decisions)) == (LLMJudge, DecisionJudge)
         assert chat.key(question) != decisions.key(question)
         assert chat.prompt_hash(question) != decisions.prompt_hash(question)
@@ -138,11 +138,11 @@ class TestKeys:
             (lambda: LLMJudge("openrouter:typesafe/jev-1.13.0"), "write typesafe:jev-1.13.0"),
             (lambda: LLMJudge("google:gemini-decision-1"), "write google-decisions:gemini-decision-1"),
             (lambda: DecisionJudge("openai:gpt-4o-mini"), "is not a decisions model"),
-            (lambda: judge_named("typesafe:jev-latest", temperature=0.0), "without temperature"),
-            (lambda: judge_named("typesafe:jev-latest", batch=5), "without batch"),
+            (lambda: load_judge("typesafe:jev-latest", temperature=0.0), "without temperature"),
+            (lambda: load_judge("typesafe:jev-latest", batch=5), "without batch"),
             (lambda: PanelJudge([DecisionJudge("typesafe:jev-1"), LLMJudge()]), "not a member of a panel"),
-            (lambda: judge_named("typesafe"), "write typesafe:MODEL"),
-            (lambda: judge_named("system-one:clm"), "set SYSTEM_ONE_BASE_URL"),
+            (lambda: load_judge("typesafe"), "write typesafe:MODEL"),
+            (lambda: load_judge("system-one:clm"), "set SYSTEM_ONE_BASE_URL"),
         ],
     )
     def test_neither_is_taken_for_the_other(self, made, says: str) -> None:
@@ -155,7 +155,7 @@ class TestKeys:
         path = tmp_path / "mine.md"
         path.write_text("Grade the passage.\n0: bad\n3: good")
         with pytest.raises(InputError, match=r'write a line for each level, "0: \.\.\."'):
-            judge_named("typesafe:jev-latest", prompts={"relevance": path})
+            load_judge("typesafe:jev-latest", prompts={"relevance": path})
 
     def test_a_url_from_a_file_gets_none(self, monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
         """Nor the headers that OpenAI's library reads from the environment."""

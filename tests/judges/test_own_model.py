@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from germane import InputError, JudgeError, evaluate
-from germane.judges import LLMJudge, judge_from
+from germane.judges import LLMJudge, load_judge
 
 SAMPLES = [{"query": "why are there tides", "contexts": ["the moon", "coffee"]}]
 
@@ -125,4 +125,4 @@ def test_what_could_only_be_sent_to_a_server_is_refused() -> None:
     with pytest.raises(InputError, match="the name of a judge is empty"):
         LLMJudge(Model(), name=" ")
     with pytest.raises(InputError, match="not a judge"):
-        judge_from(3)  # type: ignore[arg-type]
+        load_judge(3)  # type: ignore[arg-type]

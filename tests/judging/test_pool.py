@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import Judge, LocalJudge, Reply, load_judge
+from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
@@ -324,7 +324,7 @@ def answers_of(judge: object, questions: Sequence[AnyQuestion]) -> list[Judgemen
     """What a plain object answers as a judge."""
 
     async def run() -> list[Judgement]:
-        whole = load_judge(judge)
+        whole = with_defaults(judge)
         async with Pool(lambda _: whole) as pool:
             return [answer.judgement for answer in await pool.judge(questions)]
 

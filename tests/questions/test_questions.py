@@ -29,7 +29,7 @@ from germane.questions import (
     key_of,
 )
 from germane.questions.prompts import Prompts
-from germane.questions.reading import readings, word
+from germane.questions.reading import fused_requests, render_request
 from germane.questions.relevance import Passages
 
 KINDS: list[Question[Any]] = [
@@ -68,8 +68,8 @@ def test_a_typical_answer_is_a_good_one(question):
 @pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
 def test_it_can_be_worded(question):
     """Every kind has a prompt, and all of its inputs are shown."""
-    (reading,) = readings([question], Prompts())
-    asked = word([reading], Prompts())
+    (reading,) = fused_requests([question], Prompts())
+    asked = render_request([reading], Prompts())
     for name, value in question.inputs().items():
         if name != "scale":
             for text in [value] if isinstance(value, str) else value:
@@ -80,9 +80,9 @@ def test_one_request_for_all_that_is_asked_of_a_passage():
     """Relevance, statements and entities of a passage fuse; another query's or another reference's do not."""
     about: dict[str, Any] = {"query": "q", "passage": "p", "reference": "r"}
     three: list[Question[Any]] = [Relevance(**about), StatementRelevance(**about), Entities("q", "p")]
-    assert [len(one.questions) for one in readings(three, Prompts())] == [3]
+    assert [len(one.questions) for one in fused_requests(three, Prompts())] == [3]
     other = StatementRelevance(query="other", passage="p")
-    assert sorted(len(one.questions) for one in readings([*three, other], Prompts())) == [1, 3]
+    assert sorted(len(one.questions) for one in fused_requests([*three, other], Prompts())) == [1, 3]
 
 
 @pytest.mark.parametrize(

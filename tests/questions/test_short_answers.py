@@ -10,7 +10,7 @@ from germane import evaluate
 from germane.judges import LLMJudge
 from germane.questions import Claims
 from germane.questions.prompts import Prompts
-from germane.questions.reading import readings, word
+from germane.questions.reading import fused_requests, render_request
 from germane.types import Json
 from tests.server import ModelServer, by_overlap
 
@@ -107,7 +107,7 @@ def test_claims_are_shown_what_was_asked() -> None:
     """The query and the history, with instructions to write each claim out as a full statement of it."""
     prompts = Prompts()
     asked = Claims("Where was she born?", "Warsaw", (("user", "Tell me about Marie Curie."),))
-    ask = word(readings([asked], prompts), prompts)
+    ask = render_request(fused_requests([asked], prompts), prompts)
     assert "Where was she born?" in ask.user
     assert "Marie Curie" in ask.user
     assert "full statement" in ask.system

@@ -149,7 +149,7 @@ def pick_judge(
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
-        from germane.judges import judge_named  # imported only where a judge is named
+        from germane.judges import load_judge  # imported only where a judge is named
         from germane.judges.client.providers import decides
 
         names = words.split()
@@ -157,7 +157,7 @@ def pick_judge(
         of_text = {"temperature", "reasoning", "batch"} if len(names) > 1 else set[str]()
         plain = {key: value for key, value in keywords.items() if key not in of_text}
         judges = [
-            judge_named(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
+            load_judge(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
         ]
         _check_shared(judges, asked)
         return panel_of(judges, asked.repeat, asked.vote)

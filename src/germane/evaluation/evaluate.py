@@ -121,9 +121,9 @@ async def aevaluate(
     if needs_judge(graders):
         if judge is None:
             raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-        from germane.judges import judge_from
+        from germane.judges import load_judge
 
-        who = judge_from(judge)
+        who = load_judge(judge)
         check_answers(who, graders)
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
-    from germane.judges.judge import Judge, Judges, LocalJudge, Reply, load_judge
+    from germane.judges.judge import Judge, Judges, LocalJudge, Reply
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
     from germane.judges.llm import DecisionJudge, LLMJudge
@@ -34,7 +35,6 @@ _HOME = {
     "RateLimiter": "client.limits",
     "Reply": "judge",
     "RetryPolicy": "client.retry",
-    "load_judge": "judge",
     "repeated": "panel",
 }
 
@@ -52,8 +52,6 @@ __all__ = [
     "RateLimiter",
     "Reply",
     "RetryPolicy",
-    "judge_from",
-    "judge_named",
     "load_judge",
     "repeated",
 ]
@@ -73,45 +71,41 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def judge_named(name: str, **options: Json) -> Judge:
-    """The judge behind a name: `labels`, `gold`, `lexical`, or a model as `provider:model` (`openai` = gpt-4o-mini).
-
-    `options` are those of LLMJudge and mean nothing to the others. InputError where nothing has that name.
-    """
-    word = name.strip()
-    if local := _LOCAL.get(word.casefold()):
-        judge: Judge = __getattr__(local)()
-        return judge
-    provider = word.partition(":")[0]
-    if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
-        raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
-    from germane.judges.client.providers import decides
-
-    asked: type[LLMJudge] = __getattr__("DecisionJudge" if decides(word) else "LLMJudge")
-    return asked(word, **options)
-
-
-def judge_from(judge: Judges) -> Judge:
+def load_judge(judge: Judges, **options: Json) -> Judge:
     """A judge as it is or by its name, a chat model or a function as one; several (a list, or names with white space between them) are a panel.
 
-    InputError where something in it is not a judge.
+    The names are `labels`, `gold`, `lexical`, and `provider:model` (`openai` = gpt-4o-mini). `options` are those of LLMJudge,
+    for judges that are named. InputError where something is not a judge.
     """
     from germane.judges.panel import panel_of
 
     named = judge.split() if isinstance(judge, str) else judge
-    values = list(named) if isinstance(named, list | tuple) else [named]
-    return panel_of([_judge(value) for value in values])
+    return panel_of(
+        [_one(value, options) for value in (named if isinstance(named, list | tuple) else [named])]
+    )
 
 
-def _judge(value: Any) -> Judge:
-    """One judge: by name, a chat model of LangChain's or a function that answers a prompt, or as it is."""
-    from germane.judges.judge import load_judge
+def _one(value: Any, options: Mapping[str, Json]) -> Judge:
+    from germane.judges.judge import with_defaults
 
     if isinstance(value, str):
-        return judge_named(value)
+        return _named(value.strip(), options)
     model = callable(value) or hasattr(value, "invoke")
     if model and not isinstance(value, type) and not hasattr(value, "answer"):
         from germane.judges.llm import LLMJudge
 
         return LLMJudge(value)
-    return load_judge(value)
+    return with_defaults(value)
+
+
+def _named(name: str, options: Mapping[str, Json]) -> Judge:
+    if local := _LOCAL.get(name.casefold()):
+        judge: Judge = __getattr__(local)()
+        return judge
+    provider = name.partition(":")[0]
+    if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in name else []:
+        raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
+    from germane.judges.client.providers import decides
+
+    asked: type[LLMJudge] = __getattr__("DecisionJudge" if decides(name) else "LLMJudge")
+    return asked(name, **options)

@@ -149,7 +149,7 @@ class _Completed(Judge):
                 setattr(self, name, getattr(judge, name))
 
 
-def load_judge(judge: Any) -> Judge:
+def with_defaults(judge: Any) -> Judge:
     """A judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
 
     InputError where it has not both.
@@ -207,7 +207,7 @@ def trivial_answer(question: AnyQuestion) -> Reply | None:
 _UNASKED = FrozenDict(unasked=True)
 
 
-def apart(
+def split_trivial(
     questions: Sequence[AnyQuestion],
 ) -> tuple[list[AnyQuestion], list[tuple[AnyQuestion, ...]]]:
     """The questions that are to be asked, and the others, each a group of its own."""

@@ -32,10 +32,18 @@ from germane.judges.decisions import (
     DecisionTransport,
     check_levels,
 )
-from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, apart, once_stored, trivial_answer
-from germane.questions.prompts import Prompts, fingerprint, part
+from germane.judges.judge import (
+    DECIDED,
+    NAME_A_SECOND,
+    Judge,
+    Reply,
+    once_stored,
+    split_trivial,
+    trivial_answer,
+)
+from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import listed, readings, word
+from germane.questions.reading import fused_requests, in_batches, render_request
 from germane.types import FrozenDict, Json, Usage, freeze
 
 _TOKENS_BACK = 4
@@ -267,15 +275,15 @@ class LLMJudge(Judge):
         """The hash of the question's own wording; of that for lists, where it would be asked in one."""
         prompt = self.prompts.of(question)
         if self._batch > 1 and question.batched and not prompt.pieces:
-            return fingerprint(prompt.hash, part("list"))
+            return fingerprint(prompt.hash, fragment("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Readings, and lists of them, as the settings say."""
-        asked, others = apart(questions)
-        results = readings(asked, self.prompts, fuse=self.fuse)
+        asked, others = split_trivial(questions)
+        results = fused_requests(asked, self.prompts, fuse=self.fuse)
         lists = (
-            listed(results, self.prompts, self._batch)
+            in_batches(results, self.prompts, self._batch)
             if self._batch > 1
             else ([reading] for reading in results)
         )
@@ -286,7 +294,7 @@ class LLMJudge(Judge):
         """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
-        ask = word(readings(questions, self.prompts, fuse=self.fuse), self.prompts)
+        ask = render_request(fused_requests(questions, self.prompts, fuse=self.fuse), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
         back = self._tokens_back(questions)
         cost = None if self.price is None else self.price.cost(sent, back)
@@ -303,7 +311,7 @@ class LLMJudge(Judge):
         """
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
-        items = readings(questions, self.prompts, fuse=self.fuse)
+        items = fused_requests(questions, self.prompts, fuse=self.fuse)
         call = GroupCall(self.ready(), self.prompts, items)
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way

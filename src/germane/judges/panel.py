@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import DECIDED, Judge, Reply, load_judge, members_of
+from germane.judges.judge import DECIDED, Judge, Reply, members_of, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import check_vote, replica_number
@@ -65,7 +65,7 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
     """So many samples of a judge; InputError where that is not one or more."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
-    value = load_judge(judge)
+    value = with_defaults(judge)
     return tuple(Replica(value, number) if number > 1 else value for number in range(1, times + 1))
 
 
@@ -94,7 +94,7 @@ class PanelJudge(Judge):
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         check_vote(vote)
-        members = tuple(map(load_judge, members))
+        members = tuple(map(with_defaults, members))
         if any(member.decides for member in members):
             raise InputError("a decisions model is not a member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}

@@ -9,10 +9,10 @@ import httpx2
 from germane.encoding import canonical
 from germane.errors import AnswerError, JudgeError
 from germane.judges.client.parsing import object_in
-from germane.judges.judge import Judge, Reply, apart, trivial_answer
+from germane.judges.judge import Judge, Reply, split_trivial, trivial_answer
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import Ask, readings, word
+from germane.questions.reading import Ask, fused_requests, render_request
 from germane.types import FrozenDict, Json, Usage
 
 _ATTEMPTS, _SECONDS = 3, 120.0
@@ -43,15 +43,15 @@ class ProxyJudge(Judge):
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Questions about one text share a call: a runner counts them."""
-        asked, others = apart(questions)
-        return [*(tuple(reading.questions) for reading in readings(asked, self._prompts)), *others]
+        asked, others = split_trivial(questions)
+        return [*(tuple(reading.questions) for reading in fused_requests(asked, self._prompts)), *others]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply per question; an unusable answer is asked again with what was wrong."""
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
-        (reading,) = readings(questions, self._prompts)
-        ask = word([reading], self._prompts)
+        (reading,) = fused_requests(questions, self._prompts)
+        ask = render_request([reading], self._prompts)
         problem, requests = "", 0
         result: dict[int, Json] = {}
         while requests < _ATTEMPTS and not result:

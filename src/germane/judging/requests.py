@@ -25,7 +25,7 @@ from germane.judges.llm import LLMJudge
 from germane.judging.queue import judgement_of
 from germane.ledger.asked import AskedRequest
 from germane.questions.question import AnyQuestion, known_kinds
-from germane.questions.reading import Ask, FusedRequest, readings, word
+from germane.questions.reading import Ask, FusedRequest, fused_requests, render_request
 from germane.samples.files import read_lines, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
@@ -81,7 +81,7 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
 
 
 def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price: Price | None) -> Request:
-    ask = word(readings(group, model.prompts, fuse=model.fuse), model.prompts)
+    ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
     body = model.capabilities.body(ask)
     keys = [judge.key(question) for item in ask.items for question in item.questions]
     custom_id = digest({"keys": keys, "name": ask.name})  # the marks of its tags are drawn for each process

@@ -166,10 +166,10 @@ def load(name: str, path: Path | None = None) -> Prompt:
         _check_template(name, question, text, file)
         pieces = _cut(text, question.shown())
         wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text)
-    notes = (part(known) for known in sorted(question.shown()))
+    notes = (fragment(known) for known in sorted(question.shown()))
     return Prompt(
         text,
-        fingerprint(part("frame"), *notes, *question.usual_payload().model_descriptions(), wording),
+        fingerprint(fragment("frame"), *notes, *question.usual_payload().model_descriptions(), wording),
         pieces,
     )
 
@@ -177,13 +177,13 @@ def load(name: str, path: Path | None = None) -> Prompt:
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
     """The prompt that a question brings itself."""
-    system = part("frame") if own.system is None else own.system
+    system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
 
 
 @cache
-def part(name: str) -> str:
+def fragment(name: str) -> str:
     """The words of requests that are no question's own; "" where there are none.
 
     `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
@@ -212,10 +212,10 @@ class Prompts(dict[str, Prompt]):
 def sections(question: AnyQuestion) -> dict[str, Json]:
     """The inputs to show, in the order in which they are shown."""
     inputs = question.inputs()
-    return {name: inputs[name] for name in sorted(inputs, key=place)}
+    return {name: inputs[name] for name in sorted(inputs, key=section_order)}
 
 
-def place(name: str) -> int:
+def section_order(name: str) -> int:
     """Where a section stands: what requests share first, then the text, then what is asked about it."""
     if name in LAST:
         return 100 + LAST.index(name)

@@ -1,7 +1,8 @@
-"""Which questions share a request, how the request is worded, and whose answer is whose.
+"""Requests: the questions that share one, its wording, and the part of its answer that belongs to each question.
 
-A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object
-(under one key a kind where names would collide). A list is several Readings alike that share everything but their text, answered as items with ids.
+A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object (under a key
+per kind where names would collide). A list is several FusedRequests that share everything but their text, answered as items
+with ids.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
-from germane.questions.prompts import Prompts, part, place, sections, show, tag_code
+from germane.questions.prompts import Prompts, fragment, section_order, sections, show, tag_code
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import REPLICA
 from germane.types import Json
@@ -32,7 +33,7 @@ class FusedRequest:
     Attributes:
         about: The text.
         text: The name under which it is shown; "" where it is not shown by itself.
-        beside: What else is shown, by name.
+        beside: The other inputs that are shown, by name.
     """
 
     about: str
@@ -41,9 +42,9 @@ class FusedRequest:
     beside: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
-        """Take the question in, unless its kind is here already or the requests would not show the same beside the text.
+        """Add the question; False where its kind is here already, or other inputs would have to be shown.
 
-        What it is asked with besides the text must be the same; a question about the text alone goes with any.
+        A question about the text alone goes with any.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
         text = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
@@ -60,18 +61,20 @@ class FusedRequest:
         return True
 
     def flat(self) -> bool:
-        """Whether no two answers have a part of the same name, so that one object can hold them all."""
+        """True if no two answers have a part of the same name, so that one object can hold them all."""
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
     def like(self) -> tuple[object, ...]:
-        """What Readings of one list have in common."""
+        """The properties that the requests of one list have in common."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.beside, sort_keys=True)
 
 
-def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[FusedRequest]:
-    """The questions as Readings: those about one text together, where they can be and `fuse` says so."""
+def fused_requests(
+    questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
+) -> list[FusedRequest]:
+    """The questions as requests: those about one text together, where they can be and `fuse` says so."""
     readings: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -87,12 +90,11 @@ def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool =
     return readings
 
 
-def listed(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
-    """The Readings as lists of at most `size` that share everything but their text.
+def in_batches(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
+    """The requests in lists of at most `size` that share everything but their text.
 
-    Which list a text is in, and where, its content alone decides: no rank, no id, no order of arrival. What is asked
-    of a text alone is listed across samples; then long texts make shorter lists, since what is extracted from them
-    is long too.
+    Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
+    alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
     """
     alike: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, reading in enumerate(found):
@@ -109,10 +111,10 @@ def listed(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request in words: constant instructions, the data, the schema of the answer and whose parts it has.
+    """One request in words: constant instructions, the data, the schema of the answer, and the questions in it.
 
     Without a schema the answer is the text as it stands. `limited` is the schema with `maxItems` and `maxLength`, `room`
-    how many tokens the answer may have.
+    the number of tokens that the answer may have.
     """
 
     name: str
@@ -126,7 +128,7 @@ class Ask:
     def split(
         self, payload: dict[str, Json]
     ) -> Iterator[tuple[int, FusedRequest, AnyQuestion, Json | AnswerError]]:
-        """Each question with its FusedRequest, the place of that from 1, and its part of the answer or what is wrong with it."""
+        """Each question: the place of its FusedRequest from 1, that, itself, and its part of the answer or what is wrong with it."""
         many = len(self.items) > 1
         items = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
@@ -140,7 +142,7 @@ class Ask:
             yield from ((number, reading, question, part) for question, part in _parts(reading, item))
 
     def sharing(self, reading: FusedRequest, position: int) -> dict[str, Json]:
-        """What a judgement says of the questions and texts that shared its request."""
+        """The provenance of an answer whose request had other questions or texts."""
         how: dict[str, Json] = {}
         if len(reading.questions) > 1:
             how["fused"] = tuple(question.kind for question in reading.questions)
@@ -158,18 +160,16 @@ def _parts(
     flat = reading.flat()
     for question in reading.questions:
         if flat:
-            yield (
-                question,
-                {name: payload[name] for name in question.schema()["properties"] if name in payload},
-            )
+            names = question.schema()["properties"]
+            yield question, {name: payload[name] for name in names if name in payload}
         else:
             yield question, payload.get(question.kind, AnswerError(f'the answer lacks "{question.kind}"'))
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """The items by number. One that no passage has makes all of them unusable: who counts from 0 is off by one.
+    """The items by number. One that no passage has makes all of them unusable: a model that counts from 0 is off by one.
 
-    So do items that end too soon: who leaves out a passage may number the rest anew.
+    So do items that end too soon: a model that leaves out a passage may number the rest anew.
     """
     items = payload.get("items")
     if not isinstance(items, list):
@@ -190,7 +190,7 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
     return errors
 
 
-def word(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
+def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
     """One FusedRequest, or several as a shuffled list, in words."""
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
@@ -205,7 +205,7 @@ def word(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
         return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled), limited, room)
     template = prompts.of(first.questions[0])
     if template.pieces:
-        system = part("frame") if template.system is None else template.system
+        system = fragment("frame") if template.system is None else template.system
         user = template.fill(first.questions[0].inputs())
     else:
         system = _instructions(first, prompts)
@@ -220,36 +220,31 @@ def _shuffle(reading: FusedRequest) -> bytes:
 
 
 def _instructions(reading: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """What is the same in every request first, then what some samples only have: notes on what else is shown."""
-    parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
+    """The instructions: first those of every request, then the notes on inputs that only some samples have."""
+    parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in reading.questions:
         text = prompts.of(question).text
-        fields = (
-            ", ".join(question.schema()["properties"]) if reading.flat() else question.kind
-        )  # that the task fills
+        fields = ", ".join(question.schema()["properties"]) if reading.flat() else question.kind
         parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
-    notes = " ".join(filter(None, map(part, sorted([*reading.beside, reading.text], key=place))))
+    notes = " ".join(filter(None, map(fragment, sorted([*reading.beside, reading.text], key=section_order))))
     return "\n".join(filter(None, [*parts, notes]))
 
 
 def _schema(reading: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     if reading.questions[0].free_text:
         return {}
-    schemas = {
-        question.kind: question.limited()[0] if limited else question.schema()
-        for question in reading.questions
-    }
+    schemas = [question.limited()[0] if limited else question.schema() for question in reading.questions]
     if len(schemas) == 1:
-        return schemas.popitem()[1]
+        return schemas[0]
     if reading.flat():
-        return _object(
-            {name: part for schema in schemas.values() for name, part in schema["properties"].items()}
-        )
-    return _object(schemas)
+        return _object({name: part for schema in schemas for name, part in schema["properties"].items()})
+    return _object(
+        {question.kind: schema for question, schema in zip(reading.questions, schemas, strict=True)}
+    )
 
 
 def _room(reading: FusedRequest) -> int:
-    """Tokens of an answer, at most; 0 = a text of no form, which is as long as who asks for it says."""
+    """Tokens of an answer, at most; 0 = a free text."""
     return sum(question.limited()[1] for question in reading.questions if not question.free_text)
 
 
@@ -270,6 +265,6 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 def _sections(fields: Mapping[str, Json]) -> str:
     """The data, in the order in which it is shown."""
-    ordered = sorted(fields.items(), key=lambda section: place(section[0]))
+    ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, code) for name, value in ordered)

@@ -15,7 +15,6 @@ from germane.questions.voting import Vote
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from germane.questions.grades import GradePayload, RelevantPayload
     from germane.questions.payload import PayloadModel
 
 Scale = Literal["graded", "binary"]
@@ -30,7 +29,7 @@ HELPS = 2
 
 
 class Grade(NamedTuple):
-    """How relevant a passage is, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
+    """The relevance of a passage, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
 
     `probabilities` are those of the grades from 0 up, where the judge gives them (a decisions model): `grade` is their mode.
     """
@@ -54,19 +53,13 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 
 @cache
-def _payloads() -> tuple[type[GradePayload], type[RelevantPayload]]:
-    """A grade, and a yes or no; imported when something is asked: labels are read without pydantic."""
-    from germane.questions.grades import GradePayload, RelevantPayload
+def _payload(*, binary: bool = False, probabilities: bool = False) -> type[PayloadModel]:
+    """The type of an answer; imported when something is asked: labels are read without pydantic."""
+    from germane.questions import payload
 
-    return GradePayload, RelevantPayload
-
-
-@cache
-def _distributions() -> tuple[type[PayloadModel], type[PayloadModel]]:
-    """A grade, and a yes or no, with the probability of each."""
-    from germane.questions.grades import GradeDistribution, RelevantDistribution
-
-    return GradeDistribution, RelevantDistribution
+    if probabilities:
+        return payload.RelevantDistribution if binary else payload.GradeDistribution
+    return payload.RelevantPayload if binary else payload.GradePayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +78,7 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """What the passage is held against: what is shown beside the query, else the query alone."""
+        """What relevance is judged against: the reference, response or criterion where one is shown, else the query."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
@@ -102,20 +95,15 @@ class Relevance(AboutPassage[Grade]):
     rubric: Rubric = "trec"
 
     @classmethod
-    def usual_payload(cls) -> type[GradePayload]:
-        """A grade."""
-        return _payloads()[0]
+    def usual_payload(cls) -> type[PayloadModel]:
+        """The type of a grade."""
+        return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
         """A grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
-        graded, binary = (
-            _distributions() if isinstance(payload, dict) and "probabilities" in payload else _payloads()
-        )
-        if self.scale == "binary" or (
-            isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
-        ):
-            return binary
-        return graded
+        fields = payload if isinstance(payload, dict) else {}
+        binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
+        return _payload(binary=binary, probabilities="probabilities" in fields)
 
     @property
     def prompt(self) -> str:
@@ -125,15 +113,14 @@ class Relevance(AboutPassage[Grade]):
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """What the passage is held against, the scale, and the wording of its grades."""
+        """What relevance is judged against, the scale, and the wording of its grades."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
     def answer(self, payload: Any) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
-        _, binary = _payloads()
         probabilities = tuple(getattr(payload, "probabilities", ()))
-        if isinstance(payload, binary):
+        if hasattr(payload, "relevant"):
             return Grade(int(payload.relevant), payload.reasoning, "binary", probabilities)
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 
@@ -148,11 +135,8 @@ class Relevance(AboutPassage[Grade]):
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes, how)
-        relevant = [
-            vote if "relevant" in vote else {**vote, "relevant": vote["grade"] >= HELPS} for vote in votes
-        ]
-        binary = replace(self, scale="binary")
-        return Question.vote(binary, relevant, how)
+        relevant = [{"relevant": vote.get("grade", 0) >= HELPS, **vote} for vote in votes]
+        return Question.vote(replace(self, scale="binary"), relevant, how)
 
     def unasked(self) -> Json | AnswerError:
         """An empty passage is not relevant; a context without a text cannot be judged by its text."""
@@ -162,7 +146,7 @@ class Relevance(AboutPassage[Grade]):
         return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
 
     def typical(self) -> Json:
-        """One sentence and a grade."""
+        """One sentence, and a grade or a yes."""
         verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
         return {
             "reasoning": "The passage names the thing that the query asks about and explains it.",
@@ -171,12 +155,12 @@ class Relevance(AboutPassage[Grade]):
 
 
 class Passages(Sequence[Relevance]):
-    """The relevance of several passages, asked alike: each question is made when it is looked at.
+    """The relevance of several passages, asked in the same way: each question is made when it is looked at.
 
     Args:
         cells: Each passage after the query that it is judged for.
         history: The conversation before the query.
-        alike: What all the questions share: scale, rubric, what is shown beside the query.
+        alike: The arguments that all the questions share: scale, rubric, reference, response, criterion.
     """
 
     def __init__(
@@ -186,7 +170,7 @@ class Passages(Sequence[Relevance]):
 
     @cached_property
     def example(self) -> Relevance:
-        """The first question: what it says of its wording, its settings and how an answer is read holds for all."""
+        """The first question: its wording, its settings and its way of reading an answer are those of all."""
         return self[0]
 
     @cached_property
@@ -209,5 +193,5 @@ class Passages(Sequence[Relevance]):
 
 
 def example_of(questions: Sequence[Question[Any]], number: int) -> Question[Any]:
-    """A question that is read and paid for as this one is: of passages one that is made already."""
+    """The question of that number, or, of passages, one that is made already: it is read and paid for alike."""
     return questions.example if isinstance(questions, Passages) else questions[number]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -27,11 +26,9 @@ _MARK = re.compile(r"\[(\d+)\]")
 class ContextSetQuestion(Question[A]):
     """A question about several contexts, whose order does not matter: other ranks make no other question.
 
-    Whatever order it is made with, `contexts` are sorted by their text, each once and without empty ones. A judge sees
-    and numbers them like that, and so do payloads; what `read` returns has places of the order that the question was
-    made with. Rank order is not shown although a model may read better what comes first: the same passages in another
-    ranking must be the same item with the same key and the same request, or a verdict on them would depend on ranks
-    that are in no key. So the set decides the order, and sorting favours no rank.
+    `contexts` are sorted by their text, each once and without empty ones. Judges and payloads number them like that; what
+    `parse` returns has their ranks. The same passages in another ranking must be the same item with the same key and the
+    same request, or a verdict would depend on ranks that are in no key.
     """
 
     __slots__ = ()
@@ -41,7 +38,7 @@ class ContextSetQuestion(Question[A]):
     """The places, from 1, that each of the contexts had."""
 
     def __post_init__(self) -> None:
-        """Sort."""
+        """Sort the contexts."""
         result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
@@ -50,12 +47,12 @@ class ContextSetQuestion(Question[A]):
         object.__setattr__(self, "ranks", tuple(tuple(result[text]) for text in self.contexts))
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The places in the ranking of contexts that a judge names by their numbers; AnswerError where there is none."""
+        """The ranks of the contexts with these numbers; AnswerError where there is no such context."""
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
     def split_contexts(self) -> tuple[Self, Self] | None:
-        """The first contexts and the others, of about the same length; a single context is never cut."""
+        """The first contexts and the others, of about the same length; a single context is not cut."""
         if len(self.contexts) < 2:
             return None
         sums = list(accumulate(map(len, self.contexts)))
@@ -82,9 +79,9 @@ class ContextSetQuestion(Question[A]):
                 result.setdefault(item[number], []).append((start, item))
         return {name: [{number: n, **self._merged(result[n])} for n in sorted(result)]}
 
-    @abstractmethod
-    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+    def _merged(self, _verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
         """One verdict from those of the windows, each with the number of contexts before its window."""
+        raise NotImplementedError
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
@@ -97,7 +94,7 @@ def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | 
 
 
 def _unseen(count: int, reasoning: str) -> str:
-    """A reason with what windows alone may have to do with it."""
+    """A reason, with a note that contexts were judged in windows."""
     if count < 2:
         return reasoning
     note = f"(Too long for the model together, the contexts were judged in {count} windows: what those of different"
@@ -105,7 +102,7 @@ def _unseen(count: int, reasoning: str) -> str:
 
 
 class Supported(PayloadModel):
-    """Which contexts support one claim, by their place from 1; none = the claim is not supported."""
+    """The contexts that support one claim, by their ranks from 1; none = the claim is not supported."""
 
     claim: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the claim's language, no context numbers")
@@ -150,7 +147,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """The union."""
+        """The contexts of all windows."""
         contexts = [start + number for start, item in verdicts for number in item["contexts"]]
         telling = [item for _, item in verdicts if item["contexts"]] or [verdicts[0][1]]
         reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
@@ -159,7 +156,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
 
 
 class Sufficient(PayloadModel):
-    """Whether contexts suffice to answer."""
+    """The verdict on sufficiency, with its reason."""
 
     reasoning: Reason = Field("", description="what decides or is missing: 1-2 sentences, no context numbers")
     sufficient: YesNo
@@ -196,13 +193,9 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
             " alone, whether all do together is not known"
         )
 
-    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """It is one verdict and no list of them."""
-        raise NotImplementedError
-
 
 class CitationVerdict(PayloadModel):
-    """Whether the contexts that one sentence cites support it together, and which of them have a part in that."""
+    """The verdict on one sentence: supported by its cited contexts together or not, and the contexts with a part in that."""
 
     statement: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the statement's language, no context numbers")
@@ -259,7 +252,7 @@ Degree = Literal["support", "partial_support", "not_support"]
 
 
 class NuggetVerdict(PayloadModel):
-    """How far a text supports one nugget."""
+    """The degree to which a text supports one nugget."""
 
     nugget: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the nugget's language, no context numbers")

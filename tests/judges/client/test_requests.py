@@ -15,7 +15,7 @@ from germane.judges.llm import LLMJudge
 from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.prompts import FOLDER, Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import readings, word
+from germane.questions.reading import fused_requests, render_request
 from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 
@@ -85,8 +85,8 @@ def test_a_sample_costs_no_more_than_its_goal(batch: int) -> None:
 
 def bodies(questions: Sequence[AnyQuestion], **more) -> list[str]:
     judge = LLMJudge("openai", **more)
-    found = readings(questions, judge.prompts)
-    return [judge.capabilities.body(word([reading], judge.prompts)).decode() for reading in found]
+    found = fused_requests(questions, judge.prompts)
+    return [judge.capabilities.body(render_request([reading], judge.prompts)).decode() for reading in found]
 
 
 def shared(one: str, other: str) -> str:
@@ -172,7 +172,9 @@ class TestLanguages:
             Relevance(query=query, passage=f"{passage} {passage}"),
         ]
         for group in judge.group([*asked, Support((passage,), (passage, query)), Claims("q", passage)]):
-            raw = judge.capabilities.body(word(readings(group, judge.prompts), judge.prompts)).decode()
+            raw = judge.capabilities.body(
+                render_request(fused_requests(group, judge.prompts), judge.prompts)
+            ).decode()
             assert passage in raw
             assert "\\u" not in raw
 

@@ -22,7 +22,7 @@ from germane.judges.client.providers import Price
 from germane.judges.judge import Reply
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import Ask, FusedRequest, readings, word
+from germane.questions.reading import Ask, FusedRequest, fused_requests, render_request
 from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("it was cut off at the token limit")
@@ -123,7 +123,7 @@ class GroupCall:
             if len(left) == len(item.questions):
                 yield item
             elif left:
-                yield from readings(left, self.prompts)
+                yield from fused_requests(left, self.prompts)
 
     async def _ask(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; what is too long for the model, or came to nothing, is asked in parts."""
@@ -162,7 +162,7 @@ class GroupCall:
         """Each question as a request of its own."""
         questions = [question for item in items for question in item.questions]
         self._singly += questions
-        return readings(questions, self.prompts, fuse=False)
+        return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
         """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
@@ -177,7 +177,7 @@ class GroupCall:
         while todo:
             window = todo.pop(0)
             try:
-                await self._answers(readings([window], self.prompts))
+                await self._answers(fused_requests([window], self.prompts))
             except GaveUp as long:
                 if not long.too_long:
                     raise
@@ -199,7 +199,7 @@ class GroupCall:
         parts = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
         self._singly += parts
         for part in parts:
-            await self._attempts(readings([part], self.prompts))
+            await self._attempts(fused_requests([part], self.prompts))
             if self._found[id(part)].payload is None:
                 self._found[id(left[0])].error = f"asked one by one too: {self._found[id(part)].error}"
                 return
@@ -218,7 +218,7 @@ class GroupCall:
         self.state.failures = self.state.room = attempt = 0  # of this question
         for attempt in range(1, policy.attempts + 1):
             self.state.reasked += attempt > 1
-            problem, note = await self._attempt(word(items, self.prompts), note)
+            problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
             if several := _several(items):
                 capabilities.shared(ended=not self._unended)
