@@ -1,4 +1,4 @@
-"""Who can judge: a language model, people's labels, gold ids, a lexical rule, a panel, or your own class."""
+"""Judges: a language model, people's labels, gold ids, a lexical rule, a panel, or your own class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a decisions model is asked: a typed question about a text, which it answers by a probability for each level.
+"""Decisions models: they are asked a typed question about a text, and answer by a probability for each level.
 
 How relevant a passage is, is put as a score whose levels are the grades of the prompt. What comes back is a distribution:
 it is kept in the judgement, and the grade is its mode.
@@ -23,12 +23,12 @@ _LEVEL = re.compile(r"(\d|true|false): *(.+)")
 _LEVELS = {"grade": ("0", "1", "2", "3"), "relevant": ("false", "true")}
 _OURS = {"state", "instructions", "field", "levels"}
 _ROUNDING, _EXACT = 0.0051, 1e-6
-"""How far a probability may be from what was meant, since some providers round theirs to two digits; and the sum of some that
+"""The distance of a probability from what was meant, at most, since some providers round theirs to two digits; and the sum of some that
 are not rounded from 1."""
 
 
 class DecisionCapabilities(ModelCapabilities):
-    """What a decisions model is asked: a text, what to decide about it, and the levels of the answer."""
+    """The requests of a decisions model: a text, what to decide about it, and the levels of the answer."""
 
     __slots__ = ()
 

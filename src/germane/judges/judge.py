@@ -1,4 +1,4 @@
-"""What a judge is: what answers questions. A name and one async method; everything else has a default."""
+"""Judges answer questions. A judge has a name and one async method; everything else has a default."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NAME_A_SECOND = "name a judge beside it that writes text, which answers the rest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a judge answers to one question: a payload that the question can read, or an error.
+    """A judge's answer to one question: a payload that the question can parse, or an error.
 
     Attributes:
         payload: The answer.
         error: Why there is none.
-        usage: What the request cost, once per request: where several questions shared one, on the first of them.
-        ms: How long the request took, in milliseconds.
+        usage: The cost of the request, once per request: where several questions shared one, on the first of them.
+        ms: Milliseconds that the request took.
         request: The request's name, the same for all questions that shared it.
-        provenance: How the question was put (fused, list_size, place, mode, model, ...).
+        provenance: The way in which the question was asked (fused, list_size, place, mode, model, ...).
         children: Of an answer that was merged (from windows): the questions that it was merged from, and the replies.
     """
 
@@ -49,14 +49,14 @@ class Judge:
     A subclass gives `name` and `answer`; any object that has these two can be handed to `evaluate` as well.
 
     Attributes:
-        name: What reports call it: "openai:gpt-4o-mini", "labels", "lexical".
+        name: The name in reports: "openai:gpt-4o-mini", "labels", "lexical".
         identity: Everything about the judge that changes an answer, as JSON. Part of every key. A judge that
             answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
-        stored: Whether its answers belong in the ledger: true for what costs money or time.
-        kept: Whether answers that belong in the ledger are put there: false for a judge that cannot be told from another.
-        decides: Whether it answers relevance alone, with probabilities: a decisions model.
+        stored: True if its answers belong in the ledger, since they cost money or time.
+        kept: True if answers that belong in the ledger are put there; False for a judge that cannot be told from another.
+        decides: True if it answers relevance alone, with probabilities: a decisions model.
         stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
-        concurrency: How many groups of questions may be put to it at once.
+        concurrency: The groups of questions that it may be asked at once.
     """
 
     name: str = ""
@@ -76,7 +76,7 @@ class Judge:
         return ""
 
     def key(self, question: AnyQuestion) -> str:
-        """What the ledger stores the answer to this question under: see `questions.key_of`."""
+        """The ledger's key of the answer to this question: see `questions.key_of`."""
         if "reads" in self.identity:  # the label stands behind the item, and is another each time
             return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
         return keys_under(question, [question.item], self._ending(question))[0]
@@ -89,7 +89,7 @@ class Judge:
         return keys_under(questions.example, questions.items, self._ending(questions.example))
 
     def answering(self, _question: AnyQuestion) -> Judge:
-        """Who of several judges answers this question; InputError where none of them can."""
+        """The judge that answers this question, of several; InputError where none of them can."""
         return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
@@ -105,7 +105,7 @@ class Judge:
 
     @cached_property
     def _endings(self) -> dict[str, bytes]:
-        """What the keys of questions of one wording have in common, by the wording's hash."""
+        """The common ending of the keys of questions of one wording, by the wording's hash."""
         return {}
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
@@ -113,7 +113,7 @@ class Judge:
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """How many calls to judges that cost an answer to this question is."""
+        """The number of paid calls that an answer to this question takes."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
@@ -221,7 +221,7 @@ class Stopped(Exception):
 
 
 class GroupScope:
-    """What a pool and a judge agree on while one group of questions is answered, by the task in which this was made.
+    """The agreement of a pool and a judge while one group of questions is answered, by the task in which this was made.
 
     The pool may stop it: no request is sent any more, and what was sent is waited for. The judge learns when its answers
     are stored (`after_storing` is done then). A judge with no more than a name and `answer` need know nothing of either.
@@ -248,7 +248,7 @@ class GroupScope:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody cancelled the task."""
+        """True if somebody cancelled the task."""
         return self._task is not None and self._task.cancelling() > 0
 
     @contextmanager

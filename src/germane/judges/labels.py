@@ -14,7 +14,7 @@ from germane.questions.relevance import HELPS, Relevance
 from germane.types import Context, FrozenDict, Json
 
 Turns: TypeAlias = Sequence[tuple[str, str]]
-"""What was said before a query, as (role, text)."""
+"""The conversation before a query, as (role, text)."""
 
 
 class LabelsJudge(LocalJudge):

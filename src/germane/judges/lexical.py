@@ -33,7 +33,7 @@ PARTIAL = 0.4
 SUPPORTED = 0.75
 """The coverage of a claim's words from which a context supports it."""
 NAMED = 6
-"""How many words a reasoning names before it says "and n more"."""
+"""The words that a reasoning names before it says "and n more"."""
 
 _CITED = re.compile(r"\s{0,2}\[\d{1,3}(?:\s*[,-]\s*\d{1,3})*\]")
 
@@ -180,7 +180,7 @@ def coverage(wanted: Terms, found: frozenset[str]) -> float:
 
 
 def reason(what: str, wanted: Terms, found: frozenset[str]) -> str:
-    """Which of the words a passage has and which it lacks."""
+    """The words that a passage has and those that it lacks, in a sentence."""
     if not wanted:
         return f"the {what} has no words"
     covered = [term.word for term in wanted if term.stem in found]
@@ -277,12 +277,12 @@ def terms(text: str) -> Terms:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a word only holds an English sentence together: "the", "of"."""
+    """True if a word only holds an English sentence together: "the", "of"."""
     return _weights().get(word.lower()) == 0.0
 
 
 def is_common(word: str) -> bool:
-    """Whether a word is among those that tell little."""
+    """True if a word is among those that tell little."""
     return word.lower() in _weights()
 
 
@@ -309,7 +309,7 @@ _STARTS = re.compile(r"(?:[.!?:;\n\u2022*-]\s*)[\"'(\[\u201c\u2018\u00ab\s]*\Z")
 
 
 def names(text: str) -> list[str]:
-    """What looks like a name, a date or a number, each spelling once, in order.
+    """The names, dates and numbers in a text, each spelling once, in order.
 
     A name is a run of words with capitals, in Chinese and Japanese what stands in title marks or in Katakana. A function
     word is none; a single word that begins a sentence is one unless it is common, or stands in small letters elsewhere.

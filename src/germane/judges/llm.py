@@ -100,7 +100,7 @@ class LLMJudge(Judge):
         spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model (`openai`), or
             `provider:model@URL`; a chat model of LangChain's; or any function, asynchronous or not, that takes the prompt and
             returns the answer's text. The last two are sent nothing but messages: their temperature is their own.
-        name: What reports call a model that is not named by `spec`. It is part of the key under which answers are stored:
+        name: The name in reports of a model that is not named by `spec`. It is part of the key under which answers are stored:
             a function without a name, or a chat model that does not tell its own, is asked anew by each evaluation.
         base_url: Another OpenAI-compatible server. Without it the provider's own, or its environment variable.
         api_key: Without it the provider's environment variable.
@@ -205,12 +205,12 @@ class LLMJudge(Judge):
 
     @property
     def by_chat_completions(self) -> bool:
-        """Whether it is asked by the requests that OpenAI-compatible servers take, and files of them."""
+        """True if it is asked by the requests that OpenAI-compatible servers take, and files of them."""
         return self._own is None and not self.service.extra
 
     @cached_property
     def price(self) -> Price | None:
-        """What a million tokens cost; None = unknown."""
+        """The price of a million tokens; None = unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
         tiers = _TIERS | (_OPENAI_TIERS if self.service.provider == "openai" else {})
@@ -220,7 +220,7 @@ class LLMJudge(Judge):
 
     @property
     def has_batches(self) -> bool:
-        """Whether its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
+        """True if its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
         provider = PROVIDERS[self.service.provider] if self._own is None else None
         return provider is not None and (
             self.service.provider in _BATCHES if provider.extra else not provider.local
@@ -228,7 +228,7 @@ class LLMJudge(Judge):
 
     @property
     def later_price(self) -> Price | None:
-        """What a million tokens cost in batches, which know no tiers; None = unknown."""
+        """The price of a million tokens in batches, which know no tiers; None = unknown."""
         tiered = "service_tier" in self.capabilities.parameters
         return self.price if self.price is None or tiered else self.price.times(_LATER)
 
@@ -291,7 +291,7 @@ class LLMJudge(Judge):
         return groups + others
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        """The usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(fused_requests(questions, self.prompts, fuse=self.fuse), self.prompts)
@@ -347,7 +347,7 @@ class DecisionJudge(LLMJudge):
         spec: `typesafe:MODEL`, `openai-decisions:MODEL`, `google-decisions:MODEL`, or `system-one:MODEL@URL` for a
             server of your own.
         batch, temperature, reasoning, max_output_tokens: Not possible: there is no text to draw, and one question a request.
-        options: What LLMJudge takes beside these.
+        options: Other arguments of LLMJudge.
 
     Raises:
         InputError: No such provider, a setting is none, or a prompt of your own does not name the levels.
@@ -434,7 +434,7 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Whether answers are limited by what is asked (by a server of the user's own), and what such a limit is called.
+    """True if the question limits the answer (of a server of the user's own), and the names of such a limit.
 
     A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
     newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
@@ -448,7 +448,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 def _identity(
     service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
 ) -> FrozenDict:
-    """What of the settings can change an answer. A limit of its length is none of them: what it cuts is asked again."""
+    """The settings that can change an answer. A limit of its length is none of them: what it cuts is asked again."""
     identity = {
         "provider": service.provider,
         "model": service.model,

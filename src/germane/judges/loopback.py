@@ -25,7 +25,7 @@ from germane.types import Json
 __all__ = ["AskJudge", "Loopback"]
 
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
-"""Who answers: `pool.judge`."""
+"""The judge that answers: `pool.judge`."""
 MAX_BODY = 4_000_000
 """Bytes of a request that are read."""
 _NO_QUESTION = "Missing required field: question"
@@ -38,8 +38,8 @@ class Loopback:
     `POST /invokeBatch {requests: [...]}` several times at once; every request needs the bearer token.
 
     Attributes:
-        calls: How many calls were made.
-        stopped: What ended the evaluation while it was asked, if anything did.
+        calls: The number of calls so far.
+        stopped: The error that ended the evaluation while it was asked, if any.
         environment: The variables that tell a script where the server is, and its token.
     """
 

@@ -20,7 +20,7 @@ class Replica(Judge):
 
     Args:
         judge: Whom to ask.
-        number: Which sample, from 1. It is part of the key, and decides the order in lists.
+        number: The number of the sample, from 1. It is part of the key, and decides the order in lists.
     """
 
     def __init__(self, judge: Judge, number: int) -> None:
@@ -35,11 +35,11 @@ class Replica(Judge):
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
-        """The judge's own."""
+        """That of the judge."""
         return self.judge.concurrency
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The judge's own."""
+        """That of the judge."""
         return self.judge.prompt_hash(question)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
@@ -48,7 +48,7 @@ class Replica(Judge):
             return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """What the judge answers this time."""
+        """The judge's answers to this sample."""
         with replica_number(self.number):
             replies = await self.judge.answer(questions)
         return [
@@ -130,7 +130,7 @@ class PanelJudge(Judge):
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """Who is to be asked after those who have answered, in the members' order; nobody = combine now."""
+        """The members to ask after those who have answered, in order; none = combine now."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
@@ -170,8 +170,8 @@ class DividedJudge(Judge):
     Each answer is stored under the key of the judge that gave it.
 
     Args:
-        decisions: Who judges relevance.
-        rest: Who answers the other kinds of question.
+        decisions: The judge of relevance.
+        rest: The judge of the other kinds of question.
     """
 
     stored = False
@@ -224,12 +224,12 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -
 
 
 def whole(judgement: Judgement) -> bool:
-    """Whether everybody who was asked answered: not where it failed, or a panel's member did."""
+    """True if every judge that was asked has answered: not where it failed, or a panel's member did."""
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
 def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
-    """What a panel's members answered to a question, for a reader; {} where no panel was asked, or one member alone.
+    """The answers of a panel's members to a question, for a reader; {} where no panel was asked, or one member alone.
 
     `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
     votes that agree with the verdict.

@@ -36,8 +36,8 @@ class ScriptJudge(LocalJudge):
     """Runs grading programs, each in its own process group with a time-out and a small environment.
 
     Args:
-        concurrency: How many run at once.
-        ask: Who answers what a script asks of the judge that it is lent (`pool.judge`); None lends none.
+        concurrency: The number of programs that run at once.
+        ask: The judge that a script is lent (`pool.judge`); None lends none.
     """
 
     name = "script"
@@ -87,7 +87,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
-    """What a program that has ended says, or what was wrong with it."""
+    """The answer of a program that has ended, or what was wrong with it."""
     command = question.command_line
     if finished.timed_out:
         why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
@@ -139,7 +139,7 @@ def _unreadable(fault: Exception, text: str) -> str:
 
 
 def _exited(question: AnyScript, finished: Finished) -> tuple[str, str]:
-    """What is said of a program that ended with an error: by us, and by AgentV."""
+    """The messages about a program that ended with an error: ours, and AgentV's."""
     hint = misplaced(question.command, question.cwd)
     if hint is None and finished.code == 127:
         hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"

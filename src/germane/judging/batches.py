@@ -39,7 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
 _LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORECASE)
-"""How many tokens may be in a provider's queue at once, in the words of a batch that failed."""
+"""The tokens that may be in a provider's queue at once, in the words of a batch that failed."""
 _FAULTS = 10
 """Looks in a row that may come to nothing while a batch is waited for."""
 
@@ -48,14 +48,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Endpoint:
-    """A model and its batches."""
+    """A model, and its provider's batches."""
 
     model: LLMJudge
     api: BatchAPI
 
 
 def endpoint_of(judge: Judge) -> tuple[str, str, str]:
-    """Who is asked, as a batch's row has it; empty texts where that is no language model."""
+    """The endpoint of a judge, as a batch's row has it; empty texts where that is no language model."""
     model = model_of(judge)
     return (
         ("", "", "") if model is None else (model.service.provider, model.service.model, model.service.custom)
@@ -71,7 +71,7 @@ def require_batches(judge: Judge) -> None:
 
 
 def has_open(ledger: LedgerTable, run: str) -> bool:
-    """Whether an evaluation has sent batches that are not done."""
+    """True if an evaluation has sent batches that are not done."""
     return any(row.run == run for row in AskedTable(ledger).batches(opened=True))
 
 
@@ -80,8 +80,8 @@ class Batches:
 
     Args:
         ledger: Where answers go, and what was asked stands until then.
-        judge: Who is asked: of a panel the members that are language models.
-        receipts: What this evaluation has paid.
+        judge: The judge: of a panel the members that are language models.
+        usage_log: What this evaluation has paid.
         run: Its name.
         max_cost, max_calls: The most that it may cost in US dollars, and the questions that may be put, in all.
 
@@ -139,7 +139,7 @@ class Batches:
         return count
 
     async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """Whether the batch has ended, and what it answered is stored."""
+        """True if the batch has ended, and what it answered is stored."""
         if row.state == SENDING and not await self._found(row, api):
             return False
         state = await api.state(row.name)
@@ -148,7 +148,7 @@ class Batches:
         return state.ended
 
     async def _found(self, row: BatchRow, api: BatchAPI) -> bool:
-        """Whether a batch was made whose maker was killed, or got no answer. One that was not is forgotten."""
+        """True if a batch was made whose maker was killed, or got no answer. One that was not is forgotten."""
         name = await api.find(row.id, self._table.requests_in(row.id), row.at)
         if name:
             self._table.sent(row, name)
@@ -219,14 +219,14 @@ class Batches:
         return bool(later and self.open())
 
     def in_words(self) -> str:
-        """What is under way."""
+        """The batches that are under way, in words."""
         rows = self.open()
         asked = sum(row.requests for row in rows)
         where = counted(len(rows), "batch")
         return f"{counted(asked, 'request is', 'requests are')} under way in {where} (without --later they are cancelled, and the rest is asked live)"
 
     def _teach(self, model: LLMJudge) -> bool:
-        """Whether the failures of batches of this model show what to leave out of its requests, or how many may wait at once."""
+        """True if failures of this model's batches show what to leave out of its requests, or how many may wait at once."""
         learned = False
         for row in self._of(model):
             if row.id not in self._taught and row.why:
@@ -240,7 +240,7 @@ class Batches:
         return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
 
     def _room(self, endpoint: _Endpoint) -> float:
-        """How many tokens more may wait at the provider, as far as a failure has told it."""
+        """The tokens that may still be queued at the provider, as far as a failure has told it."""
         rows = self._of(endpoint.model)
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf

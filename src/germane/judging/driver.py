@@ -14,7 +14,7 @@ from germane.types import Judgement
 R = TypeVar("R")
 
 Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
-"""What one program asked at once, with the answers, in the order of asking."""
+"""The questions that one program asked at once, with the answers, in the order of asking."""
 
 
 class AnswerSource(Protocol):

@@ -14,7 +14,7 @@ _EVERY = 0.2
 
 
 def in_notebook() -> bool:
-    """Whether this process shows a notebook's output: IPython with a kernel. IPython is not imported for it."""
+    """True if this process shows a notebook's output: IPython with a kernel. IPython is not imported for it."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None

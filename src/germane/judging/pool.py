@@ -43,8 +43,8 @@ class Pool:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
         known: Judgements that hold without looking further: those of a resumed evaluation's earlier sessions.
-        receipts: Where what is paid is written down, with what earlier sessions have paid; None = nowhere.
-        budget: What may be spent; where it is used up, the pool stops with LimitReached.
+        usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
+        budget: The limit of spending; where it is used up, the pool stops with LimitReached.
         replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
             stands in `missing`.
         before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
@@ -69,7 +69,7 @@ class Pool:
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0
         self.missing: dict[str, AnyQuestion] = {}
-        """What a replayed ledger does not answer, by key."""
+        """The questions that a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
         self._replay = replay
         self._budget = budget or Budget()
@@ -88,7 +88,7 @@ class Pool:
 
     @property
     def spent(self) -> Spent:
-        """What was asked and paid in this session."""
+        """The usage of this session."""
         return self._usage_log.spent
 
     # Opening and closing

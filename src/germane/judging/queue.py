@@ -128,7 +128,7 @@ class JudgeQueue:
         return (self._first or self._then).popleft()
 
     def split(self, size: int) -> None:
-        """Leave so many questions in that group; the others become the group after it."""
+        """Leave `size` questions in that group; the others become the group after it."""
         queue = self._first or self._then
         group = queue.popleft()
         queue.extendleft((group[size:], group[:size]))

@@ -29,11 +29,11 @@ class Recorded:
     Args:
         judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
         judge: The name of the judge whose judgements count; None = all of them.
-        however: Whether the settings do not matter, and failures are no answers.
+        however: True if the settings do not matter, and failures are no answers.
 
     Attributes:
-        found: How many questions had an answer.
-        unknown: How many had none.
+        found: The number of questions with an answer.
+        unknown: The number without one.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class StoredAnswers:
 
 
 _REST = slice(82, None)
-"""What follows the key and the item in a line: the same for many passages with one label."""
+"""The rest of a line after the key and the item: the same for many passages with one label."""
 _REMEMBERED = 10_000
 
 

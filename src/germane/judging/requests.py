@@ -144,7 +144,7 @@ class _Asker(Judge):
 
 @dataclass(slots=True)
 class Answers:
-    """What lines of answers came to.
+    """The results of lines of answers.
 
     Attributes:
         rows: The judgements that can be stored.
@@ -165,7 +165,7 @@ class Answers:
     unknown: int = 0
 
     def reasons(self) -> Counter[str]:
-        """How many lines failed for which reason."""
+        """The number of lines that failed, by reason."""
         return Counter(why[:200] for why in self.failed.values())
 
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
@@ -208,7 +208,7 @@ def read_answers(path: Path) -> Iterator[dict[str, Json]]:
 
 
 def _completion(line: Mapping[str, Json], name: str) -> Completion:
-    """What the model wrote; _Failed where the request did."""
+    """The model's completion; _Failed where the request failed."""
     response = line.get("response")
     if isinstance(response, str):
         return Completion(response)

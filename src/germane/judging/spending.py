@@ -1,4 +1,4 @@
-"""What judging costs: limited, counted as answers arrive, and written down for an evaluation of several sessions."""
+"""The cost of judging: limited, counted as answers arrive, and logged for an evaluation of several sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class Spent:
-    """What judging has cost so far.
+    """The cost of judging so far.
 
     `calls` are questions put to a judge and paid for, `cached` those that an earlier evaluation had answered,
     `shared` those that this evaluation had asked already; `errors` are questions without an answer, whether or not
@@ -79,7 +79,7 @@ _values = attrgetter(*_NAMES)
 
 
 class UsageLog:
-    """What an evaluation asks, need not ask and pays, counted as answers arrive.
+    """The questions that an evaluation asks, need not ask and pays for, counted as answers arrive.
 
     With a `path`, what was paid is known to the evaluation's next session: one line is written there for each group of
     answers before they are used, so that a killed session's is too. It holds no answers, only what a ledger cannot know:
@@ -87,7 +87,7 @@ class UsageLog:
 
     Args:
         path: The file of lines; None for an evaluation that cannot be continued.
-        resumed: Whether earlier sessions' lines hold; else the file begins anew.
+        resumed: True if earlier sessions' lines hold; else the file begins anew.
 
     Attributes:
         spent: This session's.
@@ -117,7 +117,7 @@ class UsageLog:
     # What comes in
 
     def first(self, key: str) -> bool:
-        """Whether this question has not come before in this session; remembers it."""
+        """Remember a question; True if it has not come before in this session."""
         short = hash(key)
         if short in self._seen:
             return False
@@ -144,7 +144,7 @@ class UsageLog:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """What a judge answered to questions that were put to it together.
+        """Count the answers to questions that a judge was asked together.
 
         Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
         """
@@ -200,7 +200,7 @@ def _short(key: str) -> int:
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """How many of these, that were asked together, failed without one request: nothing was sent, so no call was made."""
+    """The number of answers, asked together, that failed without a request: nothing was sent, so no call was made."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
@@ -255,7 +255,7 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: Sequence[AnyQuestion]) -> int:
-        """How many of these questions the limits allow."""
+        """The number of these questions that the limits allow."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 

@@ -11,5 +11,5 @@ def files_of(path: Path) -> list[Path]:
 
 
 def secret_of(path: Path) -> Path:
-    """The file beside a ledger that holds its secret; it need not exist."""
+    """The file next to a ledger that holds its secret; it need not exist."""
     return path.with_name(f"{path.name}.secret")

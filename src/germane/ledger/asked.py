@@ -1,4 +1,4 @@
-"""What requests ask until they are answered, and the batches that they went out in: two more tables of a ledger.
+"""The requests that wait for an answer, and the batches that they went out in: two more tables of a ledger.
 
 They are made when the first request goes out, in a ledger of any age: answers stand where they always stood. What
 `germane questions` has written to a file stands here too, under the batch "".
@@ -51,7 +51,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
 
     @property
     def endpoint(self) -> tuple[str, str, str]:
-        """Who was asked."""
+        """The provider, model and URL that were asked."""
         return self.provider, self.model, self.url
 
 
@@ -111,7 +111,7 @@ class AskedTable:
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
-        """What must be known to read the answers to these, of those that wait for one."""
+        """The records by which the answers to these are read, of those that wait for one."""
         result: dict[str, dict[str, Json]] = {}
         for some in _chunks(requests):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
@@ -124,7 +124,7 @@ class AskedTable:
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 
     def waiting(self, batch: str) -> int:
-        """How many requests of a batch have no answer."""
+        """The number of requests of a batch without an answer."""
         return next(
             int(row[0]) for row in self._ledger.rows("SELECT count(*) FROM asked WHERE batch = ?", [batch])
         )
@@ -162,7 +162,7 @@ class AskedTable:
         batch.name, batch.state = name, SENT
 
     def forget(self, batch: BatchRow) -> None:
-        """It was never made."""
+        """Delete a batch that was never made."""
         self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
 

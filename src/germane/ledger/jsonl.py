@@ -53,7 +53,7 @@ _Amount: TypeAlias = Annotated[float, Field(ge=0, lt=1 << 63, allow_inf_nan=Fals
 
 
 class _UsageRow(BaseModel):
-    """What is checked of a row's `usage`; a description says what to write."""
+    """The checks of a row's `usage`; a description says what to write."""
 
     model_config = ConfigDict(strict=True)
 
@@ -66,7 +66,7 @@ class _UsageRow(BaseModel):
 
 
 class _JudgementRow(BaseModel):
-    """What is checked of a row; a description says what to write."""
+    """The checks of a row; a description says what to write."""
 
     model_config = ConfigDict(strict=True)
 
@@ -89,7 +89,7 @@ class _JudgementRow(BaseModel):
 
 @dataclass(slots=True)
 class Imported:
-    """How many lines of an import were new, had an answer under their key already (it stays), and were errors."""
+    """The numbers of imported lines that were new, had an answer under their key already (it stays), and were errors."""
 
     added: int = 0
     known: int = 0
@@ -174,7 +174,7 @@ def _explained(error: ValidationError, place: SourceLocation) -> InputError:
 
 
 def _depth(value: Json) -> int:
-    """How deep a JSON value is nested, as far as it matters."""
+    """The depth of a JSON value, as far as it matters."""
     level: list[Any] = [value]
     result = 0
     while level and result <= _DEEPEST:

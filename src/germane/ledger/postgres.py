@@ -36,7 +36,7 @@ _TYPES = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double preci
 """SQLite's types in PostgreSQL; texts in the order of their bytes, as there: exports of both are in one order."""
 _COLUMNS = {name: re.sub("^[A-Z]+", lambda match: _TYPES[match[0]], text) for name, text in DECLARED.items()}
 _ABOUT = "germane ledger, format"
-"""What the comment on the table says, before the number of its format."""
+"""The comment on the table, before the number of its format."""
 _SCHEMA = (
     f"CREATE TABLE judgements ({', '.join(f'{name} {text}' for name, text in _COLUMNS.items())})",
     *INDEXES,
@@ -50,7 +50,7 @@ _INSERT = (
 _LOCK = 7_273_051
 """The number of the lock under which the table is made: an arbitrary one."""
 _WAIT_SECONDS = 60.0
-"""How long a server that was there is waited for: as long as for another program's lock on a file."""
+"""The wait for a server that was there: as long as for another program's lock on a file."""
 _STEP_SECONDS = 0.2
 
 _HINTS = {
@@ -59,7 +59,7 @@ _HINTS = {
     "42501": "; ask for the right to SELECT, INSERT and DELETE, and once to CREATE",
     "25006": "; name the primary server: this one only reads",
 }
-"""What to do about an error, by PostgreSQL's code."""
+"""The fix of an error, by PostgreSQL's code."""
 _LOGIN = "; set PGPASSWORD, or write it to ~/.pgpass, wherever a worker runs"
 
 
@@ -142,7 +142,7 @@ class PostgresLedger(LedgerTable):
         return LedgerError(f"the ledger {self.place} cannot be used: {words}{hint}")
 
     def _with(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
-        """What `work` returns on the connection that reads or writes.
+        """Do `work` on the connection that reads or writes.
 
         It is done again where the server went away meanwhile: doing it twice must be the same as once.
         """

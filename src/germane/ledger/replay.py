@@ -39,7 +39,7 @@ class ExportedLedger(SQLiteLedger):
 def describe_missing(
     ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
 ) -> str:
-    """Which answers a replayed ledger does not hold, by their places in the samples, and what to do; "" where none."""
+    """The answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
     if not missing:
         return ""
     kinds = {question.item: question.kind for question in missing.values()}

@@ -105,7 +105,7 @@ class Ledger(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, in absolute terms: what opens it again, and what reports name. It holds no password."""
+        """The absolute path or URL that opens it again and that reports name. It holds no password."""
 
     def ready(self) -> None:
         """Write something small. LedgerError where answers cannot be stored just now."""
@@ -418,7 +418,7 @@ def _refuse_other_kinds(path: Path) -> None:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether the database is empty. LedgerError where it is another program's, or of another version."""
+    """True if the database is empty. LedgerError where it is another program's, or of another version."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
     columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
@@ -461,7 +461,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def integrity(db: sqlite3.Connection, most: int = 1) -> list[str]:
-    """What SQLite's `integrity_check` finds wrong, at most so many problems; nothing where the file is sound."""
+    """The problems that SQLite's `integrity_check` finds, `most` at most; none where the file is sound."""
     results = (
         line for (text,) in db.execute(f"PRAGMA integrity_check({most})") for line in text.splitlines()
     )
@@ -484,7 +484,7 @@ def recovery(path: Path) -> str:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file itself is at fault: SQLite, or the reader of its JSON, cannot make sense of it."""
+    """True if the file itself is at fault: SQLite, or the reader of its JSON, cannot make sense of it."""
     if isinstance(error, sqlite3.Error):
         return _code(error) in _DAMAGE or str(error).startswith(_DAMAGE_WITHOUT_CODE)
     return isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
@@ -504,7 +504,7 @@ def _code(error: Exception) -> int:
 
 
 def is_database(where: str | Path) -> bool:
-    """Whether a place is a database of PostgreSQL, and no file."""
+    """True if a place is a database of PostgreSQL, and no file."""
     match = _SCHEME.match(str(where))
     return match is not None and match[1].lower() in {"postgresql", "postgres"}
 
@@ -530,7 +530,7 @@ def password_apart(where: str) -> str:
 
 
 def is_there(where: str | Path) -> bool:
-    """Whether there is a ledger at a place already, or a database that may have one. InputError where none can be."""
+    """True if there is a ledger at a place already, or a database that may have one. InputError where none can be."""
     return is_database(where) or file_of(where).exists()
 
 
@@ -545,7 +545,7 @@ def file_of(where: str | Path) -> Path:
 
 
 def secret_beside(place: str) -> bytes | None:
-    """The secret of the ledger at a place, in a file beside it that its owner alone can read; made where there is none.
+    """The secret of the ledger at a place, in a file next to it that its owner alone can read; made where there is none.
 
     None where none can be kept, or no ledger is there. A file that others can read is replaced: somebody else may have put it there.
     """
@@ -567,7 +567,7 @@ def secret_beside(place: str) -> bytes | None:
 
 
 def _private_text(path: Path) -> bytes | None:
-    """What the secret's file holds; None where it is none, or could have been read or put there by others."""
+    """The content of the secret's file; None where it is none, or could have been read or put there by others."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
             result, status = file.read(64), os.fstat(file.fileno())
@@ -583,7 +583,7 @@ def place_from(folder: Path, where: str) -> str:
 
 
 def find_ledger(start: Path) -> Path:
-    """`.germane/ledger.sqlite` beside the nearest germane.toml or pyproject.toml, else in `start`."""
+    """`.germane/ledger.sqlite` next to the nearest germane.toml or pyproject.toml, else in `start`."""
     for folder in (start, *start.parents):
         if (folder / "germane.toml").is_file() or (folder / "pyproject.toml").is_file():
             return folder / ".germane" / "ledger.sqlite"

@@ -31,13 +31,13 @@ _STATS = """
 """
 _NAMES = ("judge", "kind", "prompt", "judgements", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced",
           "oldest", "newest")  # fmt: skip
-"""What the columns of the statistics are called."""
+"""The names of the columns of the statistics."""
 _PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Which judgements: those that fit every condition that is given.
+    """A selection of judgements: those that fit every condition that is given.
 
     `since` and `before` are moments as `moment` writes them; a judgement whose time is not known fits neither.
     """
@@ -68,7 +68,7 @@ def parse_time(text: str, flag: str) -> str:
 
 
 def stats(ledger: LedgerTable) -> dict[str, Json]:
-    """What a ledger holds, as the JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
+    """The JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
 
     `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none. An
     answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
@@ -92,7 +92,7 @@ def stats(ledger: LedgerTable) -> dict[str, Json]:
 
 
 def chosen_rows(ledger: LedgerTable, chosen: Chosen) -> Iterator[Judgement]:
-    """The judgements chosen, in the order of their keys."""
+    """The selected judgements, in the order of their keys."""
     where, values = chosen.where()
     yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", values, from_row)
 
@@ -104,20 +104,20 @@ def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
 
 
 def count(ledger: LedgerTable, chosen: Chosen) -> int:
-    """How many judgements are chosen."""
+    """The number of selected judgements."""
     where, values = chosen.where()
     results = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
     return next((int(row[0]) for row in results), 0)
 
 
 def prune(ledger: LedgerTable, chosen: Chosen) -> int:
-    """Delete the judgements chosen; how many there were. Their room in the file is free for new ones."""
+    """Delete the selected judgements; their number. Their room in the file is free for new ones."""
     where, values = chosen.where()
     return ledger.change(f"DELETE FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
 
 
 def check(path: Path) -> tuple[int, list[str]]:
-    """How many rows of a ledger can be read, and what is wrong with the file. Every page is read, nothing is changed.
+    """The number of rows that can be read, and the problems of the file. Every page is read, nothing is changed.
 
     Raises LedgerError where there is no such file, or it is another program's, or of another version.
     """

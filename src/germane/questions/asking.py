@@ -26,7 +26,7 @@ Program: TypeAlias = Generator[Asking, Answers, R]
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """What stands in the place of an answer that could not be had, and why."""
+    """The stand-in for an answer that could not be had, and why."""
 
     why: str
 
@@ -43,17 +43,17 @@ class Answer(NamedTuple):
 
     @property
     def usable(self) -> bool:
-        """Whether there is an answer."""
+        """True if there is an answer."""
         return not isinstance(self.value, Unanswered)
 
     @property
     def holds(self) -> bool:
-        """Whether it stands without asking anybody: a stored answer that can be used, or a failure that is kept."""
+        """True if nobody need be asked: a stored answer that can be used, or a failure that is kept."""
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """What a judgement says to this question: read here, once, and nowhere else."""
+    """The answer in a judgement: it is parsed here, once, and nowhere else."""
     if judgement.error is not None:
         return Answer(judgement, Unanswered(judgement.error))
     try:

@@ -29,7 +29,7 @@ class EntitiesPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Claims(Question[tuple[str, ...]]):
-    """What does this text claim as an answer to the query, one self-contained statement each?
+    """The claims of this text as an answer to the query, one self-contained statement each.
 
     The query (and the history) is what makes a short answer a statement: "Warsaw" is "Marie Curie was born in Warsaw".
     """
@@ -60,7 +60,7 @@ class Claims(Question[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Entities(Question[tuple[str, ...]]):
-    """Which persons, places, dates, numbers and other named things does this text hold?
+    """The persons, places, dates, numbers and other named things in this text.
 
     The query is part of the item, since the text is judged for it, and is not shown: this question shares a request
     with any other about the same text.
@@ -108,7 +108,7 @@ class ImportancePayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Importance(Question[tuple[Weight, ...]]):
-    """Which of these nuggets (facts of a good answer) are vital to it, and which are okay to leave out?"""
+    """The importance of these nuggets (facts of a good answer): vital, or okay to leave out."""
 
     kind: ClassVar[str] = "importance"
     has_followups: ClassVar[bool] = True
@@ -125,7 +125,7 @@ class Importance(Question[tuple[Weight, ...]]):
         return tuple(item.importance for item in payload.nuggets)
 
     def typical(self) -> Json:
-        """All vital."""
+        """All nuggets vital."""
         return self.each(importance="vital")
 
 
@@ -144,7 +144,7 @@ class StatementsPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
-    """What does this passage state, and which of that is relevant to the query?
+    """The statements of this passage, each relevant to the query or not.
 
     One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
     that both can share a request.

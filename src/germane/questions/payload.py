@@ -1,4 +1,4 @@
-"""What a judge's answer may look like: pydantic types, the JSON Schema made from them, and errors in words.
+"""The answers of judges: pydantic types, the JSON Schema made from them, and errors in words.
 
 A number is read kindly where nothing is guessed: 2.0 and "2" are 2. Anything else of another type is an AnswerError
 whose text can be sent back to the model.
@@ -34,13 +34,13 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 
 
 class Limits(NamedTuple):
-    """How long an answer may be. In no key and no prompt hash: what is longer is no answer.
+    """The longest answer that is accepted. In no key and no prompt hash: what is longer is no answer.
 
     Attributes:
         size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.
         numbers: Of contexts in one list.
         verdicts: The name of the list with one verdict for each given thing.
-        things: How many these are.
+        things: The number of these things.
         bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
     """
 
@@ -137,7 +137,7 @@ class PayloadModel(BaseModel):
 
     @classmethod
     def model_descriptions(cls) -> list[str]:
-        """What the fields tell a model, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
+        """The descriptions of the fields, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
         fields = cls.model_fields
         return [f"{name}: {field.description}" for name, field in fields.items() if field.description] + [
             line
@@ -190,7 +190,7 @@ _WANTED = {
 
 
 def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
-    """What is wrong with an answer: `"grade" must be a whole number from 0 to 3, not "high"`."""
+    """The fault of an answer in words: `"grade" must be a whole number from 0 to 3, not "high"`."""
     where, part, name = error["loc"], schema, ""
     for step in where:
         if isinstance(step, str):

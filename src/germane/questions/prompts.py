@@ -39,7 +39,7 @@ _OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
 _CONTROL = (
     r"\||/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)>|/?(?:start|end)_of_turn"
 )
-"""What follows the bracket in control tokens of chat templates."""
+"""The rest, after the bracket, of control tokens of chat templates."""
 _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])")
 """Those of Mistral's and Llama 2's, which are written in capitals."""
 
@@ -216,7 +216,7 @@ def sections(question: AnyQuestion) -> dict[str, Json]:
 
 
 def section_order(name: str) -> int:
-    """Where a section stands: what requests share first, then the text, then what is asked about it."""
+    """The place of a section: what requests share first, then the text, then what is asked about it."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -266,7 +266,7 @@ def _view(text: str) -> tuple[str, list[int]]:
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """What begins a tag of ours, a numbered one or a control token: its bracket.
+    """The bracket that begins a tag of ours, a numbered one or a control token.
 
     A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
     hearts and comparisons stay. White space may stand anywhere; possessive, so that no text makes the search slow.
@@ -315,7 +315,7 @@ def tag_code(first: Json) -> str:
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """What stands inside a section: text, a numbered list, turns of a conversation, or JSON.
+    """The content of a section: text, a numbered list, turns of a conversation, or JSON.
 
     No text in it can close the section, nor what has one of the `tags` around it.
     """

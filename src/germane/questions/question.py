@@ -1,4 +1,4 @@
-"""What a question is: its item, its key, the type of its answer, and how it is split, merged and voted on."""
+"""Questions: the item, the key, the type of the answer, and the rules by which answers are split, merged and voted on."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Question(ABC, Generic[A]):
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     def shown_beside(self) -> dict[str, Json]:
-        """What the prompt shows besides what is judged: a part of the key."""
+        """The `context_fields` that hold anything: a part of the key."""
         return self._filled(self.context_fields)
 
     @property
@@ -343,7 +343,7 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
 
 
 def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
-    """The keys, with that `ending`, of questions that differ from the example in their item alone.
+    """The keys, with that `ending`, of questions that differ from the example only in their item.
 
     A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` are the question's settings,
     `beside` are its `context_fields`.

@@ -1,4 +1,4 @@
-"""What a program of the user's answers (the code-judge protocol), and what it may put to the judge that it is lent."""
+"""Grading programs of the user's (the code-judge protocol): their results, and what they ask the judge that they are lent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ScriptResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script(Question[A], Generic[A]):
-    """What this command prints about this document: a list is argv, a string runs through `sh -lc`.
+    """The output of this command for this document: a list is argv, a string runs through `sh -lc`.
 
     `max_calls` (not None) lends the program the evaluation's judge for so many calls. With `agentv` a program that fails
     or prints no score scores 0, as with AgentV.
@@ -93,7 +93,7 @@ class ScriptGrade(Script[ScriptResult]):
     kind: ClassVar[str] = "script"
 
     def schema(self) -> dict[str, Json]:
-        """What the protocol asks of a program."""
+        """The document that the protocol asks for."""
         return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 
     def printed(self, text: str) -> Json:
@@ -141,7 +141,7 @@ class ScriptGrade(Script[ScriptResult]):
         raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
 
     def typical(self) -> Json:
-        """A score."""
+        """A script's score of one half."""
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
 
 

@@ -38,7 +38,7 @@ _LOOK_BACK = 40
 
 
 def blank(text: str) -> bool:
-    """Whether a text shows nothing: it is empty, or white space and invisible characters alone."""
+    """True if a text shows nothing: it is empty, or white space and invisible characters alone."""
     return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
@@ -69,7 +69,7 @@ def _parts(word: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """What a word is compared by: without accents and common English endings, cut to six letters.
+    """The form in which words are compared: without accents and common English endings, cut to six letters.
 
     Numbers are compared whole. The cut is what makes it work for other languages that grow at the end.
     """

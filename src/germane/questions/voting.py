@@ -1,4 +1,4 @@
-"""How several answers to one question become one: what can be voted on follows from the schema's types.
+"""Votes: several answers to one question become one; the schema's types say what can be voted on.
 
 A grade, a yes or no, one word of several (listed best first) and the contexts that something rests on are voted on.
 Free text is not: it is taken from a vote that agrees with the verdict.
@@ -19,11 +19,11 @@ from germane.errors import InputError
 
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
-"""What an object may hold, by name."""
+"""The properties of an object, by name."""
 
 
 class Vote(NamedTuple):
-    """What a vote came to.
+    """The outcome of a vote.
 
     Attributes:
         payload: One that the question can read.
@@ -43,7 +43,7 @@ def check_vote(how: str) -> None:
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """What one verdict of a list holds besides the number of what it is about."""
+    """The properties of one verdict of a list, without the number of its thing."""
     name, number = verdicts
     parts: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: part for key, part in parts.items() if key != number}
@@ -103,7 +103,7 @@ def in_short(answer: Answer, parts: Schemas) -> str:
 
 
 def _texts(answer: Answer, parts: Schemas, decided: Answer) -> dict[str, Json]:
-    """What was not voted on, as far as it says something."""
+    """The properties that were not voted on and hold anything."""
     return {name: answer[name] for name in parts if name not in decided and answer.get(name)}
 
 
@@ -120,7 +120,7 @@ def _number(values: Sequence[int], how: str) -> tuple[int, float]:
 
 
 def _named(values: Sequence[Sequence[int]], how: str) -> list[int]:
-    """What something rests on: nothing unless enough votes name anything; then what enough name, else what is named most.
+    """The numbers by vote: none unless enough votes name any; then those that enough name, else those that most name.
 
     As of a yes or no: by majority more than half are enough, by the mean half, which is rounded up.
     """
@@ -133,7 +133,7 @@ def _named(values: Sequence[Sequence[int]], how: str) -> list[int]:
 
 
 def _distance(answer: Answer, verdict: Answer) -> float:
-    """How far a vote is from the verdict."""
+    """The distance of a vote from the verdict."""
     result = 0.0
     for name, value in verdict.items():
         if isinstance(value, int):
@@ -144,7 +144,7 @@ def _distance(answer: Answer, verdict: Answer) -> float:
 
 
 REPLICA = ContextVar("replica", default=1)
-"""Which sample of a judge is asked, from 1."""
+"""The number of the judge's sample that is asked, from 1."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a provider's batches are to us: requests in, a name, a state, answers; whatever the protocol."""
+"""The interface of a provider's batches: requests in, a name, a state, answers; whatever the protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchLine:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far a batch has come, as its provider calls it; `why` it failed as a whole."""
+    """The state of a batch, as its provider calls it; `why` it failed as a whole."""
 
     called: str
     ended: bool = False
@@ -36,7 +36,7 @@ class BatchAPI(Protocol):
     request: nobody answers, or with a fault of its own.
 
     Attributes:
-        most_requests, most_bytes: What one batch may hold.
+        most_requests, most_bytes: The limits of one batch.
     """
 
     most_requests: int
@@ -55,7 +55,7 @@ class BatchAPI(Protocol):
         """
 
     async def state(self, name: str) -> BatchState:
-        """How far it has come. What the provider knows no more has ended."""
+        """The state of a batch. One that the provider does not know any more has ended."""
 
     def answers(self, name: str) -> AsyncIterator[Json]:
         """The answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""

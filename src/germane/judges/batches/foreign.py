@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
 
 _SKEW = timedelta(minutes=5)
-"""How far the provider's clock may be behind ours."""
+"""The lag of the provider's clock, at most."""
 
 
 class _ForeignBatches:
-    """What pydantic-ai does alike for all of them."""
+    """The part that pydantic-ai does for all of them."""
 
     def __init__(self, transport: PydanticAITransport) -> None:
         self._transport, self._model = transport, transport.model
@@ -56,7 +56,7 @@ class _ForeignBatches:
         ]
 
     async def _handle(self, name: str) -> Batch:
-        """What pydantic-ai knows a batch by: its group is that of any request to the same model."""
+        """The handle of a batch for pydantic-ai: its group is that of any request to the same model."""
         from pydantic_ai.models.batch import Batch
 
         if not self._group:
@@ -108,7 +108,7 @@ class _ForeignBatches:
         }
 
     async def cancel(self, name: str) -> None:
-        """Ask for it."""
+        """Ask the provider to cancel it."""
         with suppress(JudgeError):  # it has ended
             await self._asked(self._model.batch_cancel(await self._handle(name)))
 
@@ -117,7 +117,7 @@ class _ForeignBatches:
         await self._transport.close()
 
     async def _asked(self, work: Any) -> Any:
-        """What a request of the provider's library comes to, its failures in our words."""
+        """The result of a request of the provider's library, its failures as our errors."""
         from pydantic_ai.exceptions import ModelHTTPError, UserError
 
         await self._transport.enter()
@@ -140,7 +140,7 @@ class AnthropicBatches(_ForeignBatches):
     """Message batches. They take no name of ours: a batch is known again by the ids of its requests."""
 
     async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:  # noqa: ARG002 - it takes no name
-        """Make it."""
+        """Make the batch."""
         made: Batch = await self._asked(self._model.batch_create(self._encoded(lines)))
         return made.id
 
@@ -190,7 +190,7 @@ class GeminiBatches(_ForeignBatches):
         return str(job.name)
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
-        """By its display name."""
+        """Find the job by its display name."""
         client = self._model.client.aio  # type: ignore[attr-defined]
         async for job in await self._asked(client.batches.list(config={"page_size": 100})):
             if job.display_name == batch:
@@ -198,7 +198,7 @@ class GeminiBatches(_ForeignBatches):
         return None
 
     async def state(self, name: str) -> BatchState:
-        """As the provider calls it."""
+        """The state of the job, as the provider calls it."""
         state = await super().state(name)
         return replace(state, why="the job failed") if state.called == "JOB_STATE_FAILED" else state
 

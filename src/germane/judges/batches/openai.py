@@ -17,7 +17,7 @@ from germane.types import Json
 from germane.version import __version__
 
 URL = "/v1/chat/completions"
-"""What a line is posted to, as lines have it wherever the server is."""
+"""The path that a line is posted to, the same wherever the server is."""
 
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _METADATA = "germane_batch"
@@ -50,7 +50,7 @@ class OpenAIBatches:
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def line(self, request: str, body: bytes) -> BatchLine:
-        """As in a file."""
+        """The line as files have it."""
         return BatchLine(request, line_of(request, body))
 
     async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
@@ -73,7 +73,7 @@ class OpenAIBatches:
         return str(made["id"])
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
-        """By the metadata, newest first."""
+        """Find the batch by its metadata, newest first."""
         query: dict[str, str | int] = {"limit": _PAGE}
         while True:
             page = await self._call("GET", "batches", params=query)
@@ -85,7 +85,7 @@ class OpenAIBatches:
             query["after"] = page["data"][-1]["id"]
 
     async def state(self, name: str) -> BatchState:
-        """As the server calls it."""
+        """The state of the batch, as the server calls it."""
         try:
             result = await self._call("GET", f"batches/{name}")
         except _Absent:
@@ -126,7 +126,7 @@ class OpenAIBatches:
                     yield orjson.loads(line)
 
     async def cancel(self, name: str) -> None:
-        """Ask for it: it takes up to ten minutes."""
+        """Ask the server to cancel it, which takes up to ten minutes."""
         with suppress(JudgeError):  # it has ended
             await self._call("POST", f"batches/{name}/cancel")
 

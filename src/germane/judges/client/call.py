@@ -40,7 +40,7 @@ def _several(items: Sequence[FusedRequest]) -> bool:
 
 @dataclass(slots=True)
 class _Result:
-    """What came of one question: its payload or an error, how it was asked, and the windows that it was merged from."""
+    """The result of one question: its payload or an error, its provenance, and the windows that it was merged from."""
 
     payload: Json = None
     error: str = "the model gave no answer"
@@ -54,7 +54,7 @@ class GroupCall:
     Args:
         client: Sends the requests.
         prompts: The wording.
-        items: The Readings that share a request: one, or a list.
+        items: The FusedRequests that share a request: one, or a list.
     """
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
@@ -117,7 +117,7 @@ class GroupCall:
                 self._found[id(question)].error = why
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """What has no answer yet."""
+        """The requests for what has no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._found[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -148,7 +148,7 @@ class GroupCall:
             await self._ask([item])
 
     def _apart(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """What may fare better apart: nothing in an outage, or where the model never gave a usable answer."""
+        """The questions to be asked again in smaller requests: none in an outage, or where the model never gave a usable answer."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -264,7 +264,7 @@ class GroupCall:
         return problem, Correction(text, str(problem)[:_PROBLEM])
 
     def _endless(self, ask: Ask, got: Completion) -> tuple[Unended, Correction | None]:
-        """What was wrong with an answer that used all the tokens that such a question needs."""
+        """The problem of an answer that used all the tokens that such a question needs, and the next attempt's note."""
         if ask.schema and not got.text.lstrip().startswith("{"):
             self.client.capabilities.schema_ignored()
         limit = f"{self.state.limit:,} tokens"

@@ -68,7 +68,7 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True)
 class CallState:
-    """What one call (a group of questions) has used, and what it has learned for its next request.
+    """The usage of one call (a group of questions), and what it has learned for its next request.
 
     Attributes:
         left: Seconds of its deadline.
@@ -76,14 +76,14 @@ class CallState:
         waits, faults: Requests that were asked to wait, and that failed on the way.
         failures: Attempts that these faults have cost the current question.
         reasked: Unusable answers that were asked again.
-        estimated: Whether tokens were counted from bytes, since the endpoint does not count.
+        estimated: True if tokens were counted from bytes, since the endpoint does not count.
         mode: The mode of the last request.
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
-        in_flight: Whether it holds a place: from one request on until the next, or until its answers are stored.
+        in_flight: True if it holds a place: from one request on until the next, or until its answers are stored.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
-        ours: Whether that limit was the one that the question has by itself.
-        limited: Whether the schema of the last request had limits.
-        full: Whether the texts and our limit are more than the model takes at once: none is sent then.
+        ours: True if that limit was the one that the question has by itself.
+        limited: True if the schema of the last request had limits.
+        full: True if the texts and our limit are more than the model takes at once: none is sent then.
     """
 
     left: float
@@ -112,7 +112,7 @@ class CallState:
     in_flight: bool = False
 
     def usage(self, price: Price | None) -> Usage:
-        """What the call has used, and cost where its price is known."""
+        """The requests, tokens and, where the price is known, the cost."""
         tokens = self.input_tokens, self.output_tokens
         cost = None if price is None else price.cost(*tokens, self.cached_tokens)
         return Usage(requests=self.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
@@ -129,9 +129,9 @@ class ModelClient:
 
     Args:
         transport: The far end.
-        capabilities: What the model takes; learned from its refusals.
+        capabilities: The forms of request that the model takes; learned from its refusals.
         policy: Timeouts, attempts, backoff.
-        concurrency: How many requests may be in flight.
+        concurrency: The number of requests that may be in flight.
         limiter: Requests and tokens per minute; None = no limit.
     """
 
@@ -165,9 +165,9 @@ class ModelClient:
         """One answer of the model, in the first output mode that the endpoint takes.
 
         Args:
-            ask: What is asked.
+            ask: The request in words.
             call: Counted on.
-            note: What was wrong with the answer before.
+            note: The problem of the answer before.
 
         Raises:
             GaveUp: The model or its provider declined, the texts are too long for it, the endpoint does not take the
@@ -425,7 +425,7 @@ class ModelClient:
         return decision
 
     def _again(self, decision: RetryDecision, call: CallState) -> RetryDecision:
-        """Whether and after how many seconds a request is sent again that failed or was asked to wait.
+        """The decision on a request that failed or was asked to wait: send it again after some seconds, or give up.
 
         While the circuit is open a failure costs no attempt.
         """

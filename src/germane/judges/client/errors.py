@@ -1,4 +1,4 @@
-"""What the errors of model endpoints mean, in whatever words and status they come.
+"""The meaning of model endpoints' errors, in whatever words and status they come.
 
 `decide` says what the client does after a response; the functions below read its body.
 """
@@ -34,7 +34,7 @@ class GaveUp(Exception):
 
 
 class Action(Enum):
-    """What the client does after a request."""
+    """The client's next step after a request."""
 
     TAKE = "take the answer"
     RETRY = "send it again: it failed on the way, which costs an attempt"
@@ -45,13 +45,13 @@ class Action(Enum):
 
 
 class RetryDecision(NamedTuple):
-    """What the client does after a request, and why.
+    """The client's next step after a request, and why.
 
     Attributes:
-        text: What the endpoint said, or what went wrong on the way.
+        text: The endpoint's words, or the fault on the way.
         status: The HTTP status; 0 = there was no response.
         seconds: The Retry-After; None = none was named.
-        too_long: Whether the texts are more than the model takes at once.
+        too_long: True if the texts are more than the model takes at once.
         body: The answer.
     """
 
@@ -69,7 +69,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """What follows from a response; `worked`: the endpoint has answered before."""
+    """The decision that follows from a response; `worked`: the endpoint has answered before."""
     result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError):
@@ -114,7 +114,7 @@ _MEANS = (
     (401, re.compile(r"unauthori[sz]ed|unauthenticated|authentication", re.IGNORECASE)),
     (404, re.compile(rf"\A(?=.)(?:{_NOWHERE.pattern})\Z", re.IGNORECASE)),
 )
-"""What an error without a number means by its words."""
+"""The status that the words of an error without a number mean."""
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
@@ -167,7 +167,7 @@ def _text(error: Json, raw: str = "") -> str:
 
 
 def _inner(error: Json) -> Json:
-    """Where the words stand: Google lists one error, Cloudflare several, MiniMax has its own name for it."""
+    """The object with the words: Google lists one error, Cloudflare several, MiniMax has its own name for it."""
     if isinstance(error, list) and error:
         return _inner(error[0])
     inside = (error.get(name) for name in _INSIDE) if isinstance(error, dict) else ()
@@ -182,7 +182,7 @@ _TOO_LONG = re.compile(
     r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
     r"|longer than (?:the )?model|exceeds n_ctx|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
 )
-"""How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
+"""The words of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
 
 _BROKE = ("insufficient_quota", "insufficient balance", "credit balance is too low")
 _QUOTA = "exceeded your current quota"
@@ -200,11 +200,11 @@ _NO_MODEL = re.compile(
 _UNSUPPORTED = re.compile(
     r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
 )
-"""What servers answer with a 404 to a request for something that no model of theirs does (OpenRouter)."""
+"""The words of a 404 to a request for something that no model does (OpenRouter)."""
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:
-    """Whether there is no money left, which no waiting mends.
+    """True if there is no money left, which no waiting mends.
 
     An allowance a minute comes back, though Google says of it what OpenAI says of an empty account: the whole
     `body` tells them apart. One a day, or of none at all, does not come back soon enough.
@@ -217,7 +217,7 @@ def is_out_of_money(text: str, body: str = "") -> bool:
 
 
 def is_too_long(status: int, text: str) -> bool:
-    """Whether the texts are more than the model takes at once; asked to wait, only a request beyond the limit is."""
+    """True if the texts are more than the model takes at once; asked to wait, only a request beyond the limit is."""
     low = text.lower()
     if status in {429, 503, 529}:
         return "request too large" in low
@@ -225,7 +225,7 @@ def is_too_long(status: int, text: str) -> bool:
 
 
 def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
-    """Whether no other request can fare better: no key, no money, no such model or path.
+    """True if no other request can fare better: no key, no money, no such model or path.
 
     Of an endpoint that has `worked`, only the first two are believed: the rest may be a hiccup, or about one text.
     """
@@ -258,6 +258,6 @@ _OVER = re.compile(
 
 
 def is_over_limit(text: str) -> bool:
-    """Whether an error says that an answer may not have so many tokens."""
+    """True if an error says that an answer may not have that many tokens."""
     low = text.lower()
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None

@@ -69,7 +69,7 @@ class PydanticAITransport:
 
     @property
     def takes_temperature(self) -> bool:
-        """Whether pydantic-ai would send one; it warns where it would not."""
+        """True if pydantic-ai would send a temperature; it warns where it would not."""
         from pydantic_ai.models import ModelRequestParameters
 
         with warnings.catch_warnings():
@@ -107,7 +107,7 @@ class PydanticAITransport:
         return 200, {}, json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
-        """What the model answers, as a chat completion."""
+        """The model's answer as a chat completion."""
         from pydantic_ai.direct import model_request
 
         response = await model_request(
@@ -247,7 +247,7 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
 
 
 def completion_of(response: ModelResponse) -> dict[str, Json]:
-    """What came back, as a chat completion."""
+    """The response as a chat completion."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     message: dict[str, Json] = {

@@ -26,7 +26,7 @@ _AT_ONCE = 4
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """What the model is called: by `name`, else as a chat model calls itself; a function has no name of its own.
+    """The service of a model: called `name`, else as a chat model calls itself; a function has no name of its own.
 
     InputError where it cannot be asked.
     """
@@ -46,7 +46,7 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
 
 
 def settings_of(model: OwnModel) -> dict[str, Json]:
-    """What a chat model says of its settings that can change an answer: plain values, no keys."""
+    """The settings of a chat model that can change an answer, as far as it tells: plain values, no keys."""
     if not _chats(model):
         return {}
     told = getattr(model, "_identifying_params", None)
@@ -100,7 +100,7 @@ class FunctionTransport:
         return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def _chats(model: Any) -> bool:
@@ -108,7 +108,7 @@ def _chats(model: Any) -> bool:
 
 
 def _function(model: Any) -> Any:
-    """What is called: of an object its `__call__`."""
+    """The function that is called: of an object its `__call__`."""
     return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
 
 
@@ -124,7 +124,7 @@ def _prompt(messages: list[Mapping[str, str]]) -> str:
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """What came back, as a chat completion: a text, or a message of LangChain's with the tokens that it counts."""
+    """The answer as a chat completion: a text, or a message of LangChain's with the tokens that it counts."""
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(

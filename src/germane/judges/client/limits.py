@@ -1,4 +1,4 @@
-"""How many requests an endpoint gets: concurrency, requests and tokens per minute, pauses, the circuit breaker.
+"""Limits of what is sent to an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
 
 Nothing here knows HTTP.
 """
@@ -114,10 +114,10 @@ class _Entry:
 
 
 class SlidingWindow:
-    """At most so many units in any minute; a single request of more leaves when nothing else did for a minute.
+    """A limit of units in any minute; a single request of more leaves when nothing else did for a minute.
 
     Args:
-        per_minute: How many; less than one is one in a longer time.
+        per_minute: The limit; less than one is one in a longer time.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -128,7 +128,7 @@ class SlidingWindow:
         self._sum = self._next = 0.0
 
     def wait(self, units: float) -> float:
-        """Seconds until so many may be taken, as far as is known now."""
+        """Seconds until that many units may be taken, as far as is known now."""
         now = monotonic()
         while self._log and self._log[0].at + self._period <= now:
             self._sum -= self._log.popleft().units
@@ -144,7 +144,7 @@ class SlidingWindow:
         return max(0.0, free - now)
 
     def take(self, units: float) -> _Entry:
-        """Take so many, now."""
+        """Take these units now."""
         now = monotonic()
         self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
         self._sum += units
@@ -152,7 +152,7 @@ class SlidingWindow:
         return entry
 
     def correct(self, entry: _Entry, units: float) -> None:
-        """It was so many in truth; 0 gives it back."""
+        """Replace an estimate by the real number of units; 0 gives them back."""
         more = units - entry.units
         self._next += more * self._interval
         if self._log and entry.at >= self._log[0].at:
@@ -161,7 +161,7 @@ class SlidingWindow:
 
 
 Taken: TypeAlias = tuple[_Entry | None, _Entry | None]
-"""What one request has taken of a RateLimiter: of its requests and of its tokens."""
+"""The entries of one request in a RateLimiter, one per window."""
 
 
 class RateLimiter:
@@ -189,7 +189,7 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> Taken:
-        """Wait until a request of about so many tokens may leave, as estimated then; cancelled, it takes nothing."""
+        """Wait until a request of about that many tokens may leave, as estimated then; cancelled, it takes nothing."""
         if self._places is not None:
             await self._places.acquire()
         if not self._turn.locked():
@@ -213,7 +213,7 @@ class RateLimiter:
         return max(wait, self._tokens.wait(tokens())) if self._tokens else wait
 
     def correct(self, taken: Taken | None, tokens: float) -> None:
-        """The request and its answer were so many tokens in truth."""
+        """Replace the estimate by the tokens that the request and its answer really had."""
         if self._tokens and taken and taken[1]:
             self._tokens.correct(taken[1], tokens)
 
@@ -243,7 +243,7 @@ class Pause:
 
     @property
     def active(self) -> bool:
-        """Whether requests are held back."""
+        """True while requests are held back."""
         return self._until > 0 and self._until > monotonic()
 
     def start(self, sent: float, seconds: float) -> None:
@@ -275,7 +275,7 @@ class CircuitBreaker:
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
-        """Whether the endpoint has ever answered."""
+        """True if the endpoint has ever answered."""
 
         self._policy = policy
         self._failures, self._last = 0, ""
@@ -284,7 +284,7 @@ class CircuitBreaker:
 
     @property
     def open(self) -> bool:
-        """Whether requests are held back."""
+        """True while requests are held back."""
         return self._opened is not None
 
     @property

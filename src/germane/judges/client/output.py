@@ -1,4 +1,4 @@
-"""How one model at one endpoint is asked: the body of a request, and what the endpoint's refusals teach.
+"""Request bodies for one model at one endpoint, and what the endpoint's refusals teach.
 
 An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
 schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
@@ -21,7 +21,7 @@ MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-"""How the limit of an answer's tokens is called: OpenAI has renamed it, and not all have followed."""
+"""Names of the limit of an answer's tokens: OpenAI has renamed it, and not all have followed."""
 
 ROOM = 4096
 """Tokens to ask for where an answer was cut off without a limit of ours."""
@@ -43,7 +43,7 @@ _LIMITS = ("maxlength", "maxitems")
 _WHOLLY = re.compile(
     r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
 )
-"""What says that the mode itself is not taken, whatever the schema holds."""
+"""The words that say that the mode itself is not taken, whatever the schema holds."""
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
@@ -65,7 +65,7 @@ class Correction(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ModelCapabilities:
-    """What a model at an endpoint takes, as far as its answers and refusals have shown.
+    """The forms of request that a model at an endpoint takes, as far as its answers and refusals have shown.
 
     Attributes:
         model: Its name.
@@ -74,15 +74,15 @@ class ModelCapabilities:
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_names: Names of that limit that may be taken, the first is sent.
-        schema_limits: Whether the schema says how long lists and texts may be.
-        token_limits: Whether a limit of tokens is sent that depends on the question, where the user named none.
+        schema_limits: True if the schema limits the length of lists and texts.
+        token_limits: True if a limit of tokens is sent that depends on the question, where the user named none.
         thoughts: Tokens beyond that limit, for what the model thinks before it answers.
         mode: The index in MODES.
-        proven: Whether an answer in that mode could be used.
-        system: Whether a system message is taken.
-        decides: Whether it answers by probabilities of levels.
-        alone: Whether each question has a request of its own, since answers to several at once did not end.
-        left_out: What was refused and is sent no more.
+        proven: True if an answer in that mode could be used.
+        system: True if a system message is taken.
+        decides: True if it answers by probabilities of levels.
+        alone: True if each question has a request of its own, since answers to several at once did not end.
+        left_out: Parts that were refused and are not sent any more.
         version: Counts the changes of all of these.
     """
 
@@ -150,7 +150,7 @@ class ModelCapabilities:
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def limit(self, ask: Ask) -> int:
-        """How many tokens an answer may have: the user's limit, else the question's own; 0 = none is named."""
+        """The tokens that an answer may have: the user's limit, else the question's own; 0 = none is named."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -174,12 +174,12 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Whether the text of a refusal says what to leave out, rename or ask for otherwise; it is remembered.
+        """Learn from the text of a refusal what to leave out, rename or ask for otherwise; False where it does not say.
 
         Args:
             error: The text.
             mode: The mode of the request that was refused.
-            limited: Whether that request named a limit of tokens.
+            limited: True if that request named a limit of tokens.
         """
         text = error.lower()
         parameter = next((name for name in self.parameters if name.lower() in text), None)
@@ -218,7 +218,7 @@ class ModelCapabilities:
         return sent
 
     def _limit_refused(self, text: str) -> bool:
-        """Whether an error is about the name of the limit."""
+        """True if an error is about the name of the limit."""
         name, *_ = self.limit_names or ("",)
         others = (other for other in LIMIT_NAMES if other != name)
         return bool(name) and (

@@ -34,8 +34,8 @@ class Completion:
     """One answer of a model.
 
     Attributes:
-        text: What it wrote, or the arguments of its tool call.
-        cut: Whether it ended at the token limit.
+        text: The text, or the arguments of the tool call.
+        cut: True if it ended at the token limit.
         model, fingerprint: The model that answered and the fingerprint of its system, as the endpoint names them.
         problem: Why it cannot be an answer, if that is known.
         refusal: Why the model or its provider declined to answer; "" = they did not.
@@ -55,7 +55,7 @@ class Completion:
 
     @property
     def whole(self) -> bool:
-        """Whether it is a JSON object."""
+        """True if it is a JSON object."""
         try:
             self.payload()
         except AnswerError:
@@ -64,7 +64,7 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """Whether the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
+        """True if the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
         if not self.text.strip() or len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0):
             return True
         try:
@@ -184,7 +184,7 @@ _END = re.compile(_ENDS, re.IGNORECASE)
 _TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
 _FENCE = re.compile(r"`+\w*\s*\Z")
 _REST = re.compile(r"\s*(?:`+\s*)?(?:(?:<\|?\w{1,20}\|?>|</s>)\s*)*")
-"""What may follow the object: the end of its fence, and control tokens that end a turn."""
+"""Text that may follow the object: the end of its fence, and control tokens that end a turn."""
 LEAD_IN = 300
 """Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is no answer."""
 

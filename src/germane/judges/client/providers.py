@@ -1,4 +1,4 @@
-"""Who serves which models where, and for how much: `provider:model`, base URLs, keys, headers, prices.
+"""Providers of models: `provider:model`, base URLs, keys, headers, prices.
 
 A key goes to its provider's own host, or to a base URL given in a call, by flag or by environment; never
 to a base URL that stands in a file.
@@ -24,12 +24,12 @@ class Provider:
         url: The base URL; "" = it must be given.
         key, base: The environment variables that hold the key and another base URL.
         model: The default model.
-        path: What a base URL without a path is continued with.
+        path: Added to a base URL without a path.
         header: The header that carries the key.
-        local: Whether it works without a key.
-        extra: Whether it has a protocol of its own, brought by the extra of the same name, or by `decisions`.
-        decides: Whether its models answer typed questions with probabilities, and write no text.
-        only: What the names of models begin with that are served in this way alone.
+        local: True if it works without a key.
+        extra: True if it has a protocol of its own, brought by the extra of the same name, or by `decisions`.
+        decides: True if its models answer typed questions with probabilities, and write no text.
+        only: The beginning of the names of models that are served in this way alone.
     """
 
     url: str
@@ -97,7 +97,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Where one model is asked: resolved, without the key. `custom` is the base URL where it is not the default."""
+    """The endpoint of one model: resolved, without the key. `custom` is the base URL where it is not the default."""
 
     provider: str
     model: str
@@ -112,12 +112,12 @@ class Service:
 
     @property
     def extra(self) -> bool:
-        """Whether it has a protocol of its own."""
+        """True if it has a protocol of its own."""
         return self.provider in PROVIDERS and PROVIDERS[self.provider].extra
 
     @property
     def decides(self) -> bool:
-        """Whether it answers with probabilities."""
+        """True if it answers with probabilities."""
         return self.provider in PROVIDERS and PROVIDERS[self.provider].decides
 
     def at(self, path: str) -> str:
@@ -148,7 +148,7 @@ class Service:
 
 
 def decides(name: str) -> bool:
-    """Whether the judge of that name is a decisions model."""
+    """True if the judge of that name is a decisions model."""
     provider = PROVIDERS.get(name.partition(":")[0].strip().lower())
     return provider is not None and provider.decides
 

@@ -28,7 +28,7 @@ def check_number(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long the client waits and how often it tries. Times are in seconds, counts are whole numbers from 1.
+    """Timeouts, waits and attempts of the client. Times are in seconds, counts are whole numbers from 1.
 
     A 429, 503 or 529 costs waiting time but no attempt. A timeout, a broken connection or a 5xx costs one of
     `attempts`; an answer that cannot be used costs one of as many attempts of its own.
@@ -46,7 +46,7 @@ class RetryPolicy:
         backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
-        outage: How long an endpoint that has answered before is probed while the circuit is open.
+        outage: The time for which an endpoint that has answered before is probed while the circuit is open.
         startup: The same for an endpoint that has never answered.
         probe_every: Between the first two probes; the time doubles up to five times that.
         hopeless: Requests that an endpoint which never answered may refuse before it is given up.
@@ -78,11 +78,11 @@ class RetryPolicy:
             check_number(field.name, getattr(self, field.name), fix, of="RetryPolicy", **kind)
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after so many failures, from 1: exponential backoff with full jitter."""
+        """Seconds to wait after that many failures, from 1: exponential backoff with full jitter."""
         return random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
 
     def wait(self, asked: float | None, waits: int) -> float:
-        """Seconds to wait after the n-th Retry-After of so many seconds; None = the endpoint named no time.
+        """Seconds to wait after the n-th Retry-After of `asked` seconds; None = the endpoint named no time.
 
         A random part of up to a tenth, a second at most, is added, so that those who wait do not come back at once. From the
         second time on, and where the time named is hardly one, it is no less than `delay`.

@@ -33,8 +33,8 @@ class Transport(Protocol):
     """The far end of one model endpoint.
 
     Attributes:
-        url: What error messages name.
-        secrets: What must not be shown, even where a server repeats it.
+        url: The name in error messages.
+        secrets: Texts that must not be shown, even where a server repeats them.
     """
 
     url: str
