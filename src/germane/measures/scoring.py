@@ -6,6 +6,7 @@ and one table of labels per block; each is then one kernel call on it.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -137,7 +138,6 @@ _ABSENT = {
     "forbidden": "no forbidden ids",
     "superseded": "no stale versions are named",
 }
-_UNANSWERABLE = "unanswerable: nothing can be relevant"
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
 WITHOUT_IDS = (
@@ -203,93 +203,38 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
 class Eligibility:
     """For which samples of a block a measure cannot be computed, and why.
 
-    Found once for all measures that need the same fields, and for all that need the same labels.
+    Measures share rules, and each rule looks at every sample once.
     """
 
     def __init__(self, samples: Sequence[Sample], settings: Settings) -> None:
         self._samples, self._settings = samples, settings
-        self._of_fields: dict[tuple[tuple[str, ...], bool], dict[int, Outcome]] = {}
-        self._of_labels: dict[tuple[object, ...], dict[int, Outcome]] = {}
+        self._broken: dict[object, dict[int, Outcome]] = {}
 
     def refusals(self, measure: Measure) -> Mapping[int, Outcome]:
         """The outcome of each sample, by its number, for which the measure cannot be computed."""
-        definition = measure.definition
-        ranked = definition.family == "ranked"
-        fields = definition.needs, definition.answerable or ranked
-        if fields not in self._of_fields:
-            self._of_fields[fields] = self._lacking(*fields)
-        texts = self._without_texts if measure.budget is not None else {}
-        labels = self._of_labels_read(measure) if ranked else {}
-        return {**texts, **labels, **self._of_fields[fields]}
-
-    @cached_property
-    def _without_texts(self) -> dict[int, Outcome]:
-        """The samples of whose contexts tokens cannot be counted."""
-        return {n: skipped(NO_TEXT) for n, sample in enumerate(self._samples) if not has_texts(sample)}
-
-    def _of_labels_read(self, measure: Measure) -> Mapping[int, Outcome]:
-        """Why samples do not have the labels that a ranked measure reads; found once for all that read the same."""
-        rel, against = measure.settings.get("rel", 0), measure.settings.get("against")
-        threshold = rel or 1 if measure.labels == "gold" else rel is None
-        read = measure.labels, threshold, against
-        if read not in self._of_labels:
-            self._of_labels[read] = self._unlabelled(measure)
-        return self._of_labels[read]
-
-    def _lacking(self, needs: tuple[str, ...], answerable: bool) -> dict[int, Outcome]:
-        """Why samples do not have what measures need."""
         outcomes: dict[int, Outcome] = {}
-        for need in needs:
-            for number in self._absent(need):
-                failed = self._samples[number].error
-                why = error(failed) if failed else skipped(_ABSENT.get(need, f"no {need}"))
-                outcomes.setdefault(number, why)
-        if answerable:
-            for number, sample in enumerate(self._samples):
-                if sample.answerable is False:
-                    outcomes.setdefault(number, skipped(_UNANSWERABLE))
+        for rule, results in self._rules(measure):
+            if rule not in self._broken:
+                self._broken[rule] = {n: outcome for n, outcome in enumerate(results) if outcome is not None}
+            outcomes = {**self._broken[rule], **outcomes}
         return outcomes
 
-    def _absent(self, need: str) -> list[int]:
-        """The samples without one field."""
-        samples = enumerate(self._samples)
-        if need == "contexts":
-            return [n for n, sample in samples if sample.contexts is None and sample.calls is None]
-        if need in {"query", "reference", "response"}:
-            return [n for n, sample in samples if given(sample, need) is None]
-        return [n for n, sample in samples if getattr(sample, need, None) in (None, "", ())]
-
-    def _unlabelled(self, measure: Measure) -> dict[int, Outcome]:
-        """Why samples do not have the labels that a ranked measure reads."""
-        if measure.labels == "gold":
-            least = measure.settings.get("rel") or 1
-            best = self._best_grades
-            return {
-                number: skipped(NO_QRELS if value is None else NOTHING_RELEVANT)
-                for number, value in enumerate(best)
-                if value is None or value < least
-            }
-        outcomes: dict[int, Outcome] = {}
-        for number, sample in enumerate(self._samples):
-            why = self._unlabelled_by_people(measure, number) if measure.labels in {"human", "best"} else None
-            if why is None and measure.labels != "human":
-                why = self._unasked(measure, sample)
-            if why is not None:
-                outcomes[number] = skipped(why)
-        return outcomes
-
-    @cached_property
-    def _best_grades(self) -> list[float | None]:
-        """The highest grade that gold knows for each sample; None where there is no gold."""
-        return [
-            None if sample.qrels is None else max(sample.qrels.values(), default=-inf)
-            for sample in self._samples
-        ]
-
-    @cached_property
-    def unidentified(self) -> frozenset[int]:
-        """The samples for which something came back, and nothing of it has an id."""
-        return frozenset(number for number, sample in enumerate(self._samples) if _without_ids(sample))
+    def _rules(self, measure: Measure) -> Iterator[tuple[object, Iterable[Outcome | None]]]:
+        """The rules for the samples of a measure, the first one first: a name, and the outcome of each sample that breaks it."""
+        samples, definition, labels = self._samples, measure.definition, measure.labels
+        ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
+        for need in definition.needs:
+            yield need, (_lacking(need, sample) for sample in samples)
+        if definition.answerable or ranked:
+            yield "answerable", (_unanswerable(sample) for sample in samples)
+        if ranked and labels == "gold":
+            yield ("qrels", rel or 1), (_without_gold(rel or 1, sample) for sample in samples)
+        if ranked and labels in {"human", "best"}:
+            yield (labels, rel is None), (self._unlabelled(measure, n) for n in range(len(samples)))
+        if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
+            yield "asked", (_unasked(self._settings.against, sample) for sample in samples)
+        if measure.budget is not None:
+            yield "texts", (None if has_texts(sample) else skipped(NO_TEXT) for sample in samples)
 
     @cached_property
     def _people(self) -> PlaceLabels:
@@ -297,29 +242,50 @@ class Eligibility:
         people.add(self._samples)
         return people
 
-    def _unlabelled_by_people(self, measure: Measure, number: int) -> str | None:
+    def _unlabelled(self, measure: Measure, number: int) -> Outcome | None:
+        """The outcome of a sample whose labels by people cannot be read."""
         labelled = self._people.labelled[self._people.places_of(number)]
-        refusal = _off_scale(measure, self._people.scales_of(number), self._settings)
-        nobody = measure.labels == "human" and len(labelled) and not labelled.any()
-        return refusal or ("no human labels" if nobody else None)
+        why = _off_scale(measure, self._people.scales_of(number), self._settings)
+        if why is None and measure.labels == "human" and len(labelled) and not labelled.any():
+            why = "no human labels"
+        return None if why is None else skipped(why)
 
-    def _unasked(self, measure: Measure, sample: Sample) -> str | None:
-        """Why nobody can be asked about the sample's contexts."""
-        if measure.settings.get("against") == "call":
-            return None
-        if given(sample, "query") is None:
-            return "no query"
-        against = self._settings.against
-        asked = against in {"reference", "response", "criterion"}
-        return f"no {against} to judge against" if asked and not given(sample, against) else None
+
+def _lacking(need: str, sample: Sample) -> Outcome | None:
+    """The outcome of a sample without a field that a measure needs."""
+    if need == "contexts":
+        lacks = sample.contexts is None and sample.calls is None
+    elif need in {"query", "reference", "response"}:
+        lacks = given(sample, need) is None
+    else:
+        lacks = getattr(sample, need, None) in (None, "", ())
+    if not lacks:
+        return None
+    return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
+
+
+def _unanswerable(sample: Sample) -> Outcome | None:
+    return skipped("unanswerable: nothing can be relevant") if sample.answerable is False else None
+
+
+def _without_gold(rel: int, sample: Sample) -> Outcome | None:
+    if sample.qrels is None:
+        return skipped(NO_QRELS)
+    return skipped(NOTHING_RELEVANT) if max(sample.qrels.values(), default=-inf) < rel else None
+
+
+def _unasked(against: str, sample: Sample) -> Outcome | None:
+    """The outcome of a sample about whose contexts nobody can be asked."""
+    if given(sample, "query") is None:
+        return skipped("no query")
+    shown = against in {"reference", "response", "criterion"}
+    return skipped(f"no {against} to judge against") if shown and not given(sample, against) else None
 
 
 def _without_ids(sample: Sample) -> bool:
-    if not sample.calls:
-        contexts = sample.contexts or ()
-        return bool(contexts) and contexts[0].id is None and all(context.id is None for context in contexts)
-    came = [context.id for _, contexts in rankings(sample) for context in contexts]
-    return bool(came) and not any(came)
+    """True if something came back, and nothing of it has an id."""
+    lists = [contexts for _, contexts in rankings(sample) if contexts]
+    return bool(lists) and not any(context.id for contexts in lists for context in contexts)
 
 
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
@@ -345,11 +311,13 @@ class ProgramOwner(NamedTuple):
 class Block:
     """What a block of jobs needs asked, and what its measures say once that is answered.
 
-    `beside`: also the values of the measures that belong beside those of gold.
+    Jobs may have graders of their own; the scores of a grader are one column over the block.
+    `beside`: also the values of the measures that belong to those of gold.
 
     Attributes:
         programs: What is asked, in the order of the samples.
         owners: For whom each program asks.
+        grader_sets: The graders of the jobs, each set once.
         notes: Counts of what a reader of the scores should know of the samples.
     """
 
@@ -358,162 +326,171 @@ class Block:
         self.notes: Counter[str] = Counter()
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
-        self._choices: dict[LabelChoice, _Chosen] = {}
+        self._labels: dict[LabelChoice, _BlockLabels] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
-        self._runs: list[_SameGraders] = []
-        for job in jobs:
-            self._note_empty(job.sample)
-        start = 0
-        for _, some in groupby(jobs, key=lambda job: id(job.graders)):
-            run = _SameGraders(start, list(some), beside=beside)
-            self._start(run)
-            self._runs.append(run)
-            start += len(run.jobs)
-        self._note_without_ids()
+        numbers: dict[int, list[int]] = {}
+        for number, job in enumerate(jobs):
+            numbers.setdefault(id(job.graders), []).append(number)
+        self.grader_sets = [jobs[some[0]].graders for some in numbers.values()]
+        columns: dict[int, _Column] = {}
+        companions: dict[Measure, _Column] = {}
+        self._columns: dict[int, list[_Column]] = {}
+        for graders, some in zip(self.grader_sets, numbers.values(), strict=True):
+            own = [columns.setdefault(id(grader), _Column(grader, len(jobs))) for grader in graders]
+            self._columns[id(graders)] = own
+            more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
+            added = graders_of(tuple(more))
+            theirs = [companions.setdefault(c.measure, _Column(c, len(jobs))) for c in added]
+            for column in (*own, *theirs):
+                column.graded[some] = True
+        self._beside = list(companions.values())
+        self._every = [*columns.values(), *self._beside]
+        self._start()
+        self._note_samples()
 
-    def _start(self, run: _SameGraders) -> None:
-        """What is known of the scores of jobs with the same graders before anything is answered, and what must be asked."""
-        reads: dict[LabelChoice, list[_Column]] = {}
-        for column in run.every:
-            measure = column.grader.measure
+    def _start(self) -> None:
+        """Set the scores that are known before anything is answered, and gather what must be asked."""
+        unsure = [number for number, job in enumerate(self.jobs) if job.sample.unsure]
+        for column in self._every:
             if column.grader.by is not None:
                 continue
-            self._put_known(run, column)
+            self._put_known(column, unsure)
+            measure = column.grader.measure
             if column.ranked:
-                rows = range(len(run.jobs))
-                column.read = [row for row in rows if row not in column.noted] if column.noted else rows
-                reads.setdefault(measure.choice, []).append(column)
-        for choice, columns in reads.items():
-            self._read(run, choice, columns)
-        asking = [column for column in run.columns if not column.ranked]
-        asks = not self.settings.judged_by and any(choice.source in {"judge", "best"} for choice in reads)
-        for row in range(len(run.jobs)) if asking or asks else ():
-            for column in asking:
-                self._ask_for(run, row, column)
-            for choice, columns in reads.items():
-                self._ask_labels(run, row, self._choices[choice], columns)
+                column.read = column.unnoted()
+                if measure.choice not in self._labels:
+                    self._labels[measure.choice] = _BlockLabels(measure.choice, self.settings, len(self.jobs))
+                self._labels[measure.choice].read(column.read, measure.depth)
+        for labels in self._labels.values():
+            labels.gather(self.jobs)
+        judged = not self.settings.judged_by and any(
+            choice.source in {"judge", "best"} for choice in self._labels
+        )
+        if judged or not all(column.ranked for column in self._every):
+            for number in range(len(self.jobs)):
+                self._ask(number)
 
-    def _put_known(self, run: _SameGraders, column: _Column) -> None:
-        """Set the scores of jobs that cannot be computed, and of those whose gold is unsure: they are known at once."""
-        measure, start = column.grader.measure, run.start
+    def _put_known(self, column: _Column, unsure: Sequence[int]) -> None:
+        """Set the scores that cannot be computed, and those of samples with unsure gold."""
+        measure = column.grader.measure
         refused = self._eligible.refusals(measure)
-        for number in refused.keys() & range(start, start + len(run.jobs)) if refused else ():
-            column.put(number - start, refused[number])
-        for row in run.unsure if reads_gold_alone(measure) else ():
-            lacking = refused.get(start + row)
-            if lacking is None or lacking.why == NOTHING_RELEVANT:
-                outcome = between(measure, run.jobs[row].sample, self.settings)
-                column.put(row, outcome)
-                column.noted[row] = outcome
+        for number, outcome in refused.items():
+            if column.graded[number]:
+                column.put(number, outcome)
+        for number in unsure if reads_gold_alone(measure) else ():
+            lacking = refused.get(number)
+            if column.graded[number] and (lacking is None or lacking.why == NOTHING_RELEVANT):
+                outcome = between(measure, self.jobs[number].sample, self.settings)
+                column.put(number, outcome)
+                column.noted[number] = outcome
 
-    def _read(self, run: _SameGraders, choice: LabelChoice, columns: Sequence[_Column]) -> None:
-        """Add the labels that these measures read, of each sample as deep as the deepest that can be computed looks."""
-        if choice not in self._choices:
-            self._choices[choice] = _Chosen(PlaceLabels(choice, self.settings), len(self.jobs))
-        chosen, odd = self._choices[choice], set[int]().union(*(column.noted for column in columns))
-        deepest = _deepest(columns)
-        depths: dict[int, int | None] = dict.fromkeys(range(len(run.jobs)), deepest)
-        for row in odd:
-            if readers := [column for column in columns if row not in column.noted]:
-                depths[row] = _deepest(readers)
+    def _ask(self, number: int) -> None:
+        """Ask for the scores of a job by the graders that read no labels, and for the verdicts that the others read."""
+        job, columns = self.jobs[number], self._columns_of(number)
+        for column in columns:
+            grader = column.grader
+            if grader.by is not None:
+                program = grader.by.grade_sample(job.sample, job.case)
+            elif not column.ranked and number not in column.noted:
+                program = program_of(grader.measure, job.sample, self.settings)
             else:
-                del depths[row]
-        chosen.labels.add([run.jobs[row].sample for row in depths], depths.values())
-        chosen.add([run.start + row for row in depths])
+                continue
+            column.programs[number] = self._add_program(program, number, [column])
+        for choice, labels in self._labels.items():
+            sample = int(labels.samples[number])
+            if sample >= 0 and labels.places.asks(sample):
+                readers = [c for c in columns if c.reads(choice) and number not in c.noted]
+                asked = _verdicts(labels.places.questions(sample))
+                labels.programs[sample] = self._add_program(asked, number, readers)
 
-    def _ask_for(self, run: _SameGraders, row: int, column: _Column) -> None:
-        """Ask for the score of one job by a grader that reads no labels."""
-        job, grader = run.jobs[row], column.grader
-        if grader.by is not None:
-            column.programs[row] = self._ask(
-                run.start + row, grader.by.grade_sample(job.sample, job.case), [grader.measure]
-            )
-        elif row not in column.noted:
-            program = program_of(grader.measure, job.sample, self.settings)
-            column.programs[row] = self._ask(run.start + row, program, [grader.measure])
-
-    def _ask_labels(self, run: _SameGraders, row: int, chosen: _Chosen, columns: Sequence[_Column]) -> None:
-        """Ask for the verdicts of one job, where a judge is asked about any of its contexts."""
-        sample = chosen.samples[run.start + row]
-        if sample >= 0 and chosen.labels.asks(sample):
-            measures = [column.grader.measure for column in columns if row not in column.noted]
-            questions = _verdicts(chosen.labels.questions(sample))
-            chosen.programs[sample] = self._ask(run.start + row, questions, measures)
-
-    def _ask(self, job: int, program: Program[Any], measures: Iterable[Measure]) -> int:
+    def _add_program(self, program: Program[Any], number: int, columns: Iterable[_Column]) -> int:
         self.programs.append(program)
-        self.owners.append(ProgramOwner(job, tuple(dict.fromkeys(map(str, measures)))))
+        names = dict.fromkeys(str(column.grader.measure) for column in columns)
+        self.owners.append(ProgramOwner(number, tuple(names)))
         return len(self.programs) - 1
 
-    def _note_without_ids(self) -> None:
-        gold = [chosen.samples for choice, chosen in self._choices.items() if choice.source == "gold"]
-        if gold and (jobs := self._eligible.unidentified):
-            self.notes[WITHOUT_IDS] += sum(any(samples[job] >= 0 for samples in gold) for job in jobs)
+    def _columns_of(self, number: int) -> list[_Column]:
+        """The columns of the graders of a job."""
+        return self._columns[id(self.jobs[number].graders)]
 
-    def _note_empty(self, sample: Sample) -> None:
-        if sample.calls and (empty := sum(not contexts for _, contexts in rankings(sample))):
-            self.notes["search calls returned nothing and count 0"] += empty
-        texts = [context.text for _, some in rankings(sample) for context in some if context.text]
-        if empty := len([text for text in texts if not text[0].isalnum() and blank(text)]):
-            self.notes["contexts are empty: no judge is asked about them"] += empty
-
-    @property
-    def grader_sets(self) -> list[tuple[Grader, ...]]:
-        """The graders of the jobs, those of jobs that follow one another once."""
-        return [run.jobs[0].graders for run in self._runs]
+    def _note_samples(self) -> None:
+        """Count searches that returned nothing, contexts without text, and samples without any document id."""
+        calls = blanks = 0
+        for job in self.jobs:
+            lists = [contexts for _, contexts in rankings(job.sample)]
+            if job.sample.calls:
+                calls += sum(not contexts for contexts in lists)
+            for contexts in lists:
+                for context in contexts:
+                    if (text := context.text) and not text[0].isalnum() and blank(text):
+                        blanks += 1
+        self.notes["search calls returned nothing and count 0"] += calls
+        self.notes["contexts are empty: no judge is asked about them"] += blanks
+        gold = [labels.samples for choice, labels in self._labels.items() if choice.source == "gold"]
+        if gold:
+            read = np.flatnonzero(np.max(gold, axis=0) >= 0).tolist()
+            self.notes[WITHOUT_IDS] += sum(_without_ids(self.jobs[number].sample) for number in read)
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
         self._settle(results)
         return [
-            {column.grader.name: column.outcome(row) for column in run.columns}
-            for run in self._runs
-            for row in range(len(run.jobs))
+            {column.grader.name: column.outcome(number) for column in self._columns_of(number)}
+            for number in range(len(self.jobs))
         ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
         """The scores of the jobs in their order, and of each job in that of its graders."""
         self._settle(results)
-        first, *others = [run.scores() for run in self._runs] or [ScoreTable()]
+        tables = []
+        for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
+            numbers = list(some)
+            columns = self._columns_of(numbers[0])
+            noted = {
+                row * len(columns) + at: (outcome.status, outcome.why, outcome.bounds)
+                for at, column in enumerate(columns)
+                for row, number in enumerate(numbers if column.noted else ())
+                if (outcome := column.noted.get(number)) is not None
+            }
+            names = [(column.grader.name, str(column.grader.measure)) for column in columns]
+            values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
+            keys = [self.jobs[number].sample.key for number in numbers]
+            tables.append(ScoreTable.of_columns(keys, names, values, noted))
+        first, *others = tables or [ScoreTable()]
         for table in others:
             first.extend(table, distinct=True)
         return first
 
     def rankings(self, job: int, measure: Measure) -> tuple[Ranking, ...] | None:
         """The labelled rankings that a ranked measure reads of a job, once it is answered; None where it reads none."""
-        chosen = self._choices.get(measure.choice)
-        sample = -1 if chosen is None else chosen.samples[job]
-        return None if chosen is None or sample < 0 else chosen.labels.rankings(sample)
+        labels = self._labels.get(measure.choice)
+        sample = -1 if labels is None else int(labels.samples[job])
+        return None if labels is None or sample < 0 else labels.places.rankings(sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
         """Of each job the passages whose labels are read in the place of a judge's verdicts, and the measures that do."""
-        for choice, chosen in self._choices.items():
+        for choice, labels in self._labels.items():
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
-            for run in self._runs:
-                ranked = [
-                    column
-                    for column in run.columns
-                    if column.ranked and column.grader.measure.choice == choice
-                ]
-                readers = [(str(column.grader.measure), set(column.read)) for column in ranked]
-                for row in range(len(run.jobs)):
-                    sample = chosen.samples[run.start + row]
-                    if sample >= 0 and chosen.labels.cells[sample]:
-                        measures = tuple(measure for measure, rows in readers if row in rows)
-                        yield run.start + row, chosen.labels.questions(sample), measures
+            for number, sample in enumerate(labels.samples.tolist()):
+                if sample >= 0 and labels.places.cells[sample]:
+                    columns = self._columns_of(number)
+                    readers = [c for c in columns if c.reads(choice) and number not in c.noted]
+                    names = tuple(str(column.grader.measure) for column in readers)
+                    yield number, labels.places.questions(sample), names
 
     def beside(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
-        """The values of what belongs beside the means, by system and canonical name, of the samples that have any."""
+        """The values of what belongs to the means of gold, by system and canonical name, of the samples that have any."""
         self._settle(results)
-        for run in self._runs:
-            for column in run.every[len(run.columns) :]:
-                result: dict[str, list[float]] = {}
-                for row, (job, value) in enumerate(zip(run.jobs, column.values.tolist(), strict=True)):
-                    if row not in column.noted:
-                        result.setdefault(job.sample.system, []).append(value)
-                for system, values in result.items():
+        systems: dict[str, list[int]] = {}
+        for number, job in enumerate(self.jobs if self._beside else ()):
+            systems.setdefault(job.sample.system, []).append(number)
+        for column in self._beside:
+            counted = np.zeros(len(self.jobs), np.bool_)
+            counted[column.unnoted()] = True
+            for system, numbers in systems.items():
+                if values := column.values[numbers][counted[numbers]].tolist():
                     yield system, str(column.grader.measure), values
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
@@ -521,51 +498,50 @@ class Block:
 
         Of a program that others share, the numbers of the passages that no grader before reads; None = all that it asks.
         """
-        for run in self._runs:
-            for row, _ in enumerate(run.jobs, run.start):
-                read: dict[LabelChoice, set[int]] = {}
-                for column in run.columns:
-                    name, measure = column.grader.name, column.grader.measure
-                    if (program := column.programs.get(row - run.start)) is not None:
-                        yield row, name, program, None
-                    elif column.ranked and row - run.start not in column.noted:
-                        chosen = self._choices[measure.choice]
-                        if (program := chosen.programs.get(chosen.samples[row])) is not None:
-                            before = read.setdefault(measure.choice, set())
-                            cells = chosen.labels.cells_read(chosen.samples[row], measure.depth)
-                            yield row, name, program, [cell for cell in cells if cell not in before]
-                            before.update(cells)
+        for number in range(len(self.jobs)):
+            read: dict[LabelChoice, set[int]] = {}
+            for column in self._columns_of(number):
+                name, measure = column.grader.name, column.grader.measure
+                if (program := column.programs.get(number)) is not None:
+                    yield number, name, program, None
+                elif column.ranked and number not in column.noted:
+                    labels = self._labels[measure.choice]
+                    sample = int(labels.samples[number])
+                    if (program := labels.programs.get(sample)) is not None:
+                        before = read.setdefault(measure.choice, set())
+                        cells = labels.places.cells_read(sample, measure.depth)
+                        yield number, name, program, [cell for cell in cells if cell not in before]
+                        before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
         """Fill in what the programs were answered, and compute the scores of labels."""
         if self._settled:
             return
         self._settled = True
-        mixed, repeated = set[int](), 0
-        for chosen in self._choices.values():
-            for sample, number in chosen.programs.items():
-                chosen.labels.take(sample, results[number])
-            marks = chosen.labels.mixed
+        mixed, repeated = np.zeros(len(self.jobs), np.bool_), 0
+        for labels in self._labels.values():
+            for sample, number in labels.programs.items():
+                labels.places.take(sample, results[number])
+            marks = labels.places.mixed
             if marks.any():
-                mixed |= {job for job, sample in enumerate(chosen.samples) if sample >= 0 and marks[sample]}
-            repeated += chosen.labels.repeated
-        self.notes.update({_MIXED: len(mixed), REPEATED: repeated})
+                mixed |= (labels.samples >= 0) & marks[labels.samples]
+            repeated += labels.places.repeated
+        self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated})
         self.notes = +self.notes
-        for run in self._runs:
-            for column in run.every:
-                for row, number in column.programs.items():
-                    result = results[number]
-                    column.put(row, result.outcome if column.grader.by else result)
-                if column.read:
-                    self._choices[column.grader.measure.choice].fill(column, run.start)
+        for column in self._every:
+            for number, program in column.programs.items():
+                result = results[program]
+                column.put(number, result.outcome if column.grader.by else result)
+            if len(column.read):
+                self._labels[column.grader.measure.choice].fill(column)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
+        cases = [] if all(column.grader.by is None for column in self._every) else range(len(self.jobs))
         return {
-            (run.start + row, column.grader.name): results[column.programs[row]]
-            for run in self._runs
-            for row in range(len(run.jobs) if any(column.grader.by for column in run.columns) else 0)
-            for column in run.columns
+            (number, column.grader.name): results[column.programs[number]]
+            for number in cases
+            for column in self._columns_of(number)
             if column.grader.by is not None
         }
 
@@ -605,7 +581,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
             grades |= {name: max(grade, grades.get(name, grade)) for name, grade in row.items()}
         jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
     block = Block(jobs, settings)
-    outcomes = [outcome[str(measure)] for outcome in block.outcomes(list(map(_unasked, block.programs)))]
+    outcomes = [outcome[str(measure)] for outcome in block.outcomes(list(map(_result_of, block.programs)))]
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not values:
         return outcomes[0]
@@ -613,7 +589,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     return ok(low) if low == high else incomplete(why, (low, high))
 
 
-def _unasked(program: Program[Outcome]) -> Outcome:
+def _result_of(program: Program[Outcome]) -> Outcome:
     """The result of a program that asks nobody."""
     try:
         next(program)
@@ -629,120 +605,97 @@ def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
 
 
 class _Column:
-    """The scores of one grader for jobs that follow one another.
+    """The scores of one grader for the jobs of a block.
 
     Attributes:
+        graded: Whether it grades each job.
         values: The value of each job, nan where there is none.
-        noted: The outcomes that say more than a value.
+        noted: The outcomes that say more than a value, by the number of the job.
         programs: The program whose result the score of a job is.
         ranked: Whether its scores are a formula on labels.
         read: The jobs whose score is computed from labels.
     """
 
-    __slots__ = ("grader", "noted", "programs", "ranked", "read", "values")
-
-    def __init__(self, grader: Grader, rows: int) -> None:
-        self.grader, self.values, self.noted = grader, np.full(rows, nan), dict[int, Outcome]()
+    def __init__(self, grader: Grader, jobs: int) -> None:
+        self.grader, self.graded, self.values = grader, np.zeros(jobs, np.bool_), np.full(jobs, nan)
+        self.noted: dict[int, Outcome] = {}
         self.programs: dict[int, int] = {}
-        self.read: Sequence[int] = ()
         self.ranked = grader.by is None and grader.measure.definition.family == "ranked"
+        self.read: Ints = np.empty(0, np.int64)
 
-    def put(self, row: int, outcome: Outcome) -> None:
+    def put(self, number: int, outcome: Outcome) -> None:
         """Set a job's outcome."""
         if outcome.value is not None:
-            self.values[row] = outcome.value
+            self.values[number] = outcome.value
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
-            self.noted[row] = outcome
+            self.noted[number] = outcome
 
-    def outcome(self, row: int) -> Outcome:
+    def outcome(self, number: int) -> Outcome:
         """A job's outcome."""
-        return self.noted.get(row) or Outcome(float(self.values[row]))
+        return self.noted.get(number) or Outcome(float(self.values[number]))
+
+    def reads(self, choice: LabelChoice) -> bool:
+        """True if its scores are a formula on these labels."""
+        return self.ranked and self.grader.measure.choice == choice
+
+    def unnoted(self) -> Ints:
+        """The jobs whose outcome is no more than a value."""
+        mask = self.graded.copy()
+        mask[[*self.noted]] = False
+        return np.flatnonzero(mask)
 
 
-def _deepest(columns: Iterable[_Column]) -> int | None:
-    """How many places of a ranking the measures read; None = all."""
-    depths = {column.grader.measure.depth for column in columns}
-    return None if None in depths else max(filter(None, depths))
-
-
-class _SameGraders:
-    """Jobs of a block that follow one another and have the same graders.
-
-    Attributes:
-        start: The number of the first job in the block.
-        columns: The scores of each grader.
-        every: These, and those of the measures that belong beside them.
-        unsure: The jobs with gold that is unsure.
-    """
-
-    def __init__(self, start: int, jobs: Sequence[Job], *, beside: bool) -> None:
-        self.start, self.jobs, graders = start, jobs, jobs[0].graders
-        more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
-        self.every = [_Column(grader, len(jobs)) for grader in (*graders, *graders_of(tuple(more)))]
-        self.columns = self.every[: len(graders)]
-        self.unsure = [row for row, job in enumerate(jobs) if job.sample.unsure]
-
-    def scores(self) -> ScoreTable:
-        """The scores, job by job."""
-        noted = {
-            row * len(self.columns) + number: (outcome.status, outcome.why, outcome.bounds)
-            for number, column in enumerate(self.columns)
-            for row, outcome in column.noted.items()
-        }
-        names = [(column.grader.name, str(column.grader.measure)) for column in self.columns]
-        values = [column.values for column in self.columns]
-        return ScoreTable.of_columns([job.sample.key for job in self.jobs], names, values, noted)
-
-
-class _Chosen:
+class _BlockLabels:
     """The labels of one choice for a block, and what measures make of them.
 
     Attributes:
-        samples: The number of each job's sample in the table of labels; -1 where none of its measures reads them.
-        programs: The number of the program that asks for the labels of each of these samples, where any does.
+        places: The labels of the samples that any measure reads.
+        samples: The number of each job's sample among these; -1 where none of its measures reads them.
+        programs: The number of the program that asks for the labels of a sample, where any does.
     """
 
-    def __init__(self, labels: PlaceLabels, jobs: int) -> None:
-        self.labels, self.samples, self.programs = labels, [-1] * jobs, dict[int, int]()
+    def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
+        self.places, self.samples = PlaceLabels(choice, settings), np.full(jobs, -1)
+        self.programs: dict[int, int] = {}
+        self._depths = np.zeros(jobs, np.int64)
         self._values: dict[Measure, Floats | None] = {}
 
-    def add(self, jobs: Sequence[int]) -> None:
-        """The samples of these jobs were added to the table."""
-        for number, job in enumerate(jobs, len(self.labels.samples) - len(jobs)):
-            self.samples[job] = number
+    def read(self, jobs: Ints, depth: int | None) -> None:
+        """Let a measure read the first `depth` places (None = all) of these jobs."""
+        self._depths[jobs] = np.maximum(self._depths[jobs], sys.maxsize if depth is None else depth)
 
-    @cached_property
-    def _numbers(self) -> Ints:
-        return np.array(self.samples)
+    def gather(self, jobs: Sequence[Job]) -> None:
+        """Read the labels of all jobs that are read, each as deep as the deepest of its measures looks."""
+        read = np.flatnonzero(self._depths)
+        self.samples[read] = np.arange(len(read))
+        self.places.add([jobs[number].sample for number in read.tolist()], self._depths[read].tolist())
 
-    def fill(self, column: _Column, start: int) -> None:
-        """Set a ranked measure's scores; bounds where a label that it reads is missing. `start`: the column's first job."""
-        grader, measure, labels = column.grader, column.grader.measure, self.labels
-        at = np.arange(len(column.read)) if type(column.read) is range else np.array(column.read)
-        samples = self._numbers[start + at]
+    def fill(self, column: _Column) -> None:
+        """Set a ranked measure's scores; bounds where a label that it reads is missing."""
+        grader, measure, samples = column.grader, column.grader.measure, self.samples[column.read]
         values = self._values_of(measure)
-        odd = set(column.read) if values is None else set(at[~np.isfinite(values[samples])].tolist())
-        if values is not None:
-            column.values[at] = values[samples]
-        if measure.labels == "best" or grader.strict or grader.expected_relevant_count:
-            odd = set(column.read)
-        elif measure.labels != "gold" or open_holes(measure):
-            missing = labels.missing_in(measure.depth, holes=open_holes(measure))
-            odd |= set(at[missing[samples]].tolist()) if missing.any() else set()
-        for row in sorted(odd):
-            column.values[row] = nan
-            column.put(row, self._outcome(grader, self.samples[start + row]))
+        odd = np.ones(len(samples), np.bool_)
+        if values is not None and not (
+            measure.labels == "best" or grader.strict or grader.expected_relevant_count
+        ):
+            column.values[column.read] = values[samples]
+            odd = ~np.isfinite(values[samples])
+            if measure.labels != "gold" or open_holes(measure):
+                odd |= self.places.missing_in(measure.depth, holes=open_holes(measure))[samples]
+        for number, sample in zip(column.read[odd].tolist(), samples[odd].tolist(), strict=True):
+            column.values[number] = nan
+            column.put(number, self._outcome(grader, sample))
 
     def _values_of(self, measure: Measure) -> Floats | None:
         """The mean over its rankings of each sample; None where the formula fails on the whole table."""
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(measure, self.labels)
+                self._values[measure] = sample_means(measure, self.places)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        measure, labels = grader.measure, self.labels
+        measure, labels = grader.measure, self.places
         try:
             values = self._values_of(measure)
             if values is None:
@@ -764,7 +717,7 @@ class _Chosen:
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        labels, holes = self.labels, open_holes(measure)
+        labels, holes = self.places, open_holes(measure)
         read = labels.read(sample, measure.depth)
         failed = [labels.failed[position] for position in read if position in labels.failed]
         unjudged = [
@@ -789,8 +742,8 @@ class _Chosen:
         """The outcome with what the grader's options have to say about it; the value stays."""
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome
-        read = self.labels.read(sample, grader.measure.depth)
-        relevant = int((self.labels.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
+        read = self.places.read(sample, grader.measure.depth)
+        relevant = int((self.places.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
         notes = []
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
