@@ -34,7 +34,7 @@ from germane.measures.measure import LabelChoice, TokenBudget
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank, tokens_in
-from germane.tables.labels import LabelBook, passage_of
+from germane.tables.labels import Label, LabelBook, passage_of
 from germane.types import NOTHING, Context, Json, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
@@ -296,17 +296,15 @@ class PlaceLabels:
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
         """Add the rankings of more samples, of a judge's and people's labels the first places of each, as deep as `depths` say."""
-        source, final = self.choice.source, self.choice.final
+        source, final, budget = self.choice.source, self.choice.final, self.choice.budget
         for sample, depth in zip(samples, depths):  # noqa: B905 - depths may go on for ever
             lists: Rankings = rankings(sample, final=final)
-            if (budget := self.choice.budget) is not None:
+            if budget is not None:
                 lists = [(query, fitting(contexts, budget)) for query, contexts in lists]
             if source == "gold":
                 lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
             else:
-                if depth is not None:
-                    lists = [(query, contexts[:depth]) for query, contexts in lists]
-                lists = self._add_asked(sample, lists)
+                lists = self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in lists])
             self._lists += lists
             self._counts.append(len(lists))
         self.samples += samples
@@ -327,30 +325,47 @@ class PlaceLabels:
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
         """The labels of people, and the passages that a judge is asked about; returns the rankings that were added."""
-        source, start = self.choice.source, len(self._level)
-        if source != "judge" or (self.settings.judged_by == "labels" and self.settings.labels):
+        source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
+        if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
         else:
             count = sum([len(contexts) for _, contexts in lists])
             self._level += [None] * count
             self._scale += [_GRADED] * count
-        if source != "human":
-            positions = [(query, context) for query, contexts in lists for context in contexts]
-            (self._read if self.settings.judged_by else self._add_cells)(sample, positions, start)
+        if source == "human":
+            return lists
+        need, cells = self.choice.against == "need", dict[tuple[str, str], int]()
+        places = ((query, context) for query, contexts in lists for context in contexts)
+        for place, (query, context) in enumerate(places, start):
+            number = -1
+            if source == "judge" or self._level[place] is None:
+                number = cells.setdefault((sample.query if need else query, context.text), len(cells))
+            if not read:
+                self._verdict.append(number)
+            elif number >= 0 and not need and query != sample.query:
+                self._level[place], self.failed[place] = None, "no label"
+            elif number >= 0 and self._level[place] is None:
+                self._read_label(sample, context, place)
+            elif number >= 0:
+                self._read_vote(place)
+        self.cells.append(tuple(cells))
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
         """People's labels: those of the item, else the one on the context; returns the rankings that were added.
 
-        Those on the contexts are left to `_read` where they are read in the place of a judge's verdicts.
+        Those on the contexts are left to `_read_label` where they are read in the place of a judge's verdicts.
 
         Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
         measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
         """
-        book, scale = self.settings.labels, self._scale_of(sample)
+        low, high = sample.grade_scale or (0, 3)
+        scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
+        book = self.settings.labels
         if not book:
             for _, contexts in lists:
-                self._add_own([context.grade for context in contexts], contexts, scale)
+                for context in contexts:
+                    self._add_own(context, scale)
             return lists
         history = turns(sample)
         items = [
@@ -361,43 +376,29 @@ class PlaceLabels:
         for turn in range(rounds):
             for (_, contexts), listed in zip(lists, items, strict=True):
                 for context, item in zip(contexts, listed, strict=True):
-                    if self._add_votes(book, item, turn):
-                        continue
-                    if self.choice.source == "judge":
+                    if votes := book.votes(item):
+                        self._add_vote(votes, book.turn(item, turn))
+                    elif self.choice.source == "judge":
                         self._put(None, _GRADED)
                     else:
-                        self._add_own([context.grade], [context], scale)
+                        self._add_own(context, scale)
         return [*lists] * rounds
 
-    def _add_own(self, grades: Sequence[int | None], contexts: Sequence[Context], scale: int) -> None:
-        """The labels on the contexts themselves."""
-        if None not in grades:
-            self._level += grades
-            self._scale += [scale] * len(grades)
-            return
-        for context in contexts:
-            if context.grade is None:
-                self._put(context.relevant, _BINARY)
-            else:
-                self._put(context.grade, scale)
+    def _add_own(self, context: Context, scale: int) -> None:
+        """The label on a context itself."""
+        if context.grade is None:
+            self._put(context.relevant, _BINARY)
+        else:
+            self._put(context.grade, scale)
 
-    def _add_votes(self, book: LabelBook, item: str, turn: int) -> bool:
-        """The answer of the person whose turn it is, if anybody labelled the item; nothing where that one is unsure."""
-        votes = book.votes(item)
-        if not votes:
-            return False
-        label = book.turn(item, turn)
+    def _add_vote(self, votes: Sequence[Label], label: Label | None) -> None:
+        """The answer of the person whose turn it is, of all who labelled an item; None where that one is unsure."""
         if len(votes) > 1 and label is not None:
             worth = (
                 float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
             )
-            self._worth[len(self._level)] = math.fsum(worth) / len(votes)
+            self._worth[len(self._level)] = fsum(worth) / len(votes)
         self._put(None if label is None else label.answer, self._number_of((label or votes[0]).scale))
-        return True
-
-    def _scale_of(self, sample: Sample) -> int:
-        low, high = sample.grade_scale or (0, 3)
-        return _GRADED if (low, high) == (0, 3) else self._number_of(f"{low}-{high}")
 
     def _number_of(self, scale: str) -> int:
         if scale not in self.scales:
@@ -413,33 +414,11 @@ class PlaceLabels:
         else:
             self._level[place], self._scale[place] = level, scale
 
-    def _read(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
-        """Labels in the place of a judge's verdicts, on the scale that a judge would be asked on; none is a failure."""
-        need = self.choice.against == "need"
-        visible = [(sample.query if need else query, context.text) for query, context in places]
-        levels = self._level[start:]
-        judged = self.choice.source == "judge"
-        self.cells.append(
-            tuple(
-                dict.fromkeys(
-                    cell for cell, level in zip(visible, levels, strict=True) if judged or level is None
-                )
-            )
-        )
-        for position, (query, context) in enumerate(places, start):
-            foreign, level = not need and query != sample.query, self._level[position]
-            if level is None:
-                self._read_label(sample, context, position, foreign=foreign)
-            elif judged:
-                self._read_vote(position, level, foreign=foreign)
-
-    def _read_label(self, sample: Sample, context: Context, place: int, *, foreign: bool) -> None:
-        """The gold grade of a context or the label on it; `foreign` = it came back for another query than the sample's."""
+    def _read_label(self, sample: Sample, context: Context, place: int) -> None:
+        """The gold grade of a context or the label on it in the place of a judge's verdict, on its scale; none is a failure."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
-        if foreign:
-            self.failed[place] = "no label"
-        elif gold and (sample.qrels is None or context.id is None):
+        if gold and (sample.qrels is None or context.id is None):
             lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
             self.failed[place] = f"no gold label: {lacking}"
         elif gold:
@@ -459,27 +438,15 @@ class PlaceLabels:
         else:
             self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
-    def _read_vote(self, place: int, level: float, *, foreign: bool) -> None:
-        """One of several people's answers in the place of a judge's; `foreign` as above."""
-        scale, graded = self.scales[self._scale[place]], self.settings.scale == "graded"
-        if foreign:
-            self._level[place], self.failed[place] = None, "no label"
-        elif scale not in {"graded", "binary"}:
+    def _read_vote(self, place: int) -> None:
+        """One of several people's answers in the place of a judge's."""
+        scale, level = self.scales[self._scale[place]], self._level[place]
+        if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
             self._level[place], self.failed[place] = None, why
-        elif scale == "graded" and not graded:
+        elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(place, None)
             self._put(level >= HELPS, _BINARY, place)
-
-    def _add_cells(self, sample: Sample, places: Sequence[tuple[str, Context]], start: int) -> None:
-        """The passages that a judge is asked about; of `best` those that nobody labelled."""
-        cells, need = dict[tuple[str, str], int](), self.choice.against == "need"
-        for position, (query, context) in enumerate(places, start):
-            cell = (sample.query if need else query), context.text
-            self._verdict.append(
-                -1 if self._level[position] is not None else cells.setdefault(cell, len(cells))
-            )
-        self.cells.append(tuple(cells))
 
     def asks(self, sample: int) -> bool:
         """Whether a judge is asked about any passage of a sample."""
@@ -533,6 +500,11 @@ class PlaceLabels:
     def scale(self) -> Ints:
         """The number of each label's scale."""
         return np.array(self._scale or [_GRADED] * len(self._level), dtype=np.int64)
+
+    @cached_property
+    def verdict(self) -> list[int]:
+        """The number of the question that each place is about; -1 where nobody is asked."""
+        return self._verdict or [-1] * len(self._level)
 
     @cached_property
     def sample(self) -> Ints:
@@ -617,15 +589,10 @@ class PlaceLabels:
             return np.full(span.stop - span.start, math.nan)
         return self.chances[span, column_of(rel)]
 
-    def verdicts_of(self, sample: int) -> list[int]:
-        """The number of the question that each place of a sample is about; -1 = nobody is asked."""
-        span = self.places_of(sample)
-        return self._verdict[span] if self._verdict else [-1] * (span.stop - span.start)
-
     def by_people(self, place: int) -> bool:
-        """Whether the label of a place is a person's, of those that people or a judge gave."""
-        asked = self._verdict[place] if self._verdict else 0 if place in self._reasons else -1
-        return self.choice.source in {"human", "best"} and asked < 0 and bool(self.labelled[place])
+        """True if the label of a place is a person's, of those that people or a judge gave."""
+        judged = self.verdict[place] >= 0 or place in self._reasons
+        return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[place])
 
     def scales_of(self, sample: int) -> set[str]:
         """The scales of a sample's labels."""
@@ -647,9 +614,7 @@ class PlaceLabels:
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
         """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
-        return sorted(
-            {number for position in self.read(sample, depth) if (number := self._verdict[position]) >= 0}
-        )
+        return sorted({number for place in self.read(sample, depth) if (number := self.verdict[place]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
         """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
@@ -658,9 +623,7 @@ class PlaceLabels:
             marks = np.zeros(len(marks), dtype=np.bool_)
             marks[[*self.failed]] = True
         if depth is not None:
-            pointers = np.array(self.pointers)
-            rank = np.arange(len(marks)) - np.repeat(pointers[:-1], np.diff(pointers))
-            marks = marks & (rank < depth)
+            marks = marks & (self.table.rank <= depth)
         mask: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
         return mask
 
@@ -669,10 +632,10 @@ class PlaceLabels:
 
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
-        numbers, span, seen = [], self.places_of(sample), dict[tuple[Any, ...], int]()
+        numbers, start, seen = [], self.places_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
-        contexts = [(query, context) for query, some in lists for context in some]
-        for position, (query, context) in enumerate(contexts, span.start):
+        contexts = ((query, context) for query, some in lists for context in some)
+        for position, (query, context) in enumerate(contexts, start):
             # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
             same: tuple[Any, ...] = (position,)
             if self.choice.source != "gold" and (position in self.failed or self.choice.source == "judge"):
@@ -688,17 +651,16 @@ class PlaceLabels:
 
     def rankings(self, sample: int) -> tuple[Ranking, ...]:
         """The rankings of a sample, place by place."""
-        rankings, at, verdicts = [], self.places_of(sample).start, self.verdicts_of(sample)
-        gold = self.choice.source == "gold"
-        begun, known = at, tuple((self.samples[sample].qrels or {}).values()) if gold else None
+        rankings, at = [], self.places_of(sample).start
+        qrels = self.samples[sample].qrels or {}
+        known = tuple(qrels.values()) if self.choice.source == "gold" else None
         for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]:
-            labelled_passages = []
-            for context in contexts:
-                labelled_passages.append(
-                    LabelledPlace(context, self._label(sample, at), verdicts[at - begun])
-                )
-                at += 1
-            rankings.append(Ranking(query, tuple(labelled_passages), known))
+            places = [
+                LabelledPlace(context, self._label(sample, place), self.verdict[place])
+                for place, context in enumerate(contexts, at)
+            ]
+            at += len(places)
+            rankings.append(Ranking(query, tuple(places), known))
         return tuple(rankings)
 
     def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
@@ -713,7 +675,7 @@ class PlaceLabels:
             return PlaceLabel(gain, level, f"gold grade {level:g}", source)
         if source == "best":
             source = "human" if self.by_people(place) else "judge"
-        if self._verdict and (cell := self._verdict[place]) >= 0:
+        if (cell := self.verdict[place]) >= 0:
             reasoning = self._answers[sample][cell].reasoning
         return PlaceLabel(gain, level, reasoning, source, scale, self._probabilities.get(place, ()))
 

@@ -156,7 +156,7 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
         labels.chances_at(measure.settings.get("rel") or HELPS, sample).tolist(),
         labels.scale[at].tolist(),
     )
-    places = zip(range(at.start, at.stop), labels.verdicts_of(sample), *columns, strict=True)
+    places = zip(range(at.start, at.stop), labels.verdict[at], *columns, strict=True)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
         shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
