@@ -30,7 +30,7 @@ from germane.measures.kernel import (
     pointers_of,
     reached,
 )
-from germane.measures.measure import LabelChoice, TokenBudget
+from germane.measures.measure import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank, tokens_in
@@ -117,9 +117,9 @@ def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
     return tuple(contexts.values())
 
 
-def fitting(contexts: Sequence[Context], budget: TokenBudget) -> tuple[Context, ...]:
-    """The first contexts that fit into a budget of tokens together, whole."""
-    left = budget.tokens
+def fitting(contexts: Sequence[Context], tokens: int) -> tuple[Context, ...]:
+    """The first contexts that fit into this many tokens together, whole."""
+    left = tokens
     for number, context in enumerate(contexts):
         left -= tokens_in(context.text)
         if left < 0:
@@ -135,12 +135,12 @@ def has_texts(sample: Sample) -> bool:
     return all(context.text for _, contexts in rankings(sample) for context in contexts)
 
 
-def within_budget(sample: Sample, budget: TokenBudget) -> Sample:
-    """The sample with each of its lists cut to a budget of tokens."""
+def within_budget(sample: Sample, tokens: int) -> Sample:
+    """The sample with each of its lists cut to this many tokens."""
     calls = sample.calls and tuple(
-        structs.replace(call, contexts=fitting(call.contexts, budget)) for call in sample.calls
+        structs.replace(call, contexts=fitting(call.contexts, tokens)) for call in sample.calls
     )
-    contexts = None if sample.contexts is None else fitting(sample.contexts, budget)
+    contexts = None if sample.contexts is None else fitting(sample.contexts, tokens)
     return structs.replace(sample, contexts=contexts, calls=calls)
 
 

@@ -228,11 +228,8 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
     `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
     """
     again = interactive and new.name in _INTERACTIVE
-    definitions = [
-        definition
-        for definition in _REGISTRY.get(new.name, [])
-        if definition.compute is not _unknown and not again
-    ]
+    others = [] if again else _REGISTRY.get(new.name, [])
+    definitions = [definition for definition in others if definition.compute is not _unknown]
     if any(new.when == other.when or not (new.when and other.when) for other in definitions):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
     spellings = {
@@ -252,23 +249,15 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 def definitions() -> tuple[Definition, ...]:
     """Every measure there is: the ranked ones, then the others by name, those of the user's own files last."""
     _find_more("")
-    definitions = [
-        definition
-        for same in _REGISTRY.values()
-        for definition in same
-        if definition.compute is not _unknown and definition.family != "graded"
-    ]
+    every = (definition for same in _REGISTRY.values() for definition in same)
+    definitions = [d for d in every if d.compute is not _unknown and d.family != "graded"]
 
     def place(definition: Definition) -> tuple[int, str]:
         """Files that define measures are imported in any order: the list has one."""
+        if definition.family == "ranked":
+            return 0, ""
         ours = definition.compute.__module__.startswith("germane.")
-        return (
-            (0, "")
-            if definition.family == "ranked"
-            else (1, definition.title.casefold())
-            if ours
-            else (2, "")
-        )
+        return (1, definition.title.casefold()) if ours else (2, "")
 
     return tuple(sorted(definitions, key=place))
 
@@ -346,34 +335,21 @@ _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
 _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenBudget:
-    """A cut-off in tokens: `nDCG@2000tok` reads the first passages that fit into 2,000 tokens together, whole.
-
-    It is the fair cut between chunks of different sizes. A token is 4 bytes of UTF-8 (`TOKENIZER`), rounded up per passage.
-    """
-
-    tokens: int
-
-    def __str__(self) -> str:
-        return f"{self.tokens}tok"
-
-
 TOKENIZER = "utf8/4"
-"""How tokens are counted, as it is named in the basis of a mean: the bytes of a text in UTF-8 / 4."""
+"""How the tokens of a cut-off such as `nDCG@2000tok` are counted, as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
 
 
 class LabelChoice(NamedTuple):
-    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list, in which budget.
+    """The labels that a ranked measure reads: their source, of the calls or of the final list, within how many tokens.
 
-    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
-    against the query of the call that they came from and nothing else - the reference answers the need.
+    `against`: the judge compares contexts with the need (the sample's query, and whatever the settings add to it), or
+    with the query of the call that they came from and nothing else - the reference answers the need.
     """
 
     source: Source
     against: str
     final: bool
-    budget: TokenBudget | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,14 +366,14 @@ class Measure:
 
     name: str
     params: FrozenDict = field(default_factory=FrozenDict)
-    cutoff: int | float | str | TokenBudget | None = None
+    cutoff: int | float | str | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
     definition: Definition = field(init=False, repr=False, compare=False)
     labels: Source = field(init=False, repr=False, compare=False)
     choice: LabelChoice = field(init=False, repr=False, compare=False)
     depth: int | None = field(init=False, repr=False, compare=False)
     k: int | float | None = field(init=False, repr=False, compare=False)
-    budget: TokenBudget | None = field(init=False, repr=False, compare=False)
+    budget: int | None = field(init=False, repr=False, compare=False)
     asks: bool = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
@@ -432,8 +408,8 @@ class Measure:
             )
         defaults = {name: spec.default for name, spec in definition.params.items()}
         cutoff = _checked_cutoff(definition, self.cutoff)
-        budget = cutoff if isinstance(cutoff, TokenBudget) else None
-        at = "" if cutoff is None else f"@{cutoff}" if budget else f"@{cutoff:.9g}"
+        budget = int(cutoff.removesuffix("tok")) if isinstance(cutoff, str) else None
+        at = "" if cutoff is None else f"@{cutoff}" if isinstance(cutoff, str) else f"@{cutoff:.9g}"
         settings = FrozenDict(defaults | checked)
         cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
         result = {
@@ -465,7 +441,7 @@ class Measure:
     def __str__(self) -> str:
         return self._text
 
-    def __matmul__(self, k: float | str | TokenBudget) -> Measure:
+    def __matmul__(self, k: float | str) -> Measure:
         """`nDCG @ 10`, `nDCG @ "2000tok"`: the same measure with a cut-off."""
         return Measure(self.name, self.params, k)
 
@@ -473,9 +449,7 @@ class Measure:
         """`AP(rel=2)`: the same measure with other parameters."""
         return Measure(self.name, FrozenDict({**self.params, **params}), self.cutoff)
 
-    def __reduce__(
-        self,
-    ) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | str | TokenBudget | None]]:
+    def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | str | None]]:
         return Measure, (self.name, self.params, self.cutoff)
 
     @classmethod
@@ -533,22 +507,20 @@ class _Help:
 Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 
 
-def _checked_cutoff(
-    known: Definition, cutoff: float | str | TokenBudget | None
-) -> int | float | TokenBudget | None:
+def _checked_cutoff(known: Definition, cutoff: float | str | None) -> int | float | str | None:
+    """The cut-off, one in tokens spelled as `2000tok`; MeasureError where the measure can have no such one."""
     if cutoff is None:
         return None
-    if isinstance(cutoff, str) and (match := re.fullmatch(r"(\d{1,9})tok(?:ens)?", cutoff)):
-        cutoff = TokenBudget(int(match[1]))
     name, at = known.name, f"{known.name}@{cutoff}"
     if known.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
-    if isinstance(cutoff, TokenBudget) and known.cutoff != "recall":
-        if cutoff.tokens < 1:
+    budget = re.fullmatch(r"(\d{1,9})tok(?:ens)?", cutoff) if isinstance(cutoff, str) else None
+    if budget and known.cutoff != "recall":
+        if not int(budget[1]):
             raise MeasureError(f"{at}: a budget is 1 token or more", fix=f"write {name}@2000tok")
-        return cutoff
+        return f"{int(budget[1])}tok"
     if known.cutoff == "recall":
-        if isinstance(cutoff, bool | str | TokenBudget) or not 0 <= cutoff <= 1:
+        if isinstance(cutoff, bool | str) or not 0 <= cutoff <= 1:
             raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
         return float(cutoff)
     if type(cutoff) is not int or cutoff < 1:
