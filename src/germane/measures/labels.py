@@ -266,6 +266,30 @@ _GRADED, _BINARY = 0, 1
 """The numbers of the scales that every table has."""
 
 
+class LabelColumns(NamedTuple):
+    """The labels of all places of a block of samples, in one array each.
+
+    ======== ======= =============================================================================
+    level    places  compared with a threshold; nan where there is no label
+    labelled places  True where there is a label
+    scale    places  the number of the label's scale
+    sample   places  the number of the place's sample
+    gain     places  the worth to nDCG; nan where there is no label
+    chances  places  the probability of reaching each level (four columns); None where all labels are certain
+    mixed    samples True where some labels are a yes or no and some a grade. Then every label is worth 1 or 0: a yes has
+                     no place among the grades - worth 1, a perfect ranking with it above a 3 would not score 1
+    ======== ======= =============================================================================
+    """
+
+    level: Floats
+    labelled: Bools
+    scale: Ints
+    sample: Ints
+    gain: Floats
+    chances: Floats | None
+    mixed: Bools
+
+
 class PlaceLabels:
     """What one source says of every place of the rankings of a block of samples.
 
@@ -492,73 +516,40 @@ class PlaceLabels:
         return result
 
     @cached_property
-    def level(self) -> Floats:
-        """What is held against a threshold; nan where there is no label."""
-        return np.array(self._level, dtype=np.float64)
-
-    @cached_property
-    def scale(self) -> Ints:
-        """The number of each label's scale."""
-        return np.array(self._scale or [_GRADED] * len(self._level), dtype=np.int64)
-
-    @cached_property
     def verdict(self) -> list[int]:
         """The number of the question that each place is about; -1 where nobody is asked."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
-    def sample(self) -> Ints:
-        """The number of the sample of each place."""
-        starts = np.array(self.pointers)[self.rows]
-        return np.repeat(np.arange(len(self.samples)), np.diff(starts))
-
-    @cached_property
-    def labelled(self) -> Bools:
-        """Whether the place has a label."""
-        return ~np.isnan(self.level)
-
-    @cached_property
-    def mixed(self) -> Bools:
-        """Of each sample, whether a yes stands beside grades: then every label is worth 1 or 0.
-
-        A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
-        hold on both scales, so what is relevant stays as it is.
-        """
-        yes, count = self.labelled & (self.scale == _BINARY), len(self.samples)
-        if not yes.any():
-            return np.zeros(count, dtype=np.bool_)
-        graded = self.labelled & ~yes
-        mask: Bools = (np.bincount(self.sample[yes], minlength=count) > 0) & (
-            np.bincount(self.sample[graded], minlength=count) > 0
-        )
-        return mask
-
-    @cached_property
-    def gain(self) -> Floats:
-        """What each place is worth to nDCG; nan where there is no label."""
-        gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
+    def columns(self) -> LabelColumns:
+        """The labels, once all answers are taken."""
+        level = np.array(self._level, dtype=np.float64)
+        scale = np.array(self._scale or [_GRADED] * len(level), dtype=np.int64)
+        sample = np.repeat(np.arange(len(self.samples)), np.diff(np.array(self.pointers)[self.rows]))
+        labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self.samples), dtype=np.bool_)
+        if self._probabilities:
+            chances = np.full((len(level), LEVELS), math.nan)
+            chances[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
+        gain = np.where(np.isinf(level), 1.0, np.maximum(level, 0.0))
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
-        if self.mixed.any():
-            worth = reached(self.level, self.chances, HELPS).astype(np.float64)
-            gain = np.where(self.mixed[self.sample] & self.labelled, worth, gain)
-        return gain
-
-    @cached_property
-    def chances(self) -> Floats | None:
-        """How probable it is that each place reaches each level; None where every label is certain."""
-        if not self._probabilities:
-            return None
-        result = np.full((len(self._level), LEVELS), math.nan)
-        result[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
-        return result
+        yes = labelled & (scale == _BINARY)
+        if yes.any():
+            mixed[np.intersect1d(sample[yes], sample[labelled & ~yes])] = True
+        if mixed.any():
+            worth = reached(level, chances, HELPS).astype(np.float64)
+            gain = np.where(mixed[sample] & labelled, worth, gain)
+        return LabelColumns(level, labelled, scale, sample, gain, chances, mixed)
 
     @cached_property
     def table(self) -> RankedLabels:
         """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
         pointers = np.array(self.pointers, dtype=np.int64)
+        columns = self.columns
         if self.choice.source != "gold":
-            return RankedLabels.of_columns(pointers, self.level, self.gain, rel=HELPS, chances=self.chances)
+            return RankedLabels.of_columns(
+                pointers, columns.level, columns.gain, rel=HELPS, chances=columns.chances
+            )
         counts = np.repeat(
             np.array([len(sample.qrels or ()) for sample in self.samples], dtype=np.int64), self._counts
         )
@@ -567,7 +558,7 @@ class PlaceLabels:
             for sample, times in zip(self.samples, self._counts, strict=True)
         ]
         grades = np.array([*chain.from_iterable(known)], dtype=np.float64)
-        return RankedLabels.of_columns(pointers, self.level, self.level, known=(counts, grades))
+        return RankedLabels.of_columns(pointers, columns.level, columns.level, known=(counts, grades))
 
     def places_of(self, sample: int) -> slice:
         """The places of a sample."""
@@ -575,29 +566,27 @@ class PlaceLabels:
 
     def grades_of(self, sample: int) -> Floats:
         """The judge's grade of each place of a sample, 1 and 0 for yes and no; of a distribution its mode."""
-        span = self.places_of(sample)
-        if self.chances is None:
-            return self.gain[span]
-        mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
-        result: Floats = np.where(np.isnan(self.chances[:, 0]), self.gain, mode)[span]
-        return result
+        span, columns = self.places_of(sample), self.columns
+        gain, chances = columns.gain[span], columns.chances
+        if chances is None:
+            return gain
+        mode = np.minimum(columns.level, np.where(columns.scale == _BINARY, 1.0, np.inf))[span]
+        return np.where(np.isnan(chances[span, 0]), gain, mode)
 
     def chances_at(self, rel: float, sample: int) -> Floats:
-        """How probable it is that each place of a sample reaches a level; nan where its label is certain."""
-        span = self.places_of(sample)
-        if self.chances is None:
-            return np.full(span.stop - span.start, math.nan)
-        return self.chances[span, column_of(rel)]
+        """The probability that each place of a sample reaches a level; nan where its label is certain."""
+        span, chances = self.places_of(sample), self.columns.chances
+        return np.full(span.stop - span.start, math.nan) if chances is None else chances[span, column_of(rel)]
 
     def by_people(self, place: int) -> bool:
         """True if the label of a place is a person's, of those that people or a judge gave."""
         judged = self.verdict[place] >= 0 or place in self._reasons
-        return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[place])
+        return self.choice.source in {"human", "best"} and not judged and bool(self.columns.labelled[place])
 
     def scales_of(self, sample: int) -> set[str]:
         """The scales of a sample's labels."""
-        span = self.places_of(sample)
-        return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
+        span, columns = self.places_of(sample), self.columns
+        return {self.scales[n] for n in set(columns.scale[span][columns.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
         """The rankings of one sample."""
@@ -618,13 +607,13 @@ class PlaceLabels:
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
         """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
-        marks = ~self.labelled
-        if not holes:
-            marks = np.zeros(len(marks), dtype=np.bool_)
-            marks[[*self.failed]] = True
+        marks = np.zeros(len(self._level), dtype=np.bool_)
+        marks[[*self.failed]] = True
+        if holes:
+            marks |= ~self.columns.labelled
         if depth is not None:
-            marks = marks & (self.table.rank <= depth)
-        mask: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
+            marks &= self.table.rank <= depth
+        mask: Bools = np.bincount(self.columns.sample[marks], minlength=len(self.samples)) > 0
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
@@ -643,7 +632,7 @@ class PlaceLabels:
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)
             number = seen.setdefault(same, len(seen))
-            missing = position in self.failed or (holes and not self.labelled[position])
+            missing = position in self.failed or (holes and not self.columns.labelled[position])
             numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
 
@@ -666,10 +655,10 @@ class PlaceLabels:
     def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
         if place in self.failed:
             return Unanswered(self.failed[place])
-        level, gain = float(self.level[place]), float(self.gain[place])
+        level, gain = float(self.columns.level[place]), float(self.columns.gain[place])
         if math.isnan(level):
             return None
-        source, scale = self.choice.source, self.scales[int(self.scale[place])]
+        source, scale = self.choice.source, self.scales[int(self.columns.scale[place])]
         reasoning = self._reasons.get(place, "")
         if source == "gold":
             return PlaceLabel(gain, level, f"gold grade {level:g}", source)

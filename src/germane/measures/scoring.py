@@ -244,7 +244,7 @@ class Eligibility:
 
     def _unlabelled(self, measure: Measure, number: int) -> Outcome | None:
         """The outcome of a sample whose labels by people cannot be read."""
-        labelled = self._people.labelled[self._people.places_of(number)]
+        labelled = self._people.columns.labelled[self._people.places_of(number)]
         why = _off_scale(measure, self._people.scales_of(number), self._settings)
         if why is None and measure.labels == "human" and len(labelled) and not labelled.any():
             why = "no human labels"
@@ -522,7 +522,7 @@ class Block:
         for labels in self._labels.values():
             for sample, number in labels.programs.items():
                 labels.places.take(sample, results[number])
-            marks = labels.places.mixed
+            marks = labels.places.columns.mixed
             if marks.any():
                 mixed |= (labels.samples >= 0) & marks[labels.samples]
             repeated += labels.places.repeated
@@ -721,7 +721,9 @@ class _BlockLabels:
         read = labels.read(sample, measure.depth)
         failed = [labels.failed[position] for position in read if position in labels.failed]
         unjudged = [
-            position for position in read if not labels.labelled[position] and position not in labels.failed
+            position
+            for position in read
+            if not labels.columns.labelled[position] and position not in labels.failed
         ]
         whys = failed + ["no label"] * (len(unjudged) if holes else 0)
         if not whys:
@@ -743,7 +745,9 @@ class _BlockLabels:
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome
         read = self.places.read(sample, grader.measure.depth)
-        relevant = int((self.places.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
+        relevant = (
+            int((self.places.columns.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
+        )
         notes = []
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")

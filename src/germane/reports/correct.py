@@ -151,10 +151,10 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
         labels.places_of(sample),
     )
     columns = (
-        labels.labelled[at].tolist(),
+        labels.columns.labelled[at].tolist(),
         labels.grades_of(sample).tolist(),
         labels.chances_at(measure.settings.get("rel") or HELPS, sample).tolist(),
-        labels.scale[at].tolist(),
+        labels.columns.scale[at].tolist(),
     )
     places = zip(range(at.start, at.stop), labels.verdict[at], *columns, strict=True)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
