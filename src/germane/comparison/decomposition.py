@@ -102,7 +102,7 @@ def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np
         if not ours or not theirs:
             continue
         against = [
-            setting.beside(sample[0]) for setting, sample in zip(settings, (ours, theirs), strict=True)
+            setting.shown_with(sample[0]) for setting, sample in zip(settings, (ours, theirs), strict=True)
         ]
         gold[row] = against[0] != against[1] or _needed(known, ours[0]) != _needed(known, theirs[0])
         lists[row] = _shown(ours) == _shown(theirs)

@@ -1,1 +1,1 @@
-"""What a stored evaluation says about its causes, by arithmetic on its labels: where documents were lost, what would help."""
+"""Causes of the scores of a stored evaluation, by arithmetic on its labels: where documents were lost, what would help."""

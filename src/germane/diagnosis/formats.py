@@ -1,10 +1,9 @@
-"""How a diagnosis looks: in the terminal, as JSON, and as the data of the page."""
+"""Formats of a diagnosis: for the terminal, as JSON, and as the data of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from msgspec import UNSET
 from rich.console import Group, RenderableType
@@ -35,18 +34,24 @@ _SHOWN = 10
 """Lost documents that are shown."""
 
 
+def _document(rows: Sequence[tuple[str, dict[str, Json]]]) -> dict[str, Json]:
+    """A document of the systems with these names: a single one is the document itself."""
+    if len(rows) == 1:
+        return {"schema_version": 1, **rows[0][1]}
+    return {"schema_version": 1, "systems": [{"system": system, **row} for system, row in rows]}
+
+
+def _group(parts: Iterable[RenderableType]) -> RenderableType:
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+
+
 def stages_document(reports: Sequence[StagesReport]) -> dict[str, Json]:
     """The document of `germane stages --json`."""
-    if len(reports) == 1:
-        return {"schema_version": 1, **_system(reports[0])}
-    return {
-        "schema_version": 1,
-        "systems": [{"system": report.system, **_system(report)} for report in reports],
-    }
+    return _document([(report.system, _system(report)) for report in reports])
 
 
 def stages_page(reports: Sequence[StagesReport]) -> Json:
-    """What the page shows of the stages: no document by name."""
+    """The stages as the page shows them: no document by name."""
     return [{**_system(report), "system": report.system, "documents": []} for report in reports]
 
 
@@ -95,26 +100,15 @@ def _ends(interval: Interval) -> list[float] | None:
 
 def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
     """The stages of each system for a rich console; `every`: with every relevant document."""
-    parts = (part for report in reports for part in _stages(report, every=every))
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+    return _group(part for report in reports for part in _stages(report, every=every))
 
 
 def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.known, 'relevant document')} of {counted(report.queries, 'query')}")
-    heads = [
-        "stage",
-        "share of them",
-        "in",
-        "lost",
-        "saved",
-        "recall",
-        "interval",
-        "change",
-        "interval of the change",
-    ]
-    table = TextTable(heads, names=2)
+    heads = "stage,share of them,in,lost,saved,recall,interval,change,interval of the change"
+    table = TextTable(heads.split(","), names=2)
     for stage in report.stages:
         bar = "█" * round(_BAR * stage.found / report.known)
         change = stage.change
@@ -149,7 +143,7 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _in_depth(before: StageLine, stage_line: StageLine) -> str:
-    """What a stage keeps of what it got, and how deep its list would have to be."""
+    """The share that a stage keeps of what it got, and how deep its list would have to be."""
     if stage_line.kept is None or stage_line.kept.keeps is None or not stage_line.lost:
         return ""
     words = f"{clean(stage_line.name)} keeps {_share(stage_line.kept)} of what {clean(before.name)} had"
@@ -193,28 +187,15 @@ def _documents(report: StagesReport, document_lines: Sequence[DocumentLine]) -> 
 
 def diagnosis_document(found: Sequence[Diagnosis]) -> dict[str, Json]:
     """The document of `germane diagnose --json`."""
-    if len(found) == 1:
-        return {"schema_version": 1, **_diagnosis(found[0])}
-    return {
-        "schema_version": 1,
-        "systems": [{"system": diagnosis.system, **_diagnosis(diagnosis)} for diagnosis in found],
-    }
+    return _document([(diagnosis.system, _diagnosis(diagnosis)) for diagnosis in found])
 
 
 def diagnosis_page(found: Sequence[Diagnosis], *, text: bool) -> Json:
-    """What the page shows of it; without `text` no query."""
-    rows: list[dict[str, Any]] = [
-        {**_diagnosis(diagnosis), "system": diagnosis.system} for diagnosis in found
-    ]
-    return (
-        rows
-        if text
-        else [{**row, "queries": [_without_text(query) for query in row["queries"]]} for row in rows]
-    )
-
-
-def _without_text(query: dict[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in query.items() if name != "query"}
+    """The diagnoses as the page shows them; without `text` no query."""
+    rows = [{**_diagnosis(diagnosis), "system": diagnosis.system} for diagnosis in found]
+    for query in (query for row in rows if not text for query in row["queries"]):
+        del query["query"]
+    return rows
 
 
 def _diagnosis(diagnosis: Diagnosis) -> dict[str, Json]:
@@ -238,9 +219,8 @@ def _change(change_line: ChangeLine) -> Json:
 
 
 def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:
-    """What would help each system, for a rich console."""
-    parts = (part for diagnosis in found for part in _helps(diagnosis))
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+    """The changes that would help each system, for a rich console."""
+    return _group(part for diagnosis in found for part in _helps(diagnosis))
 
 
 def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:

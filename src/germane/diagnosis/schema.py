@@ -118,7 +118,7 @@ class GainRow(Line):
 
 
 class SystemDiagnosis(Line, kw_only=True):
-    """What would help one system by one measure, over the `n` samples of `total` of which it is known."""
+    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
 
     system: str | UnsetType = UNSET
     measure: str

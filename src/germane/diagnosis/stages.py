@@ -1,4 +1,4 @@
-"""Where relevant documents were lost: which step of the retrieval found each, which one dropped it, and at which rank.
+"""The way of relevant documents through retrieval: the step that found each, the one that dropped it, and its rank in each.
 
 A step (a stage) hands a ranked list on: first-stage retrievers, fusion, a reranker. Of each stage only the ranks of the
 relevant documents matter, so that runs of millions of rows are a few columns: `Journeys`. What is lost at a stage stood in the
@@ -26,9 +26,9 @@ from germane.statistics.intervals import Interval, mean_interval
 from germane.types import Context, Sample
 
 FIRST = 10
-"""How many first places are looked at where samples have no stages, longer lists, and no k is given."""
+"""The first places that are looked at where samples have no stages, longer lists, and no k is given."""
 RETURNED, BELOW, LOST, NEVER, NOWHERE = "returned", "below k", "lost", "never retrieved", "in no list at all"
-"""What became of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
+"""The ends of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
 _DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
 _CONTEXTS, _CALLS = "contexts", "calls"
 
@@ -68,7 +68,7 @@ class Journeys:
 
 @dataclass(frozen=True, slots=True)
 class DepthLine:
-    """How much of what the stage before had, its first `depth` places hold: mean share over the queries, with its interval."""
+    """The share of what the stage before had that its first `depth` places hold: mean over the queries, with its interval."""
 
     depth: int
     keeps: float | None
@@ -116,7 +116,7 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLine:
-    """What became of one relevant document: where it entered, where it was lost for good, and its rank in each stage."""
+    """One relevant document: its end, where it entered, where it was lost for good, and its rank in each stage."""
 
     sample: str
     document: str
@@ -173,7 +173,7 @@ class StagesReport:
         )
 
     def counts(self) -> dict[str, int]:
-        """How many relevant documents came to each end."""
+        """The number of relevant documents that came to each end."""
         journeys, last = self.journeys, _last(self.journeys.ranks)
         there, never = journeys.ranks[-1] > 0, last < 0
         cut = ~there & (last == len(journeys.names) - 2) & journeys.cut & ~never
@@ -192,7 +192,7 @@ def _last(ranks: Ints) -> Ints:
 
 
 def follow(journeys: Journeys, system: str = "") -> StagesReport:
-    """What each stage found, lost and saved of the relevant documents, with intervals over the queries.
+    """The relevant documents that each stage found, lost and saved, with intervals over the queries.
 
     Recall of a query = relevant documents in the list / relevant documents known, at the whole depth of the list.
     Intervals are those of means (`mean_interval`); rephrasings of one case and its trials are one unit.
@@ -236,7 +236,7 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
 
 
 def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tuple[DepthLine, ...]]:
-    """What a stage kept of what the one before had, and what the first places of that one hold: as many, and more."""
+    """The share of what the stage before had that a stage kept, and that the first places of that one hold: as many, and more."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
     deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
@@ -260,7 +260,7 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tup
 
 
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """The journeys in the runs of the stages, by their names, all held against the same gold.
+    """The journeys in the runs of the stages, by their names, all with the same gold.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
 
@@ -336,7 +336,7 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[StagesReport]:
-    """What each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
+    """The relevant documents that each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
 
 
@@ -473,7 +473,7 @@ def _ranks(ids: Iterable[str]) -> Ranks:
 
 
 def _same_end(lists: Sequence[tuple[str, Ranks]]) -> bool:
-    """Whether the contexts are what the last stage handed on."""
+    """True if the contexts are what the last stage handed on."""
     return len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
 
 

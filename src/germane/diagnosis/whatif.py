@@ -1,4 +1,4 @@
-"""What would help: a measure computed again on changed lists, from the labels that are stored. Nobody is asked.
+"""Changes that would help: a measure computed again on changed lists, from the labels that are stored. Nobody is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
 k, repeated passages dropped, what is not relevant dropped, a floor on the retriever's own scores. Limits say how much a perfect
@@ -43,7 +43,7 @@ _FEWEST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLine:
-    """One change: what it is, and the measure with it beside the measure as it was, over the same queries.
+    """One change: what it is, and the measure with it and without, over the same queries.
 
     `limit` says that it is what a perfect step could bring at most. `k`, `floor`: the new cut-off, the floor. `dropped` is the share of
     all places that it drops, None where it drops none.
@@ -78,7 +78,7 @@ class QueryGain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What would help one system by one measure, over the `n` samples of `total` of which the measure is known."""
+    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
 
     system: str
     measure: str
@@ -91,7 +91,7 @@ class Diagnosis:
 
 
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[Diagnosis]:
-    """What would help each system of a report, by one ranked measure (None = the first one of the report).
+    """The changes that would help each system of a report, by one ranked measure (None = the first one of the report).
 
     Raises:
         InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.

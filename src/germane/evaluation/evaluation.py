@@ -110,7 +110,7 @@ class Working:
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings) -> None:
-        self.block = Block(jobs, settings, beside=True)
+        self.block = Block(jobs, settings, companions=True)
         self.programs: list[Running[Any]] = list(map(Running, self.block.programs))
 
     @property
@@ -138,7 +138,7 @@ class Working:
                 part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
-        for system, measure, values in block.beside(results):
+        for system, measure, values in block.companions(results):
             part.beside.setdefault((system, measure), array("d")).extend(values)
         return part
 

@@ -146,9 +146,9 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
         return nothing
-    beside = settings.beside(sample)
+    shown = settings.shown_with(sample)
     answers = yield from ask_all(
-        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
+        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **shown)
         for text in texts_of(contexts)
     )
     return proportion(
@@ -174,7 +174,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     aliases=("sufficiency", "sufficient_context"),
 )
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
-    """Whether the contexts together suffice to answer the query. Needs no reference."""
+    """1 where the contexts together suffice to answer the query, else 0. Needs no reference."""
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
@@ -254,7 +254,7 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
-    """How early the ranking brings facts that are new: a claim that was met before is worth less at each repeat.
+    """The novelty of the ranking, early places counting more: a claim that was met before is worth less at each repeat.
 
     A passage that stands in the ranking again, word for word, takes a place and brings nothing. The corpus is not
     known, so the ideal is the greedy order of the distinct retrieved passages and, so that ten passages on one fact
@@ -343,7 +343,7 @@ def _edge(char: str) -> bool:
 
 
 def alike(name: str, other: str) -> bool:
-    """Whether two plain entities are similar, or the words of one are all in the other; numbers must be equal."""
+    """True if two plain entities are similar, or the words of one are all in the other; numbers must be equal."""
     if _digits(name) != _digits(other):
         return False
     first, second = set(name.split()), set(other.split())
@@ -372,7 +372,7 @@ _MARGINAL: MeasureOptions = {
     when={"of": "documents"},
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """What one more search brings: the share of the gold documents that it is the first to find."""
+    """The share of the gold documents that one more search is the first to find."""
 
     def marginal(gold: list[str], lists: list[list[str]]) -> Outcome:
         results = [{document for document in ids if document in gold} for ids in lists]
@@ -390,7 +390,7 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     when={"of": "claims"},
 )
 def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """What one more search brings: the share of the reference's claims that it is the first to support."""
+    """The share of the reference's claims that one more search is the first to support."""
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
@@ -464,7 +464,7 @@ def repeated_calls(sample: Sample) -> Outcome:
     better="lower",
 )
 def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
-    """How many searches an agent made although it had enough. A count; lower is better."""
+    """The number of searches that an agent made although it had enough. A count; lower is better."""
     lists = [contexts for _, contexts in rankings(sample)]
     whole = distinct_contexts(sample)
     if not whole:

@@ -50,7 +50,7 @@ class _Common(TypedDict, total=False):
 
 
 class MeasureOptions(_Common, total=False):
-    """What can be said of a measure of samples: fields of its Definition."""
+    """The fields of its Definition that a measure of samples may set."""
 
     needs: tuple[str, ...]
     calls: str
@@ -82,7 +82,7 @@ def measure(
 def _decorator(
     usual: Callable[[Body, Mapping[str, Any]], dict[str, Any]], name: str | Body, options: Mapping[str, Any]
 ) -> Measure | Declare:
-    """What declares a function as a measure, or that measure; its docstring says what the options leave open."""
+    """Return a decorator that declares a function as a measure, or that measure; the function's docstring fills what the options leave out."""
 
     def declare(body: Body) -> Measure:
         doc = inspect.getdoc(body) or ""
@@ -259,7 +259,7 @@ def _run(path: Path) -> ModuleType:
 
 
 def _failed(path: Path, fault: BaseException) -> InputError:
-    """What went wrong and on which line of the user's file (for a syntax error: where Python says)."""
+    """The error with the line of the user's file where it was raised (for a syntax error: where Python says)."""
     import traceback
 
     frames = traceback.extract_tb(fault.__traceback__)

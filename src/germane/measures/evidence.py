@@ -1,4 +1,4 @@
-"""How much of the gold text came back, and how little else: measures that survive another way of cutting documents.
+"""Measures of the gold text that came back, and of what else did: they survive another way of cutting documents.
 
 Ids change when chunks do, and chunk precision rises when chunks merely grow; words of gold text do neither. A chunk of a
 document and a quote of it overlap in one of four ways: the chunk holds the quote, lies within it, ends in it, or starts
@@ -28,7 +28,7 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """What `value` makes of the coverage; what counts are the pieces of evidence."""
+    """The outcome that `value` makes of the coverage; the items are the pieces of evidence."""
     result = _cover(sample, k)
     if isinstance(result, Outcome):
         return result
@@ -135,7 +135,7 @@ def tokens(text: str) -> list[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the contexts hold of the evidence.
+    """The evidence that the contexts hold.
 
     `shares` is the part of each piece that is covered, `sizes` how much each piece counts. `news` is what each context
     holds of evidence that no context before it held, `lengths` how long each context is. The unit of all is the word,
@@ -149,12 +149,12 @@ class Coverage:
 
     @property
     def covered(self) -> float:
-        """How much of all evidence is covered."""
+        """The amount of all evidence that is covered."""
         return fsum(share * size for share, size in zip(self.shares, self.sizes, strict=True))
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """How far contexts cover pieces of evidence; ValueError where that is not known."""
+    """The coverage of pieces of evidence by contexts; ValueError where it is not known."""
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
@@ -214,7 +214,7 @@ def _start(context: Context) -> int | None:
 def _held(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """Which words of a context are which word of the piece (by offset, where a piece has no quote)."""
+    """The word of the piece that each word of a context is (by offset, where a piece has no quote)."""
     if piece.doc is not None and context.id != piece.doc:
         return {}
     shift = _start(context)

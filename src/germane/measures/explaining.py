@@ -22,16 +22,16 @@ from germane.questions.question import Question
 from germane.types import FrozenDict, Json
 
 CHUNK = 100
-"""How many characters of a passage a relevance check shows."""
+"""Characters of a passage that a relevance check shows."""
 NAMED, MISSING = 3, 80
-"""How many of the missing things the one line names, and how many characters of each."""
+"""Missing items that the one line names, and characters of each."""
 NO_CONTEXT = "No context retrieved"
 CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
 """Measures that tell of relevant places below irrelevant ones: these are what lowers them."""
 
 Exchange = Sequence[tuple[Question[Any], Any]]
-"""What one program asked, with each typed answer (or Unanswered)."""
+"""The questions of one program, each with its typed answer (or Unanswered)."""
 Votes = Sequence[Mapping[str, Json]]
 """The answers of a panel's members to each of these questions, {} where no panel was asked; () = none was."""
 
@@ -135,7 +135,7 @@ def explain_ranked(
 
 
 def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
-    """How much more RBP could be if all that nobody judged were relevant."""
+    """The gain of RBP if all that nobody judged were relevant."""
     if measure.name != "RBP" or not lists:
         return FrozenDict()
     value = values(measure(part="residual"), fill_table(lists)).tolist()
@@ -175,7 +175,7 @@ def _score(measure: Measure, outcome: Outcome) -> str:
 
 
 def _word(measure: Measure) -> str:
-    """What a score is called in a sentence: `precision` of context_precision@5; a field's own name as it is."""
+    """The name of a score in a sentence: `precision` of context_precision@5; a name of the field as it is."""
     if not measure.name.startswith("context_") and measure.definition.family == "ranked":
         return str(measure)
     return measure.name.removeprefix("context_").replace("_", " ")
@@ -236,7 +236,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """What share of what is there, the score, what is missing."""
+    """The share of the items that held, the score, and the missing items."""
     score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")
@@ -286,7 +286,7 @@ def listing(definitions: Iterable[Definition]) -> str:
 
 
 def markdown(definitions: Iterable[Definition]) -> str:
-    """What the documentation says of measures: a table of all, then each in full, by what is read."""
+    """The page of the documentation: a table of all measures, then each in full, by what is read."""
     known = list(definitions)
     table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
     for definition in known:

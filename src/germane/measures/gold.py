@@ -116,7 +116,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Whether everything that is needed came back: all gold groups, or nothing counts."""
+    """1 where everything that is needed came back, all gold groups, else 0."""
 
     def whole(ids: Sequence[str]) -> Outcome:
         hit = _groups_hit(sample, ids)
@@ -134,7 +134,7 @@ def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[
 
 
 def spare_searches(enough: int, made: int) -> Outcome:
-    """How many of the searches were made after the first `enough` of them."""
+    """The number of searches made after the first `enough` ones."""
     items = [Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, made + 1)]
     return ok(float(made - enough), items=items, what="searches needed")
 
@@ -155,9 +155,9 @@ _OF_SEARCHES: MeasureOptions = {
     range=(1.0, inf),
 )
 def found_at_call(sample: Sample, *, rel: int) -> Outcome:
-    """How many searches an agent made until the first relevant document came. Lower is better.
+    """The number of searches that an agent made until the first relevant document came. Lower is better.
 
-    Of the samples for which one came; how many these are, SetR and Success say.
+    Over the samples for which one came: SetR and Success say how many these are.
     """
 
     def first(gold: list[str], lists: list[list[str]]) -> Outcome:
@@ -178,7 +178,7 @@ def found_at_call(sample: Sample, *, rel: int) -> Outcome:
     range=(0.0, inf),
 )
 def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
-    """How many searches an agent made although it had every relevant document. A count; lower is better.
+    """The number of searches that an agent made although it had every relevant document. A count; lower is better.
 
     By gold; calls_after_sufficiency asks a judge instead whether there was enough.
     """
@@ -204,7 +204,7 @@ def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
     better="lower",
 )
 def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """How many documents came back that must not: another tenant's, withdrawn, secret. A count; lower is better."""
+    """The number of documents that came back and must not: another tenant's, withdrawn, secret. A count; lower is better."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
@@ -224,7 +224,7 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     better="lower",
 )
 def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """How many stale versions of documents came back above their current one, or without it. A count; lower is better.
+    """The number of stale versions of documents that came back above their current one, or without it. A count; lower is better.
 
     A stale version that names no current one counts where no relevant document stands above it, and without qrels wherever
     it is.
@@ -266,9 +266,9 @@ def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
     answerable=True,
 )
 def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """How many tokens a reader pays for until the first relevant document. Lower is better.
+    """The number of tokens that a reader pays for until the first relevant document. Lower is better.
 
-    Of the samples for which one came back: how many these are, Success and R say.
+    Over the samples for which one came back: Success and R say how many these are.
     """
     contexts = [context for _, some in rankings(sample, final=over == "final") for context in some]
     gold = relevant(sample, rel)
@@ -297,7 +297,7 @@ def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
     params={"floor": Param(float, None, "contexts that score this or less do not count as retrieved")},
 )
 def abstained(sample: Sample, *, floor: float | None) -> Outcome:
-    """Whether the retriever brought nothing for a question that the corpus cannot answer.
+    """1 where the retriever brought nothing for a question that the corpus cannot answer, else 0.
 
     A context without a score counts as retrieved whatever the floor.
     """

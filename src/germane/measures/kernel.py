@@ -32,7 +32,7 @@ def column_of(rel: float) -> int:
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """Whether each place reaches the level `rel`; how probable that is, where any label is a distribution."""
+    """True for each place that reaches the level `rel`; its probability, where any label is a distribution."""
     certain = level >= rel
     if chances is None:
         return certain
@@ -47,7 +47,7 @@ class RankedLabels:
     ======== ======= =============================================================================
     pointers rows+1  where each ranking starts in the place arrays
     gain     places  what a place is worth to nDCG: the grade, 0 where unjudged or negative
-    level    places  what is held against the threshold `rel`: the grade (a negative one as it is: bpref tells
+    level    places  compared with the threshold `rel`: the grade (a negative one as it is: bpref tells
                      it from 0), 0 where unjudged; +inf / 0 for yes / no labels
     judged   places  whether anybody judged this place
     ideal_pointers rows+1, ideal: the gains of all that is judged for the row's query, best first
@@ -78,7 +78,7 @@ class RankedLabels:
 
     @property
     def rows(self) -> int:
-        """How many rankings there are."""
+        """The number of rankings."""
         return len(self.pointers) - 1
 
     @cached_property
@@ -96,7 +96,7 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """How many places each ranking has, those that are left out included."""
+        """The number of places of each ranking, those that are left out included."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
@@ -119,7 +119,7 @@ class RankedLabels:
         )
 
     def reached(self, rel: float) -> Bools | Floats:
-        """Whether each place reaches a level; how probable that is, where any label is a distribution."""
+        """True for each place that reaches a level; its probability, where any label is a distribution."""
         return reached(self.level, self.chances, rel)
 
     @cached_property
@@ -271,13 +271,13 @@ def best_first(values: Floats, row: Ints) -> Floats:
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
-    """Where each row starts, from the rows' lengths."""
+    """The start of each row, and the end of the last, from the rows' lengths."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """How many documents at or above `rel` are known for each row, retrieved or not."""
+    """The number of documents at or above `rel` that are known for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 

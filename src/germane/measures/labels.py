@@ -1,7 +1,7 @@
-"""Labels: what a source - gold ids, a judge, people - says of the places of the rankings of a block of samples.
+"""The labels of the places of the rankings of a block of samples, by their source: gold ids, a judge, people.
 
-`gather` makes one `PlaceLabels` of a block: columns with a value for every place of every ranking. Gold and people's labels
-are there at once; of a judge it says which passages are asked about (`cells`), and takes the answers (`take`).
+`PlaceLabels` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
+judge it says which passages are asked about (`cells`), and takes the answers (`take`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RUBRICS = ("trec", "usefulness")
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
     """The query and contexts of each search of a sample; a plain sample is one search.
 
-    `final`: only what the system handed back in the end - its own list beside the calls, else the last call's.
+    `final`: only what the system handed back in the end - its own list if it has calls too, else the last call's.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]
@@ -55,7 +55,7 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
 
 
 def same(context: Context) -> tuple[str, str | None]:
-    """What two contexts share that are the same passage: their text or, where that says nothing, their id."""
+    """The identity of a context's passage: its text or, where that says nothing, its id."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
@@ -103,7 +103,7 @@ def asked_before(sample: Sample) -> list[tuple[str, bool]]:
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
     """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
 
-    What a final list beside the calls adds to them comes last.
+    Contexts that only the final list has come last.
     """
     lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
     return distinct(contexts[:k] for contexts in lists)
@@ -131,7 +131,7 @@ NO_TEXT = "a context has no text whose tokens could be counted"
 
 
 def has_texts(sample: Sample) -> bool:
-    """Whether the text of every context is known."""
+    """True if the text of every context is known."""
     return all(context.text for _, contexts in rankings(sample) for context in contexts)
 
 
@@ -172,11 +172,11 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one evaluation asks relevance about: one setting for all its measures.
+    """The settings of relevance in one evaluation, the same for all its measures.
 
     `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
     response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
-    `labels` are people's labels beside those on the contexts themselves; where both speak, `labels` holds. `judged_by`
+    `labels` are people's labels other than those on the contexts themselves; where both are there, `labels` count. `judged_by`
     names the labels that are read in the place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
     """
 
@@ -216,14 +216,14 @@ class Settings:
         """On which scale and by which wording relevance is graded."""
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
-    def beside(self, sample: Sample) -> dict[str, str]:
-        """The reference, response or criterion of a sample that relevance is judged against beside the query."""
+    def shown_with(self, sample: Sample) -> dict[str, str]:
+        """The reference, response or criterion of a sample that relevance is judged against, with the query."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})
 
 
 class PlaceLabel(NamedTuple):
-    """The label of one place: `gain` is its worth to nDCG, `level` is held against a threshold (yes / no: inf / 0).
+    """The label of one place: `gain` is its worth to nDCG, `level` is compared with a threshold (yes / no: inf / 0).
 
     `scale`: graded (0 to 3; gold: any), binary, or the ends of another one (0-4).
     """
@@ -238,7 +238,7 @@ class PlaceLabel(NamedTuple):
 
 
 class LabelledPlace(NamedTuple):
-    """One place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
+    """A place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
 
     Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
     """
@@ -249,7 +249,7 @@ class LabelledPlace(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """One call's places, best first, made of the columns when someone looks; `query` is what this call searched for.
+    """The places of one call, best first, made of the columns when someone looks; `query` is what this call searched for.
 
     `known`: of gold, the grades of all documents that are judged for the query.
     """
@@ -291,7 +291,7 @@ class LabelColumns(NamedTuple):
 
 
 class PlaceLabels:
-    """What one source says of every place of the rankings of a block of samples.
+    """The labels of one source for every place of the rankings of a block of samples.
 
     ======== ======== =====================================================================
     Attributes:
@@ -473,14 +473,14 @@ class PlaceLabels:
             self._put(level >= HELPS, _BINARY, place)
 
     def asks(self, sample: int) -> bool:
-        """Whether a judge is asked about any passage of a sample."""
+        """True if a judge is asked about any passage of a sample."""
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """What is asked about a sample's cells."""
+        """The questions about a sample's cells."""
         value, fields = self.samples[sample], self.settings.asked
         if self.choice.against == "need":
-            return Passages(self.cells[sample], turns(value), **fields, **self.settings.beside(value))
+            return Passages(self.cells[sample], turns(value), **fields, **self.settings.shown_with(value))
         return Passages(self.cells[sample], (), **fields)
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
@@ -505,13 +505,13 @@ class PlaceLabels:
 
     @cached_property
     def rows(self) -> list[int]:
-        """Where the rankings of each sample start."""
+        """The first ranking of each sample, and their number."""
         result: list[int] = pointers_of(self._counts).tolist()
         return result
 
     @cached_property
     def pointers(self) -> list[int]:
-        """Where the places of each ranking start."""
+        """The first place of each ranking, and their number."""
         result: list[int] = pointers_of([len(contexts) for _, contexts in self._lists]).tolist()
         return result
 
@@ -670,7 +670,7 @@ class PlaceLabels:
 
 
 def chances_of(probabilities: Sequence[float]) -> tuple[float, ...]:
-    """How probable it is to reach each level, from the probabilities of the grades (or of no and yes); nan without any."""
+    """The probability of reaching each level, from those of the grades (or of no and yes); nan without any."""
     if not probabilities:
         return CERTAIN
     if len(probabilities) == 2:

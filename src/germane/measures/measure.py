@@ -55,7 +55,7 @@ def one_of(meaning: str, *choices: str) -> Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What the registry knows of a measure.
+    """A measure as the registry knows it.
 
     `family` says how it is computed: `ranked` measures are formulas on ranked labels
     (`compute(table, params, k) -> one value per row`, `params` with all defaults filled in), `judged` ones are
@@ -99,11 +99,11 @@ class Definition:
 
     @property
     def asks(self) -> bool:
-        """Whether it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
+        """True if it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
         return self.family == "judged" and self.calls != "0"
 
     def good(self, value: float) -> float:
-        """How good a value is, from 0 to 1, higher is better; a count n is worth 1 / (1 + n), or n / (1 + n)."""
+        """A value as goodness from 0 to 1, higher is better; a count n is worth 1 / (1 + n), or n / (1 + n)."""
         if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
@@ -128,7 +128,7 @@ class Definition:
 
     @property
     def all_needs(self) -> str:
-        """What a sample must have; a ranked measure needs labels too, by default gold ones."""
+        """The fields that a sample must have; a ranked measure needs labels too, by default gold ones."""
         gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
         return ", ".join((*self.needs, *gold)) or "nothing"
 
@@ -141,7 +141,7 @@ class Definition:
 
     @property
     def spellings(self) -> list[str]:
-        """What else it is called."""
+        """Its other names, sorted."""
         return sorted({*self.aliases, *self.presets})
 
     @property
@@ -153,7 +153,7 @@ class Definition:
         return params
 
     def facts(self, settings: Mapping[str, Value | None] | None = None) -> Iterator[tuple[str, str]]:
-        """What there is to know, fact by fact; a parameter is `name=value`, by default its own default."""
+        """The facts of the measure, each with its name; a parameter is `name=value`, by default its own default."""
         yield "formula", self.formula
         yield "range", self.span
         yield (
@@ -179,7 +179,7 @@ class Definition:
         return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts(settings))])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """Whether a measure with these parameters is computed by this definition."""
+        """True if a measure with these parameters is computed by this definition."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -187,7 +187,7 @@ _REGISTRY: dict[str, list[Definition]] = {}
 _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 
 FINDERS: list[Callable[[str], object]] = []
-"""What may define a measure whose name is not known yet; each is called with that name, or with "" for all of ours."""
+"""Functions that may define a measure whose name is not known yet, called with that name, or with "" for all of ours."""
 
 _ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("trec_eval", "AP, whose mean is arithmetic"): "gm_map",
@@ -277,7 +277,7 @@ def _find_more(name: str) -> bool:
 
 
 def _cut_off(name: str) -> bool:
-    """Whether a name is known already as that of a measure with a cut-off."""
+    """True if a name is known already as that of a measure with a cut-off."""
     results = _find(name)
     return results is not None and any(definition.cutoff != "none" for definition in _REGISTRY[results[0]])
 
@@ -336,7 +336,7 @@ _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
 
 
 TOKENIZER = "utf8/4"
-"""How the tokens of a cut-off such as `nDCG@2000tok` are counted, as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
+"""The unit of cut-offs in tokens (`nDCG@2000tok`), as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
 
 
 class LabelChoice(NamedTuple):

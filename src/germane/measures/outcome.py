@@ -1,4 +1,4 @@
-"""What a measure says of one sample: a value, or why there is none and between which bounds it lies; and what it counted.
+"""The outcome of a measure for one sample: a value, or why there is none and its bounds; and the items that were counted.
 
 Average precision and its kin are not monotone in the labels, so the worst and best case of a ranked score are not simply
 "all irrelevant" and "all relevant": `bounds` tries every combination of the missing labels as rows of one table.
@@ -36,7 +36,7 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """What it added to the sum."""
+        """Its part of the sum."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 
@@ -44,7 +44,7 @@ class Item:
 class Outcome:
     """A value, or a status with its reason; `bounds` hold what an incomplete value can still become.
 
-    `items` are what was counted, `what` says in words which of them held ("claims supported by the contexts") and
+    `items` were counted, `what` says in words which of them held ("claims supported by the contexts") and
     `lacking` what the others are: an explanation is made of them. They are in no score row and make no difference to
     equality.
     """
@@ -69,7 +69,7 @@ NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 
 
 NO_IDS = "the contexts have no document ids"
-"""Why nothing can be said about contexts by gold ids: that they are unknown is not that they are irrelevant."""
+"""The reason why gold ids say nothing about contexts: unknown is not irrelevant."""
 
 
 def skipped(why: str) -> Outcome:
@@ -156,7 +156,7 @@ MOST = 2**14
 """The most combinations that are tried; beyond, the bounds are the measure's whole range."""
 
 _PLACES = 2**20
-"""How many places one kernel call gets at most, so that memory stays flat."""
+"""The most places of one kernel call, so that memory stays flat."""
 
 
 def bounds(
@@ -192,7 +192,7 @@ def bounds(
 
 
 def _graded(measure: Measure) -> bool:
-    """Whether the grades themselves count (and the ideal list is made of them), not only a threshold on them."""
+    """True if the grades themselves count (and the ideal list is made of them), not only a threshold on them."""
     return "rel" not in measure.definition.params
 
 

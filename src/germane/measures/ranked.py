@@ -73,13 +73,13 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
 
 
 Marks: TypeAlias = Bools | Floats
-"""Which places count, or how probably each does."""
+"""A mark for each place: True where it counts, or the probability that it does."""
 Fraction: TypeAlias = tuple[Floats, Floats]
-"""What a measure divides, and by what, for each row of a table."""
+"""Numerator and denominator for each row of a table."""
 
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
-    """What a measure divides, and by what; None where its formula ends in no division."""
+    """Numerator and denominator of a measure; None where its formula ends in no division."""
     result = _FORMULAS[measure.name](table, measure.settings, measure.k)
     if not isinstance(result, tuple):
         return None
@@ -90,17 +90,17 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
 
 
 def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
-    """What each place is worth in a DCG, before the discount of its rank."""
+    """The gain of each place in a DCG, before the discount of its rank."""
     return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
 def _places(table: RankedLabels, k: int | None) -> Ints:
-    """How many places each row has in the top k."""
+    """The number of places of each row in the top k."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
 def _cut(table: RankedLabels, k: int | None) -> Ints:
-    """What precision divides by: k, or where tokens cut the list how many places fit."""
+    """The denominator of precision: k, or where tokens cut the list the number of places that fit."""
     return table.length if k is None else np.full(table.rows, k)
 
 
@@ -114,7 +114,7 @@ def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
-    """Whether places are relevant or not, and not more or less probably."""
+    """True if places are relevant or not, False if they are so with a probability."""
     return marks.dtype == np.bool_
 
 
@@ -147,7 +147,7 @@ def _so_far(table: RankedLabels, marked: Bools) -> Ints:
 
 
 def _count(table: RankedLabels, marked: Marks) -> Ints | Floats:
-    """How many places of each row are marked, or how many are expected to be."""
+    """The number of marked places of each row, or its expectation."""
     if _certain(marked):
         return np.bincount(table.row[marked], minlength=table.rows)
     return np.bincount(table.row, marked, minlength=table.rows)
@@ -299,7 +299,7 @@ _OF_RECALL: Mapping[str, Any] = {
 nDCG = _ranked(
     "nDCG", _ndcg,
     formula="DCG@k / ideal DCG@k, DCG = sum of gain / log2(rank + 1)",
-    doc="How much of the best possible graded ranking came back, early places counting more. Over labels of a judge or "
+    doc="The graded gain of the ranking as a share of the best possible one, early places counting more. Over labels of a judge or "
     "of people the ideal is what they saw of what came back, which is another measure, named nDCG(ideal=retrieved): it "
     "says whether the order is good, not whether anything was missed.",
     reference="Järvelin and Kekäläinen, ACM TOIS 20(4), 2002; trec_eval ndcg_cut. exp-log2: Burges et al. 2005",
@@ -373,7 +373,7 @@ F1 = _ranked(
 Success = _ranked(
     "Success", lambda table, rel, k: _count(table, _first(table, _relevant(table, rel, k))),
     formula="1 if anything relevant is in the top k, else 0",
-    doc="Whether the top k hold at least one relevant passage; its mean is the hit rate.",
+    doc="1 where the top k hold at least one relevant passage; its mean is the hit rate.",
     reference="trec_eval success",
     cutoff="required",
     aliases=("hit_rate", "hit", "hitrate"),
@@ -510,7 +510,7 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
+    """The companions of ranked measures of gold labels: the share of judged places, and RBP's residual."""
     result: dict[Measure, None] = {}
     for measure in measures:
         settings = measure.settings

@@ -293,7 +293,7 @@ def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None
 
 _HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
 _OKAY = 0.5
-"""What an okay nugget weighs beside a vital one where nuggets=weighted; also what partial support is worth."""
+"""Weight of an okay nugget where nuggets=weighted (a vital one weighs 1); also the worth of partial support."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from germane.types import FrozenDict, Sample
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
-"""How the note on a score begins that fails the verdict of a case with a strict grader."""
+"""Begins the note on a score that fails the verdict of a case with a strict grader."""
 
 
 class GradesCases(Protocol):
@@ -54,20 +54,20 @@ class GradesCases(Protocol):
 
     @property
     def asks(self) -> bool:
-        """Whether it needs a judge."""
+        """True if it needs a judge."""
 
     def grade_sample(self, sample: Sample, case: Any) -> Program[Any]:
-        """The program that grades a sample, in its case of an eval file if it has one; its result has an `outcome` and is shown `as_json`."""
+        """The program that grades a sample, with its case of an eval file; its result has `outcome` and `as_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A measure with what an eval file says about it.
+    """A measure with its options in an eval file.
 
     `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
-    the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant context and leaves the score;
-    `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case where that is no
-    plain measure's business; `measure` is then the type that its scores are stored under. `options` holds
+    the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant
+    context and leaves the score; `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case
+    where no plain measure does; `measure` is then the type that its scores are stored under. `options` holds
     `declared` where an eval file describes a grader and does not only name a measure.
     """
 
@@ -86,7 +86,7 @@ class Grader:
 
     @property
     def declares(self) -> bool:
-        """Whether its cases pass or fail: it is described as a grader, is required, or the whole case has a threshold."""
+        """True if its cases pass or fail: it is described as a grader, is required, or the whole case has a threshold."""
         limits = (self.required, self.threshold)
         return (
             self.measure.definition.family == "graded"
@@ -149,7 +149,7 @@ REPEATED = "contexts repeat a document that stands higher in the same list (the 
 class Job(Struct, kw_only=True):
     """One sample with the graders that apply to it, and the case that it stands in where any of them reads that.
 
-    `labels` are people's labels of its passages that stand beside it, not on its contexts.
+    `labels` are people's labels of its passages that are not on its contexts.
     """
 
     sample: Sample
@@ -165,7 +165,7 @@ def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 
 def open_holes(measure: Measure) -> bool:
-    """Whether a place that nobody judged leaves the score open instead of counting as not relevant."""
+    """True if a place that nobody judged leaves the score open instead of counting as not relevant."""
     holes = measure.settings.get("holes", "zero")
     about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
     return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
@@ -177,7 +177,7 @@ def least_level(measure: Measure) -> float:
 
 
 def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool:
-    """Whether a label reaches the measure's threshold."""
+    """True if a label reaches the measure's threshold."""
     return isinstance(label, PlaceLabel) and label.level >= least_level(measure)
 
 
@@ -289,7 +289,7 @@ def _without_ids(sample: Sample) -> bool:
 
 
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
-    """Why people's labels cannot be read, if they cannot: a scale without a threshold, or two where one is needed."""
+    """The reason why people's labels cannot be read, if they cannot: a scale without a threshold, or two where one is needed."""
     other = sorted(scales - ({settings.scale} if measure.labels == "best" else {"graded", "binary"}))
     if other and measure.labels == "best":
         return (
@@ -309,10 +309,10 @@ class ProgramOwner(NamedTuple):
 
 
 class Block:
-    """What a block of jobs needs asked, and what its measures say once that is answered.
+    """The questions that a block of jobs needs answered, and its scores once they are.
 
     Jobs may have graders of their own; the scores of a grader are one column over the block.
-    `beside`: also the values of the measures that belong to those of gold.
+    `companions`: also the values of the measures that belong to those of gold.
 
     Attributes:
         programs: What is asked, in the order of the samples.
@@ -321,7 +321,7 @@ class Block:
         notes: Counts of what a reader of the scores should know of the samples.
     """
 
-    def __init__(self, jobs: Sequence[Job], settings: Settings, *, beside: bool = False) -> None:
+    def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
         self.notes: Counter[str] = Counter()
         self.programs: list[Program[Any]] = []
@@ -329,23 +329,22 @@ class Block:
         self._labels: dict[LabelChoice, _BlockLabels] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
-        numbers: dict[int, list[int]] = {}
-        for number, job in enumerate(jobs):
-            numbers.setdefault(id(job.graders), []).append(number)
-        self.grader_sets = [jobs[some[0]].graders for some in numbers.values()]
-        columns: dict[int, _Column] = {}
-        companions: dict[Measure, _Column] = {}
         self._columns: dict[int, list[_Column]] = {}
-        for graders, some in zip(self.grader_sets, numbers.values(), strict=True):
-            own = [columns.setdefault(id(grader), _Column(grader, len(jobs))) for grader in graders]
-            self._columns[id(graders)] = own
-            more = ranked.belonging_to(grader.measure for grader in graders) if beside else ()
-            added = graders_of(tuple(more))
-            theirs = [companions.setdefault(c.measure, _Column(c, len(jobs))) for c in added]
-            for column in (*own, *theirs):
-                column.graded[some] = True
-        self._beside = list(companions.values())
-        self._every = [*columns.values(), *self._beside]
+        own: dict[int, _Column] = {}
+        others: dict[Measure, _Column] = {}
+        sets: dict[int, list[int]] = {}
+        for number, job in enumerate(jobs):
+            sets.setdefault(id(job.graders), []).append(number)
+        self.grader_sets = [jobs[numbers[0]].graders for numbers in sets.values()]
+        for graders, numbers in zip(self.grader_sets, sets.values(), strict=True):
+            columns = [own.setdefault(id(grader), _Column(grader, len(jobs))) for grader in graders]
+            self._columns[id(graders)] = columns
+            more = ranked.belonging_to(grader.measure for grader in graders) if companions else ()
+            added = [others.setdefault(m, _Column(Grader(measure=m), len(jobs))) for m in more]
+            for column in (*columns, *added):
+                column.graded[numbers] = True
+        self._companions = list(others.values())
+        self._every = [*own.values(), *self._companions]
         self._start()
         self._note_samples()
 
@@ -480,13 +479,13 @@ class Block:
                     names = tuple(str(column.grader.measure) for column in readers)
                     yield number, labels.places.questions(sample), names
 
-    def beside(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
+    def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
         """The values of what belongs to the means of gold, by system and canonical name, of the samples that have any."""
         self._settle(results)
         systems: dict[str, list[int]] = {}
-        for number, job in enumerate(self.jobs if self._beside else ()):
+        for number, job in enumerate(self.jobs if self._companions else ()):
             systems.setdefault(job.sample.system, []).append(number)
-        for column in self._beside:
+        for column in self._companions:
             counted = np.zeros(len(self.jobs), np.bool_)
             counted[column.unnoted()] = True
             for system, numbers in systems.items():
@@ -536,7 +535,7 @@ class Block:
                 self._labels[column.grader.measure.choice].fill(column)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
-        """What graders that are no measures found, by the place of the job and the grader's name."""
+        """The results of graders that are no measures, by the number of the job and the grader's name."""
         cases = [] if all(column.grader.by is None for column in self._every) else range(len(self.jobs))
         return {
             (number, column.grader.name): results[column.programs[number]]
@@ -551,7 +550,7 @@ MOST_ASSIGNED = 4096
 
 
 def reads_gold_alone(measure: Measure) -> bool:
-    """Whether a measure reads graded gold ids and asks nobody."""
+    """True if a measure reads graded gold ids and asks nobody."""
     definition = measure.definition
     return (
         measure.labels == "gold"
@@ -561,7 +560,7 @@ def reads_gold_alone(measure: Measure) -> bool:
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
-    """What a measure over gold can be where some of the gold is unsure: its one value, or its least and its greatest.
+    """The outcome of a measure over gold that is unsure in part: its one value, or its least and its greatest.
 
     Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
     grade, one that did not come back, or none at all.

@@ -30,7 +30,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much groups (queries, systems) differ in a mean.
+    """The differences of groups (queries, systems) in a mean.
 
     `deviation` is the standard deviation between groups beyond what the spread within them explains, `low` and `high`
     the extreme group means.
@@ -43,7 +43,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAgreement:
-    """How far a judge agrees with people on `n` items of `queries` queries.
+    """The agreement of a judge with people on `n` items of `queries` queries.
 
     `raw` is the share of equal grades, `base_rate` the share that always giving the commonest grade of people would
     reach. `kappa`, `kappa_quadratic` and `alpha_ordinal` are chance-corrected, None where there is only one grade.
@@ -184,7 +184,7 @@ def compare_kappas(
         people: 1 or 0 by people, shape (n,).
         queries: Query of each item, shape (n,).
         weights: Weight of each item, shape (n,); None = 1 each.
-        baseline: The judge that the others are held against; None = that of the highest kappa.
+        baseline: The judge that the others are compared with; None = that of the highest kappa.
 
     Raises:
         InputError: Shapes differ.

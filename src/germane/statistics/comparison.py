@@ -1,4 +1,4 @@
-"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and what it is made of."""
+"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and the difference by cause."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PairedDifference:
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the difference is at least the smallest one that this many units can show."""
+        """True if the difference is at least the smallest one that this many units can show."""
         if self.difference is None or self.detectable is None:
             return False
         return abs(self.difference) >= self.detectable
@@ -77,7 +77,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceParts:
-    """What a difference B - A is made of, by cause: "retrieval", "judge", "labels"; joined ones as "retrieval+judge".
+    """A difference B - A by cause: "retrieval", "judge", "labels"; joined ones as "retrieval+judge".
 
     `causes` hold means over the same n cases, which sum to the difference; `ends` the interval of each that is not 0 in every
     case. A joined part is what cannot be told apart from what is known.
@@ -89,12 +89,12 @@ class DifferenceParts:
 
     @property
     def retrieval(self) -> float:
-        """What other lists make with the same verdicts, as far as that is known alone."""
+        """The part of other lists with the same verdicts, as far as it is known alone."""
         return self.causes.get("retrieval", 0.0)
 
     @property
     def verdicts(self) -> float:
-        """What other verdicts (of a judge, of labels) make on the same lists, as far as that is known alone."""
+        """The part of other verdicts (of a judge, of labels) on the same lists, as far as it is known alone."""
         return fsum(part for cause, part in self.causes.items() if _VERDICTS.issuperset(cause.split("+")))
 
     @property
@@ -256,7 +256,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def decide_change(interval: Interval, margin: float) -> Decision:
-    """Whether B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
+    """Decide if B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
 
     "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The
     number of units needed comes from the spread and the margin, never from the observed mean: with h the distance from

@@ -1,4 +1,4 @@
-"""Where the variance of a mean comes from: queries, trials of the system, replicas of the judge, and labels."""
+"""The components of the variance of a mean: queries, trials of the system, replicas of the judge, and labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VarianceComponents:
 
     @property
     def of_mean(self) -> dict[str, float]:
-        """What each contributes to the variance of the mean over queries like these; the sum is that variance."""
+        """The part of each in the variance of the mean over queries like these; the sum is that variance."""
         n = self.counts
         parts = {"queries": self.queries / n["queries"]}
         if self.trials is not None:
@@ -50,7 +50,7 @@ class VarianceComponents:
 
     @property
     def one_more(self) -> dict[str, float]:
-        """By what share the variance of the mean falls with one more query, or one more of the others for every query."""
+        """The share by which the variance of the mean falls with one more query, or one more of the others for every query."""
         parts, n = self.of_mean, self.counts
         total = sum(parts.values())
         if not total > 0:
@@ -64,7 +64,7 @@ class VarianceComponents:
         return {name: share / total for name, share in saved.items()}
 
     def _of_labels(self, labels: float) -> float:
-        """Variance of the mean from what is not labelled, with so many labels of every query."""
+        """Variance of the mean from what is not labelled, with this many labels of every query."""
         if self.pilot is None or self.labels is None:
             return 0.0
         sizes = np.array(self.pilot.sizes, float)

@@ -37,21 +37,21 @@ Ints = NDArray[np.intp]
 Ends = tuple[float, float]
 Population = Literal["report", "queries"]
 POPULATIONS: tuple[Population, ...] = ("report", "queries")
-"""What a mean is of: these queries, or queries like these."""
+"""The populations of a mean: these queries, or queries like these."""
 
 FEWEST = 10
 """Labels below which nothing is corrected."""
 _FREE = 10
 """Labels beyond the first of each query from which on the variance within queries is estimated."""
 _TOLD = 0.15
-"""What the width of an interval may be off from what was told of it."""
+"""The error allowed in a forecast of an interval's width, as a share of it."""
 _RARE = 5
 """Labels that must differ from the commonest one for a variance to be estimated from them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPilot:
-    """What labels tell of how narrow the interval of a corrected mean over queries becomes with more of them.
+    """A forecast, from some labels, of the interval of a corrected mean over queries with more of them.
 
     Labels are drawn in rounds, one of every query and then the next. With m of a query's M passages labelled the variance is
     that of `_Stages`: mean (1 - m/M) within / m over the Q queries, plus `between` where the mean is of queries like these,
@@ -76,7 +76,7 @@ class LabelPilot:
     labels: int
 
     def width(self, labels: int, population: Population = "queries", *, off: float = 0.0) -> float:
-        """Width of the interval that so many labels would give; at least one per query.
+        """Width of the interval that this many labels would give; at least one per query.
 
         Args:
             labels: Labels in all.
@@ -91,13 +91,13 @@ class LabelPilot:
         return 2 * t_quantile(UPPER, df) * sqrt(variance)
 
     def _noise(self, labels: int) -> float:
-        """Mean over queries of the variance within, with so many labels."""
+        """Mean over queries of the variance within, with this many labels."""
         sizes = np.array(self.sizes)
         held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
         return float(((1 - held / sizes) * self.within / held).mean())
 
     def _between(self, off: float) -> float:
-        """The variance b of the queries' means that lies so many of its own standard errors from what was found."""
+        """The variance b of the queries' means that is `off` of its own standard errors from the estimate."""
         many, noise = len(self.sizes), self._noise(self.labels)
         slope = 2 * off**2 * noise / (many - 1)
         rest = 2 * (off * noise) ** 2 * (1 / (many - 1) + 1 / (self.labels - many))
@@ -105,11 +105,11 @@ class LabelPilot:
         return max(0.0, self.between + slope + (way if off > 0 else -way))
 
     def told(self, labels: int, population: Population = "queries") -> bool:
-        """Whether so many labels give the width that is told of them, but for 15%, if `between` is a standard error larger."""
+        """True if this many labels give the width that is forecast, but for 15%, if `between` is a standard error larger."""
         return self.width(labels, population, off=1) <= (1 + _TOLD) * self.width(labels, population)
 
     def labels_for(self, width: float, population: Population = "queries") -> int | None:
-        """The smallest number of labels whose interval is at most so wide; None = not even all of them."""
+        """The smallest number of labels whose interval is at most this wide; None = not even all of them."""
         low, high = len(self.sizes), sum(self.sizes)
         if self.width(high, population) > width:
             return None
@@ -256,7 +256,7 @@ def corrected_mean(
 
 
 def _predicted(f: Floats, y: Floats, known: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
-    """What each unit's label is predicted to be, less the mean of all: from the judge's value and its stratum; shape (N,)."""
+    """The predicted label of each unit, less the mean of all: from the judge's value and its stratum; shape (N,)."""
     layers = layer[known]
     rest = np.bincount(layers, y - weight * f[known]) / np.bincount(layers)
     values = weight * f + rest[layer]
@@ -455,7 +455,7 @@ class _Stages:
         return np.asarray(share[self.group], float)
 
     def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
-        """What these labels tell of more; None where nearly every query has one, or some have none."""
+        """The forecast from these labels; None where nearly every query has one, or some have none."""
         free = self.free - (fit.weight > 0)
         if self.free < _FREE or len(self.counts) < self.queries:
             return None
@@ -527,7 +527,7 @@ def _collapsed(layers: Ints) -> Ints:
 
 
 def _unvaried(labels: Floats) -> bool:
-    """Whether all but a few labels are equal: a variance of them says little."""
+    """True if all but a few labels are equal: a variance of them says little."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 
@@ -538,7 +538,7 @@ def _labels_alone(
     clusters: Ints | None = None,
     weights: Floats | None = None,
 ) -> CorrectedMean:
-    """What the labels (or their means per query) say alone, by the rules for a mean: too few differ to weigh a judge."""
+    """The mean of the labels (or of their means per query) alone, by the rules for a mean: too few differ to weigh a judge."""
     alone = mean_interval(labels, clusters=clusters, weights=weights, value_range=value_range)
     return replace(
         base,

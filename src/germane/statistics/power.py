@@ -1,4 +1,4 @@
-"""What a number of cases can show: smallest detectable difference, cases needed, and how often a verdict would flip."""
+"""Power: the smallest difference that a number of cases can detect, the cases needed, and how often a verdict would flip."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pilot:
 
     @property
     def varies(self) -> bool:
-        """Whether there is a spread to tell anything from: two units or more that are not equal."""
+        """True if there is a spread: two units or more that are not equal."""
         return len(self.units.sums) > 1 and self.deviation > 1e-12
 
     def half_width(self, n: int, difference: float = 0.0) -> float:
@@ -143,6 +143,6 @@ def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
         mean: The mean over n units, 2 or more.
         error: Its standard error.
         n: Units.
-        threshold: What the mean is held against.
+        threshold: The limit that the mean is compared with.
     """
     return t_cdf(-abs(mean - threshold) / (error * sqrt(2)), n - 1) if error else 0.0

@@ -17,14 +17,14 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ListChanges(Generic[T]):
-    """What became of a list: items added, dropped, and moved as (item, old rank, new rank), ranks from 1."""
+    """The changes of a list: items added, dropped, and moved as (item, old rank, new rank), ranks from 1."""
 
     added: tuple[T, ...]
     dropped: tuple[T, ...]
     moved: tuple[tuple[T, int, int], ...]
 
     def __bool__(self) -> bool:
-        """Whether anything changed."""
+        """True if anything changed."""
         return bool(self.added or self.dropped or self.moved)
 
 
@@ -111,7 +111,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
 
 def list_changes(a: Sequence[T], b: Sequence[T]) -> ListChanges[T]:
-    """What was added to, dropped from and moved in list a to make list b; of repeated items the first place counts."""
+    """The items added to, dropped from and moved in list a to make list b; of repeated items the first place counts."""
     old = {item: rank for rank, item in enumerate(_distinct(a), 1)}
     new = {item: rank for rank, item in enumerate(_distinct(b), 1)}
     return ListChanges(

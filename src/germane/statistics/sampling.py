@@ -1,4 +1,4 @@
-"""Which passages to have labelled: the probabilities of a draw in rounds."""
+"""Draws of passages to label: the probabilities of a draw in rounds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def drawn_alike(groups: ArrayLike, strata: ArrayLike, drawn: ArrayLike) -> float
 
     The generalised test of Cochran, Mantel and Haenszel (Landis, Heyman and Koch 1978): with m of the N units of a group
     drawn, of which N_s are in stratum s, expected are m N_s / N of it, with the covariances
-    m (N - m) / (N^2 (N - 1)) (N N_s [s = t] - N_s N_t). Observed less expected, summed over groups, is held against chi-square
+    m (N - m) / (N^2 (N - 1)) (N N_s [s = t] - N_s N_t). Observed less expected, summed over groups, is compared with chi-square
     by Wilson and Hilferty's cube root. 1 where nothing can differ.
 
     Args:
