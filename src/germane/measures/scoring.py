@@ -282,12 +282,6 @@ def _unasked(against: str, sample: Sample) -> Outcome | None:
     return skipped(f"no {against} to judge against") if shown and not given(sample, against) else None
 
 
-def _without_ids(sample: Sample) -> bool:
-    """True if something came back, and nothing of it has an id."""
-    lists = [contexts for _, contexts in rankings(sample) if contexts]
-    return bool(lists) and not any(context.id for contexts in lists for context in contexts)
-
-
 def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
     """The reason why people's labels cannot be read, if they cannot: a scale without a threshold, or two where one is needed."""
     other = sorted(scales - ({settings.scale} if measure.labels == "best" else {"graded", "binary"}))
@@ -415,21 +409,21 @@ class Block:
 
     def _note_samples(self) -> None:
         """Count searches that returned nothing, contexts without text, and samples without any document id."""
-        calls = blanks = 0
-        for job in self.jobs:
+        nothing = blanks = without_ids = 0
+        gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
+        read = np.any(gold, axis=0).tolist() if gold else [False] * len(self.jobs)
+        for job, reads_ids in zip(self.jobs, read, strict=True):
             lists = [contexts for _, contexts in rankings(job.sample)]
             if job.sample.calls:
-                calls += sum(not contexts for contexts in lists)
+                nothing += sum(not contexts for contexts in lists)
             for contexts in lists:
-                for context in contexts:
-                    if (text := context.text) and not text[0].isalnum() and blank(text):
-                        blanks += 1
-        self.notes["search calls returned nothing and count 0"] += calls
+                texts = [c.text for c in contexts if c.text and not c.text[0].isalnum()]
+                blanks += sum(map(blank, texts))
+            if reads_ids and any(lists):
+                without_ids += all(context.id is None for contexts in lists for context in contexts)
+        self.notes["search calls returned nothing and count 0"] += nothing
         self.notes["contexts are empty: no judge is asked about them"] += blanks
-        gold = [labels.samples for choice, labels in self._labels.items() if choice.source == "gold"]
-        if gold:
-            read = np.flatnonzero(np.max(gold, axis=0) >= 0).tolist()
-            self.notes[WITHOUT_IDS] += sum(_without_ids(self.jobs[number].sample) for number in read)
+        self.notes[WITHOUT_IDS] += without_ids
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
