@@ -143,7 +143,7 @@ def _regression(compared: _Compared, p: float) -> GateResult:
 
 def _change(gate: Gate, compared: _Compared) -> GateResult:
     below, (_, interval, _) = gate.op in {"<", "<="}, compared.found.deciding
-    decision = decide_change(interval.turned() if below else interval, gate.limit if below else -gate.limit)
+    decision = decide_change(interval.negated() if below else interval, gate.limit if below else -gate.limit)
     needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
     return compared.result(_OUTCOME[decision.verdict], needed)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,8 +19,7 @@ from germane.judging.driver import LookUp, result_of
 from germane.measures.kernel import Bools, Floats, RankedLabels
 from germane.measures.labels import PlaceLabels, Settings, same
 from germane.measures.measure import Measure
-from germane.measures.ranked import values
-from germane.measures.scoring import applicable, least_level, open_holes
+from germane.measures.scoring import applicable, least_level, open_holes, sample_means
 from germane.questions.asking import Program
 from germane.questions.relevance import Grade, Passages
 from germane.reports.data import ReportData
@@ -29,7 +27,7 @@ from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import PairedDifference, holm, paired_difference
 from germane.statistics.intervals import SAME
-from germane.types import Context, Sample
+from germane.types import Sample
 
 ChangeKind: TypeAlias = Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
 _Changed: TypeAlias = tuple[ChangeKind, str, Floats, Mapping[str, Any]]
@@ -191,9 +189,7 @@ class _Lists:
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
         """A measure of each counted sample: the mean over its rankings, 0 where there is none."""
-        counts = np.diff(self.labels.rows)
-        sums = np.bincount(np.repeat(np.arange(len(counts)), counts), values(measure, table), len(counts))
-        return np.asarray((sums / np.maximum(counts, 1))[self.counted], np.float64)
+        return sample_means(measure, table, self.labels.rows)[self.counted]
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
         """Each change with its values; what cannot be computed is noted."""
@@ -238,7 +234,7 @@ class _Lists:
     def _repeated(self) -> Bools:
         """The places whose passage stands higher in the same list."""
         marks: list[bool] = []
-        for contexts in self.contexts:
+        for _, contexts in self.labels.lists:
             seen: set[tuple[str, str | None]] = set()
             for context in contexts:
                 name = same(context)
@@ -246,21 +242,13 @@ class _Lists:
                 seen.add(name)
         return np.array(marks, np.bool_)
 
-    @cached_property
-    def contexts(self) -> list[list[Context]]:
-        """The contexts of each ranking."""
-        rankings = (
-            ranking for row in range(len(self.labels.samples)) for ranking in self.labels.rankings(row)
-        )
-        return [[labelled.context for labelled in ranking.places] for ranking in rankings]
-
     def _floor(self, now: Floats) -> Iterator[_Changed]:
         """A floor on the retriever's scores, chosen for each half of the queries on the other half.
 
         Of the floors with the best mean the highest is taken: it drops most at no cost. What it brings is so not judged
         by the queries that it was chosen on.
         """
-        results = (context.score for contexts in self.contexts for context in contexts)
+        results = (context.score for _, contexts in self.labels.lists for context in contexts)
         scores = np.array([np.nan if score is None else score for score in results], np.float64)
         values = scores[~np.isnan(scores)]
         if 2 * len(values) <= len(scores):

@@ -118,10 +118,6 @@ class RankedLabels:
             chances=None,
         )
 
-    def reached(self, rel: float) -> Bools | Floats:
-        """True for each place that reaches a level; its probability, where any label is a distribution."""
-        return reached(self.level, self.chances, rel)
-
     @cached_property
     def over_retrieved(self) -> RankedLabels:
         """The same rankings with what came back as their ideal."""

@@ -298,6 +298,7 @@ class PlaceLabels:
         failed: Why a place has no label where it should have one: the judge failed, or there was nothing to read.
         cells: Of each sample the passages that are asked about, each with the query that it is asked for.
         repeated: How many contexts gave up their place to the same document higher up.
+        lists: The query and the places of each ranking.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -306,7 +307,7 @@ class PlaceLabels:
         self.failed: dict[int, str] = {}
         self.cells: list[Sequence[tuple[str, str]]] = []
         self.repeated = 0
-        self._lists: list[tuple[str, Sequence[Context]]] = []
+        self.lists: list[tuple[str, Sequence[Context]]] = []
         self._counts: list[int] = []
         self._level: list[float | None] = []
         self._scale: list[int] = []
@@ -329,7 +330,7 @@ class PlaceLabels:
                 lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
             else:
                 lists = self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in lists])
-            self._lists += lists
+            self.lists += lists
             self._counts.append(len(lists))
         self.samples += samples
 
@@ -512,7 +513,7 @@ class PlaceLabels:
     @cached_property
     def pointers(self) -> list[int]:
         """The first place of each ranking, and their number."""
-        result: list[int] = pointers_of([len(contexts) for _, contexts in self._lists]).tolist()
+        result: list[int] = pointers_of([len(contexts) for _, contexts in self.lists]).tolist()
         return result
 
     @cached_property
@@ -622,7 +623,7 @@ class PlaceLabels:
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
         numbers, start, seen = [], self.places_of(sample).start, dict[tuple[Any, ...], int]()
-        qrels, lists = self.samples[sample].qrels, self._lists[self.rows[sample] : self.rows[sample + 1]]
+        qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = ((query, context) for query, some in lists for context in some)
         for position, (query, context) in enumerate(contexts, start):
             # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
@@ -643,7 +644,7 @@ class PlaceLabels:
         rankings, at = [], self.places_of(sample).start
         qrels = self.samples[sample].qrels or {}
         known = tuple(qrels.values()) if self.choice.source == "gold" else None
-        for query, contexts in self._lists[self.rows[sample] : self.rows[sample + 1]]:
+        for query, contexts in self.lists[self.rows[sample] : self.rows[sample + 1]]:
             places = [
                 LabelledPlace(context, self._label(sample, place), self.verdict[place])
                 for place, context in enumerate(contexts, at)

@@ -58,7 +58,7 @@ class Definition:
     """A measure as the registry knows it.
 
     `family` says how it is computed: `ranked` measures are formulas on ranked labels
-    (`compute(table, params, k) -> one value per row`, `params` with all defaults filled in), `judged` ones are
+    (`compute(table, params, k) -> one value per row`, or what is divided by what; `params` with all defaults filled in), `judged` ones are
     generators of questions (`compute(sample, params, k)`), and `graded` ones are no measures but graders of eval files,
     which have a name here so that their scores can be stored, gated and explained. `labels` is the default label source of a ranked
     measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.

@@ -15,6 +15,7 @@ import numpy as np
 
 from germane.measures.kernel import Floats, Ints, RankedLabels, best_first, pointers_of
 from germane.measures.measure import Measure
+from germane.measures.ranked import values
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import Scale
 from germane.types import Status
@@ -185,8 +186,7 @@ def bounds(
     result = []
     for at in range(0, combinations, step):
         tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
-        values = measure.definition.compute(tried, measure.settings, measure.k)
-        result.append(values.reshape(-1, table.rows).mean(axis=1))
+        result.append(values(measure, tried).reshape(-1, table.rows).mean(axis=1))
     means = np.concatenate(result)
     return float(means.min()), float(means.max())
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeIs
 
 from germane.errors import MeasureError
-from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, relevant_known
+from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, reached, relevant_known
 from germane.measures.measure import Definition, Measure, Param, define, one_of
 from germane.types import FrozenDict
 
@@ -68,8 +68,8 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
     """The values of a ranked measure, one for each row of the table."""
-    result: Floats = measure.definition.compute(table, measure.settings, measure.k)
-    return result
+    result = measure.definition.compute(table, measure.settings, measure.k)
+    return np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
 
 
 Marks: TypeAlias = Bools | Floats
@@ -80,7 +80,7 @@ Fraction: TypeAlias = tuple[Floats, Floats]
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
     """Numerator and denominator of a measure; None where its formula ends in no division."""
-    result = _FORMULAS[measure.name](table, measure.settings, measure.k)
+    result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
     if not isinstance(result, tuple):
         return None
     if measure.settings.get("dcg") != "exp-log2":
@@ -109,7 +109,7 @@ def _within(table: RankedLabels, k: int | None) -> Bools:
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
-    mask, within = table.reached(rel), _within(table, k)
+    mask, within = reached(table.level, table.chances, rel), _within(table, k)
     return mask & within if _certain(mask) else mask * within
 
 
@@ -195,7 +195,7 @@ def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     """ERR; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
     top = top or (4 if table.complete else 3)
-    yes = table.reached(inf)
+    yes = reached(table.level, table.chances, inf)
     grade = np.where(yes > 0, float(top) * yes, table.gain)
     if (grade > top).any():
         raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
@@ -256,10 +256,6 @@ def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
-_FORMULAS: dict[str, Callable[..., Any]] = {}
-"""The formula of each measure, handed a table, all parameters and the cut-off."""
-
-
 def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
     """Define a measure by its formula, which is handed the table and those of the parameters that it names.
 
@@ -267,11 +263,7 @@ def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
     """
     takes = tuple(signature(formula).parameters)[1:]
 
-    def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Floats:
-        result = parts(table, params, k)
-        return np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
-
-    def parts(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
+    def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
             table = table.condensed
         arguments = {name: k if name == "k" else params[name] for name in takes}
@@ -279,7 +271,6 @@ def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
             arguments["rel"] = table.rel
         return formula(table, **arguments)
 
-    _FORMULAS[name] = parts
     usual = {
         "params": _USUAL,
         "nothing": "0 where nothing came back or nothing of it is relevant",

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
-from germane.measures.kernel import Floats, Ints
+from germane.measures.kernel import Floats, Ints, RankedLabels
 from germane.measures.labels import (
     NO_TEXT,
     PlaceLabel,
@@ -684,7 +684,7 @@ class _BlockLabels:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(measure, self.places)
+                self._values[measure] = sample_means(measure, self.places.table, self.places.rows)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -692,8 +692,8 @@ class _BlockLabels:
         try:
             values = self._values_of(measure)
             if values is None:
-                values, at = ranked.values(measure, labels.table_of(sample)), 0
-                values = _means(values, [0, len(values)])
+                table, at = labels.table_of(sample), 0
+                values = sample_means(measure, table, [0, table.rows])
             else:
                 at = sample
             outcome = ok(float(values[at]))
@@ -749,13 +749,9 @@ class _BlockLabels:
         return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)
 
 
-def sample_means(measure: Measure, labels: PlaceLabels) -> Floats:
-    """A ranked measure's value of each sample: the mean over its rankings."""
-    return _means(ranked.values(measure, labels.table), labels.rows)
-
-
-def _means(values: Floats, rows: Sequence[int]) -> Floats:
-    """The mean of each sample's rankings, `rows[n]` up to `rows[n + 1]`; 0 where it made no search."""
+def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
+    """A ranked measure's value of each sample: the mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 without any."""
+    values = ranked.values(measure, table)
     if len(values) == len(rows) - 1 == rows[-1] and (np.diff(rows) == 1).all():
         return values
     listed = values.tolist()

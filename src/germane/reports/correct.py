@@ -515,7 +515,7 @@ class Corrections:
             people.add(rows.samples[number], repeat(human.depth))
         values = np.full(len(rows.samples), nan)
         values[[*doubts - missing]] = measure.definition.range[int(unsure)]
-        trials = iter(sample_means(human, people).tolist() if whole else ())
+        trials = iter(sample_means(human, people.table, people.rows).tolist() if whole else ())
         for number in whole:
             mine = list(islice(trials, len(rows.samples[number])))
             values[number] = fsum(mine) / len(mine)

@@ -110,7 +110,7 @@ class MeasureComparison:
         if not margin >= 0:
             raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
         _, interval, _ = self.deciding
-        return decide_change(interval if higher_is_better(self.type) else interval.turned(), margin)
+        return decide_change(interval if higher_is_better(self.type) else interval.negated(), margin)
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
@@ -376,7 +376,7 @@ class Pair:
         units = group_cases(theirs.low[both] - ours.low[both], names)
         span = limits_of(range_of(self.a.types[measure]), ours, theirs)
         end = span[1] - span[0] if span and isfinite(span[1]) else None
-        return Pilot(units if higher_is_better(self.a.types[measure]) else units.turned, end)
+        return Pilot(units if higher_is_better(self.a.types[measure]) else units.negated, end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class Interval:
         """Half the length of the interval, or None."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
 
-    def turned(self) -> Interval:
+    def negated(self) -> Interval:
         """The interval of minus the mean."""
         mean = None if self.mean is None else -self.mean
         return replace(self, mean=mean, ends=self.ends and (-self.ends[1], -self.ends[0]))
@@ -91,7 +91,7 @@ class Units:
         return sqrt(float(np.square(self.residuals).sum()) / (n - 1)) if n > 1 else inf
 
     @property
-    def turned(self) -> Units:
+    def negated(self) -> Units:
         """The units of minus the values."""
         return replace(self, sums=-self.sums)
 
@@ -176,13 +176,8 @@ def mean_interval(
     tail = 1 - UPPER if complete else _tail(below, above, times)
     ends: tuple[float, float] | None
     p = None
-    if (
-        value_range == (0.0, 1.0)
-        and below.name == "cases"
-        and weights is None
-        and _binary(low)
-        and _binary(high)
-    ):
+    alike = value_range == (0.0, 1.0) and below.name == "cases" and weights is None
+    if alike and all(((side == 0) | (side == 1)).all() for side in (low, high)):
         method = "Clopper-Pearson"
         least, most = (times * int(side.sum()) for side in (low, high))
         ends = clopper_pearson(least, times * n, tail)[0], clopper_pearson(most, times * n, tail)[1]
@@ -232,10 +227,6 @@ def _filled(
         low = np.clip(low, start, end)
         high = low if value else np.clip(high, start, end)
     return low, high, not open_.any()
-
-
-def _binary(values: Floats) -> bool:
-    return bool(((values == 0) | (values == 1)).all())
 
 
 def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tuple[float, float]:

@@ -61,16 +61,14 @@ def decided(below: Units, above: Units, limit: float, span: tuple[float, float],
     enough = log(2 / (1 - LEVEL))
     if log_capital(below, limit, span, largest) >= enough:
         return 1
-    mirrored = Units(-above.sums, above.sizes, above.name)
-    return -1 if log_capital(mirrored, -limit, (-span[1], -span[0]), largest) >= enough else 0
+    return -1 if log_capital(above.negated, -limit, (-span[1], -span[0]), largest) >= enough else 0
 
 
 def sequence_ends(
     below: Units, above: Units, span: tuple[float, float], largest: float
 ) -> tuple[float, float]:
     """The limits that the mean is neither above nor below for certain, from the smallest to the largest."""
-    mirrored = Units(-above.sums, above.sizes, above.name)
-    return _outermost(below, span, largest), -_outermost(mirrored, (-span[1], -span[0]), largest)
+    return _outermost(below, span, largest), -_outermost(above.negated, (-span[1], -span[0]), largest)
 
 
 def _outermost(units: Units, span: tuple[float, float], largest: float) -> float:
