@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from germane.measures import Measure
 from germane.measures.kernel import RankedLabels
-from germane.measures.outcome import MOST, bounds
-from germane.measures.ranked import values
+from germane.measures.ranked import MOST, bounds, values
 
 Known = list[list[int | None]]
 
@@ -100,10 +99,10 @@ def test_neither_all_relevant_nor_none_is_the_extreme() -> None:
 def test_binary_verdicts_have_two_answers() -> None:
     """On the yes / no scale a missing verdict is 1 or 0, and 1 is relevant at any threshold."""
     low, high = bounds(
-        Measure.parse("nDCG(labels=judge)"), table([[1, None]]), np.array([-1, 0]), scale="binary"
+        Measure.parse("nDCG(labels=judge)"), table([[1, None]]), np.array([-1, 0]), binary=True
     )
     assert (low, high) == (1.0, 1.0)
-    assert bounds(Measure.parse("RR(labels=judge)"), table([[None]]), np.array([0]), scale="binary") == (
+    assert bounds(Measure.parse("RR(labels=judge)"), table([[None]]), np.array([0]), binary=True) == (
         0.0,
         1.0,
     )

@@ -1,8 +1,4 @@
-"""The outcome of a measure for one sample: a value, or why there is none and its bounds; and the items that were counted.
-
-Average precision and its kin are not monotone in the labels, so the worst and best case of a ranked score are not simply
-"all irrelevant" and "all relevant": `bounds` tries every combination of the missing labels as rows of one table.
-"""
+"""The outcome of a measure for one sample: a value, or why there is none and its bounds; and the items that were counted."""
 
 from __future__ import annotations
 
@@ -11,13 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import numpy as np
-
-from germane.measures.kernel import Floats, Ints, RankedLabels, best_first, pointers_of
-from germane.measures.measure import Measure
-from germane.measures.ranked import values
 from germane.questions.asking import Missing, Program, Unanswered
-from germane.questions.relevance import Scale
 from germane.types import Status
 
 
@@ -151,81 +141,3 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
         return error(missing.why)
     except Exception as fault:  # noqa: BLE001 - a measure may be a user's own; its fault is one sample's error
         return error(f"{name} raised {type(fault).__name__}: {fault}")
-
-
-MOST = 2**14
-"""The most combinations that are tried; beyond, the bounds are the measure's whole range."""
-
-_PLACES = 2**20
-"""The most places of one kernel call, so that memory stays flat."""
-
-
-def bounds(
-    measure: Measure, table: RankedLabels, missing: Ints, *, scale: Scale = "graded", top: int = 3
-) -> tuple[float, float]:
-    """The lowest and highest value that a measure's mean over the rows of `table` can take.
-
-    The rows are the rankings of one sample (one, or one for each call). `missing` has one number for each place: -1
-    where the label is known, else the number of the verdict that is missing; places with the same number (the same
-    passage twice) will get the same verdict, a grade from 0 to `top` or a yes or no. The ideal list grows with them.
-    Over gold only what stands within the cut-off is tried. Exact up to MOST combinations, else the measure's range.
-    """
-    # what stands below the cut-off cannot matter to a formula that looks at the ranking alone
-    depth = measure.k if measure.settings.get("holes") != "condensed" else None
-    if depth is not None and (table.complete or not _graded(measure)):
-        kept = table.rank <= depth
-        table, missing = table.kept(kept), missing[kept]
-    grades = [(float(grade), float(grade)) for grade in range(top + 1)]
-    yes_or_no = scale == "binary" or not _graded(measure)
-    answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
-    verdicts = np.unique(missing[missing >= 0])
-    combinations = len(answers) ** len(verdicts)
-    if combinations > MOST:
-        return measure.definition.range
-    step = max(1, _PLACES // max(1, len(missing)))
-    result = []
-    for at in range(0, combinations, step):
-        tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
-        result.append(values(measure, tried).reshape(-1, table.rows).mean(axis=1))
-    means = np.concatenate(result)
-    return float(means.min()), float(means.max())
-
-
-def _graded(measure: Measure) -> bool:
-    """True if the grades themselves count (and the ideal list is made of them), not only a threshold on them."""
-    return "rel" not in measure.definition.params
-
-
-def _assigned(
-    table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
-) -> RankedLabels:
-    """The table once for each of the combinations, whose digits are the answers to the missing verdicts."""
-    digits = combinations[:, None] // len(answers) ** np.arange(len(verdicts))[None, :] % len(answers)
-    unknown = missing >= 0
-    value = answers[digits[:, np.searchsorted(verdicts, missing[unknown])]]
-    times = len(combinations)
-    gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
-    gain[:, unknown], level[:, unknown] = value[..., 0], value[..., 1]
-    filled = replace(
-        table,
-        pointers=pointers_of(np.tile(np.diff(table.pointers), times)),
-        gain=gain.ravel(),
-        level=level.ravel(),
-        judged=np.tile(table.judged | unknown, times),
-        chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
-    )
-    # The ideal of each row: its own labels; of gold all that is known and what was filled in.
-    row, gain, level = filled.row, filled.gain, filled.level
-    if table.complete:
-        known, new = np.tile(np.diff(table.ideal_pointers), times), np.tile(unknown, times)
-        row = np.concatenate([np.repeat(np.arange(len(known)), known), row[new]])
-        gain = np.concatenate([np.tile(table.ideal, times), gain[new]])
-        level = np.concatenate([np.tile(table.ideal_level, times), level[new]])
-    by_row = np.argsort(row, kind="stable")
-    row = row[by_row]
-    return replace(
-        filled,
-        ideal_pointers=pointers_of(np.bincount(row, minlength=filled.rows)),
-        ideal=best_first(gain[by_row], row),
-        ideal_level=best_first(level[by_row], row),
-    )

@@ -35,7 +35,7 @@ from germane.measures.labels import (
     within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
-from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
+from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
@@ -729,9 +729,11 @@ class _BlockLabels:
             top = max(1, *(labels.samples[sample].qrels or {}).values())
         else:
             top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-        scale = "binary" if "binary" in scales else labels.settings.scale
+        binary = "binary" in scales or labels.settings.scale == "binary"
         missing = labels.missing_verdicts(sample, holes=holes)
-        return incomplete(why, bounds(measure, labels.table_of(sample), missing, scale=scale, top=top))
+        return incomplete(
+            why, ranked.bounds(measure, labels.table_of(sample), missing, binary=binary, top=top)
+        )
 
     def _exceptions(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:
         """The outcome with what the grader's options have to say about it; the value stays."""
