@@ -7,9 +7,8 @@ import json
 import logging
 import os
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO, Literal, Self, TypeAlias
@@ -25,7 +24,7 @@ from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, 
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
 from germane.tables.parquet import polars, write_part
-from germane.tables.part import Beside, GraderSet, Part, add_counts
+from germane.tables.part import Counts, GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
     UNFINISHED,
@@ -44,7 +43,7 @@ from germane.tables.stored import (
     row_in,
     samples_with,
 )
-from germane.types import ItemRow, Json, Judgement, Sample, Step
+from germane.types import ItemRow, Json, Judgement, Sample
 
 SCHEMA_VERSION, OLDEST = 3, 2
 """The version of the report folder's files that is written, and the oldest that is read."""
@@ -68,7 +67,7 @@ PART_BYTES = 32 << 20
 _log = logging.getLogger(__name__)
 
 
-class ReportFolder:
+class ReportFolder(Counts):
     """The tables of one evaluation in a folder.
 
     A table is JSON lines or, with the `form` "parquet" and without any above `LARGE` samples, parts in Parquet. Rows are
@@ -81,6 +80,7 @@ class ReportFolder:
     """
 
     def __init__(self, path: Path | str, form: str | None = None) -> None:
+        super().__init__()
         if form == "parquet":
             polars("--format parquet")
         self.path, self._form = Path(path), form
@@ -92,11 +92,6 @@ class ReportFolder:
         self._asked: AskedCounts | None = None
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
-        self.notes: Counter[str] = Counter()
-        self.prompts: dict[str, str] = {}
-        self.reads: dict[str, set[str]] = {}
-        self.references: dict[str, Counter[str]] = {}
-        self.beside: Beside = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""
         self.scratch = False
@@ -184,7 +179,7 @@ class ReportFolder:
         self.write_lines("labels", part.labels.lines())
         self.write_lines("scores", part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
-        add_counts(self, part)
+        self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
@@ -210,14 +205,10 @@ class ReportFolder:
         assert self._asked is not None
         remaining = iter(judgements)
         while some := list(islice(remaining, _AT_ONCE)):
-            for judgement in compress(some, self._first_written([judgement.key for judgement in some])):
+            keys = np.array([hash(judgement.key) for judgement in some], dtype=np.int64)
+            for judgement in compress(some, self._written.add_all(keys).tolist()):
                 count_asked(self._asked, judgement)
                 yield judgement
-
-    def _first_written(self, keys: Iterable[str]) -> list[bool]:
-        """Which of these keys were not written before; 64 bits of a digest tell them apart."""
-        new: list[bool] = self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
-        return new
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
@@ -397,21 +388,15 @@ class ReportFolder:
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
-        return self._read_samples(None)
+        path = self._path("samples")
+        return (_sample_in(path, number, line) for number, (_, line) in enumerate(lines_of(path), 1))
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
-        return self._read_samples(keys)
-
-    def _read_samples(self, keys: Collection[SampleKey] | None) -> Iterator[Sample]:
-        from germane.samples.rows import RowReader  # pydantic's models, which `germane rank` does not need
-
-        reader, path = RowReader(), self._path("samples")
-        heads = None if keys is None else {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
-        for number, row in numbered_rows(path, lambda line: heads is None or _head(line) in heads):
-            if keys is None or (row["id"], row.get("system", ""), row.get("trial", 0)) in keys:
-                location = SourceLocation(str(path), number)
-                yield reader.read(_without_graders(row), number, partial(_at, location))
+        path, heads = self._path("samples"), {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
+        for number, (_, line) in enumerate(lines_of(path), 1):
+            if _head(line) in heads and (sample := _sample_in(path, number, line)).key in keys:
+                yield sample
 
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
         """The places of these samples; of other lines nothing but the sample's id is looked at."""
@@ -681,10 +666,19 @@ def _head(line: bytes) -> bytes:
     return line[: line.find(b'",') + 1]
 
 
-def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
-    return place
+_decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 
 
-def _without_graders(row: dict[str, Json]) -> dict[str, Json]:
-    row.pop("graders", None)
-    return row
+def _sample_in(path: Path, number: int, line: bytes) -> Sample:
+    """The sample of a line of samples.jsonl, without the number of its grader set; InputError where it is damaged."""
+    end, mark, graders = line[-30:].rpartition(_GRADERS)
+    if mark and graders.rstrip().removesuffix(b"}").isdigit():
+        line = line[:-30] + end + b"}"
+    try:
+        return _decode_sample(line)
+    except (ValueError, RecursionError):  # of an older report, or half a surrogate pair
+        from germane.samples.rows import RowReader
+
+        row = row_in(path, number, line)
+        row.pop("graders", None)
+        return RowReader().read(row, number, lambda _: SourceLocation(str(path), number))

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
@@ -23,13 +23,37 @@ Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class Counts:
+    """What is counted of rows.
+
+    `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
+    that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
+    reference; `beside` are the values of measures that belong beside the scores'.
+    """
+
+    notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    references: dict[str, Counter[str]] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
+
+    def add_counts(self, more: Counts) -> None:
+        """Add what is counted of further rows."""
+        self.notes.update(more.notes)
+        self.prompts.update(more.prompts)
+        for measure, kinds in more.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
+        for measure, counts in more.references.items():
+            self.references.setdefault(measure, Counter()).update(counts)
+        for name, values in more.beside.items():
+            self.beside.setdefault(name, array("d")).extend(values)
+
+
+@dataclass(slots=True, kw_only=True)
+class Part(Counts):
     """The rows of one unit of work, or of several that were merged.
 
     `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
-    `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
-    that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
-    reference beside the query; `beside` are the values of measures that belong beside the scores'.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -39,11 +63,6 @@ class Part:
     scores: ScoreTable = field(default_factory=ScoreTable)
     graders: list[GraderSet] = field(default_factory=list)
     graded: list[int] = field(default_factory=list)
-    notes: Counter[str] = field(default_factory=Counter)
-    prompts: dict[str, str] = field(default_factory=dict)
-    reads: dict[str, set[str]] = field(default_factory=dict)
-    references: dict[str, Counter[str]] = field(default_factory=dict)
-    beside: Beside = field(default_factory=dict)
 
     @property
     def asked(self) -> AskedCounts:
@@ -104,29 +123,7 @@ class Part:
         self.judgements.extend(other.judgements)
         self.labels.extend(other.labels)
         self.scores.extend(other.scores)
-        add_counts(self, other)
-
-
-class _Counts(Protocol):
-    """What is counted of rows."""
-
-    notes: Counter[str]
-    prompts: dict[str, str]
-    reads: dict[str, set[str]]
-    references: dict[str, Counter[str]]
-    beside: Beside
-
-
-def add_counts(to: _Counts, more: _Counts) -> None:
-    """Add what is counted of further rows."""
-    to.notes.update(more.notes)
-    to.prompts.update(more.prompts)
-    for measure, kinds in more.reads.items():
-        to.reads.setdefault(measure, set()).update(kinds)
-    for measure, counts in more.references.items():
-        to.references.setdefault(measure, Counter()).update(counts)
-    for name, values in more.beside.items():
-        to.beside.setdefault(name, array("d")).extend(values)
+        self.add_counts(other)
 
 
 def merge(parts: Iterable[Part]) -> Part:

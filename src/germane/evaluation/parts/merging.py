@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report, panel_notes
 from germane.tables.folder import ReportFolder
 from germane.tables.judgements import asked_counts
-from germane.tables.part import Beside
+from germane.tables.part import Counts
 from germane.types import Json
 from germane.version import __version__
 
@@ -141,20 +141,17 @@ def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) ->
     """Add what the parts' manifests count of their rows."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
-        folder.notes.update({note: n for note, n in manifest["notes"].items() if note not in derived})
-        folder.prompts.update(manifest["prompts"])
-        for measure, kinds in manifest["reads"].items():
-            folder.reads.setdefault(measure, set()).update(kinds)
-        for measure, counts in manifest["references"].items():
-            folder.references.setdefault(measure, Counter()).update(counts)
-        _add_beside(folder.beside, manifest["part"]["beside"])
-
-
-def _add_beside(beside: Beside, kept: Iterable[tuple[str, str, Sequence[tuple[float, int]]]]) -> None:
-    for system, name, values in kept:
-        column = beside.setdefault((system, name), array("d"))
-        for value, times in values:
-            column.extend(array("d", [value]) * times)
+        counts = Counts(
+            notes=Counter({note: n for note, n in manifest["notes"].items() if note not in derived}),
+            prompts=manifest["prompts"],
+            reads={measure: set(kinds) for measure, kinds in manifest["reads"].items()},
+            references={measure: Counter(n) for measure, n in manifest["references"].items()},
+            beside={
+                (system, measure): array("d", chain.from_iterable([value] * n for value, n in values))
+                for system, measure, values in manifest["part"]["beside"]
+            },
+        )
+        folder.add_counts(counts)
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
