@@ -23,9 +23,9 @@ __all__ = ["germane"]
 
 @dataclass(slots=True)
 class _Session:
-    """What a session's tests recorded, by the test; the workers whose records are lost; what became of it.
+    """The records of a session by their test, the workers whose records are lost, and the report made of them.
 
-    `unmeasured`: gates of a file whose measure no test recorded.
+    `unmeasured`: gates of a file whose measure no test recorded. `replaced`: what a report lost that was there before.
     """
 
     records: dict[str, list[Record]] = field(default_factory=dict)
@@ -33,6 +33,7 @@ class _Session:
     report: Report | None = None
     problem: str = ""
     unmeasured: list[str] = field(default_factory=list)
+    replaced: str = ""
     passed: bool = True
 
 
@@ -145,7 +146,7 @@ def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[R
         found.report = _report(records, found, config)
         found.passed = found.report.verdict.passed
         if path is not None:
-            _save(found.report, Path(path))
+            found.replaced = _save(found.report, Path(path))
     except (GermaneError, OSError) as error:
         found.passed, found.problem = False, str(error)
 
@@ -174,12 +175,24 @@ def _report(records: Mapping[str, list[Record]], session: _Session, config: pyte
     return report_of(records, gates, find_report(baseline) if baseline else None, allow_stand_in=allowed)
 
 
-def _save(report: Report, path: Path) -> None:
-    """Write the report; the one of an earlier session is replaced, that of another evaluation is not."""
+def _save(report: Report, path: Path) -> str:
+    """Write the report; the one of an earlier session is replaced, that of another evaluation is not.
+
+    Return a warning where the replaced one holds samples that this session did not record, as after `pytest --lf`.
+    """
+    from germane.clean import counted
+    from germane.reports.report import Report
     from germane.tables.folder import read_manifest
 
-    there = (path / "manifest.json").exists()
-    report.save(path, force=there and read_manifest(path).get("made_by") == "pytest")
+    earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
+    before = {sample.key for sample in Report.open(path).samples()} if earlier else set()
+    lost = len(before - {sample.key for sample in report.samples()})
+    report.save(path, force=earlier)
+    return (
+        f"; the report that it replaces held {counted(lost, 'sample')} that were not recorded now"
+        if lost
+        else ""
+    )
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -191,15 +204,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if session.report is not None:
         from germane.reports.formats import render_plain
 
-        text = render_plain(session.report, max(terminalreporter._tw.fullwidth, 60))  # noqa: SLF001 - it has no other way
-        terminalreporter.write_line(
-            text.replace(f" (exit code {session.report.verdict.exit_code})", "")
-        )  # pytest's differ
+        width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
+        terminalreporter.write_line(render_plain(session.report, width))
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
             terminalreporter.write_line(f"not decided, since no test recorded the measure: {gates}")
         path = config.getoption("--germane-report")
         if path and not session.problem:
-            terminalreporter.write_line(f"wrote {path}")
+            terminalreporter.write_line(f"wrote {path}{session.replaced}", yellow=bool(session.replaced))
     if session.problem:
         terminalreporter.write_line(f"germane: {session.problem}", red=True)

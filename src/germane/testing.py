@@ -123,6 +123,7 @@ def assert_retrieval(
         InputError: The sample or a check cannot be used as given.
     """
     __tracebackhide__ = True
+    from germane.evaluation.evaluate import asked_graders
     from germane.reports.explain import Explainer, lines_of
     from germane.reports.gates import Gate
 
@@ -131,15 +132,14 @@ def assert_retrieval(
         if not gates:
             raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
         taken, _, case = _taken(sample, fields, "sample")
-        graders = _graders([gate.measure for gate in gates])
+        graders = asked_graders([gate.measure for gate in gates])
         report = _measured(taken, graders, case, judge, ledger, gates, allow_stand_in=allow_stand_in)
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
-    result = zip(checks, report.verdict.gates, strict=False)
     lines = [
-        f"{gate_result.outcome:9}  {check}  {gate_result.detail.removeprefix('mean ')}"
-        for check, gate_result in result
+        f"{gate.outcome:9}  {check}  {gate.detail.removeprefix('mean ')}"
+        for check, gate in zip(checks, report.verdict.gates, strict=False)
     ]
     if all(gate.outcome == "passed" for gate in report.verdict.gates):
         lines += report.verdict.reasons
@@ -182,13 +182,15 @@ class Recorder:
         Raises:
             InputError: The sample or a measure cannot be used as given.
         """
+        from germane.evaluation.evaluate import asked_graders
+
         __tracebackhide__ = True
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
         with _ShortTraceback():
             taken, graders, case = _taken(sample, fields, name)
             if measures is not None:
-                graders = _graders(measures)
+                graders = asked_graders(measures)
             if not graders:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
             report = _measured(taken, graders, case, judge, ledger)
@@ -217,22 +219,16 @@ def _taken(
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
-    graders, case = (
-        (retrieved.graders, retrieved.case) if isinstance(retrieved, RetrievalCase) else ((), None)
-    )
-    known = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
-    row = sample_to_json(known) if isinstance(known, Sample) else dict(known or {})
+    graders: tuple[Grader, ...] = ()
+    case = None
+    if isinstance(retrieved, RetrievalCase):
+        retrieved, graders, case = retrieved.sample, retrieved.graders, retrieved.case
+    row = sample_to_json(retrieved) if isinstance(retrieved, Sample) else dict(retrieved or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
     for notice in notices:
         warnings.warn(str(notice), stacklevel=3)  # the line of the test
     return sample, graders, case
-
-
-def _graders(measures: Any) -> tuple[Grader, ...]:
-    from germane.evaluation.evaluate import asked_graders
-
-    return asked_graders(measures)
 
 
 def _measured(
@@ -260,14 +256,8 @@ def _measured(
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_place()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
-        work = report_on(
-            [Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))],
-            settings,
-            who,
-            opened,
-            gates=gates,
-            allow_stand_in=allow_stand_in,
-        )
+        jobs = [Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))]
+        work = report_on(jobs, settings, who, opened, gates=gates, allow_stand_in=allow_stand_in)
         return run_coroutine(work)
 
 

@@ -156,6 +156,17 @@ def test_the_report_of_another_evaluation_is_not_replaced(run: Run) -> None:
     assert Path("x.html").stat().st_size > 1000
 
 
+def test_a_report_that_loses_samples_says_so(run: Run) -> None:
+    """A session of some of the tests, as with --lf, replaces the report of all, and says how much that held."""
+    text = RECORDS.replace("AT", "0")
+    assert "held" not in run(text, "--germane-report", "out").stdout.str()
+    some = run(text, "--germane-report", "out", "-k", "q3")
+    some.stdout.fnmatch_lines(
+        ["wrote out; the report that it replaces held 7 samples that were not recorded now"]
+    )
+    assert "exit code" not in some.stdout.str()
+
+
 def test_workers_of_xdist_hand_over_what_they_recorded(run: Run) -> None:
     """The scores are those of one process, byte by byte; the gates are decided once."""
     text = RECORDS.replace("AT", "1")

@@ -359,7 +359,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
 
 def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
-    lines = verdict.lines()
+    lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")  # whose own code says less
     text = Text("\n".join(lines))
     colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
     text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))

@@ -402,17 +402,18 @@ class Verdict:
             return "passed (stand-in)"
         return _WORDS.get(self.exit_code, "interrupted")
 
-    def lines(self) -> list[str]:
+    def lines(self, *, exit_code: bool = True) -> list[str]:
         """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print.
 
         A line each, without control characters or workflow commands: ids of samples are in them.
         """
         reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
+        code = f" (exit code {self.exit_code})" if exit_code else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
         lines = [
-            f"verdict  {self.word} (exit code {self.exit_code}){because}",
+            f"verdict  {self.word}{code}{because}",
             *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
         return list(map(clean, lines))
