@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
-"""How a command of a continuous integration server begins: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
+"""The beginning of a command of a continuous integration server: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -1,4 +1,4 @@
-"""How values are written down: JSON at speed, the digests that keys and items are, and times in UTC."""
+"""The encoding of values: JSON at speed, the digests of keys and items, and times in UTC."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ EXIT_SIGPIPE = 141
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where in a file something stands: line and column count from 1, 0 = not known."""
+    """A place in a file: line and column count from 1, 0 = not known."""
 
     file: str
     line: int = 0
@@ -123,7 +123,7 @@ class MeasureError(InputError):
 
 
 def install_extra(name: str) -> str:
-    """How an optional part is installed. Until there is a release, from a clone: the index may have another project of the name."""
+    """The command that installs an optional part. Until there is a release, from a clone: the index may have another project of the name."""
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
@@ -194,4 +194,4 @@ def say(value: Any) -> str:
 
 
 class AskedLater(LimitReached):
-    """What there is to ask is in a provider's batches; what was done is kept, and their answers are fetched by continuing."""
+    """The questions are in a provider's batches; what was done is kept, and their answers are fetched by continuing."""

@@ -54,7 +54,7 @@ class Flag(NamedTuple):
 
     @property
     def argument(self) -> bool:
-        """Whether it is given by its place, not by name."""
+        """True if it is given by its place, not by name."""
         return not self.spelling.startswith("-")
 
     @property
@@ -69,7 +69,7 @@ class Flag(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """What its value is called in help."""
+        """The name of its value in help."""
         if self.argument:
             return self.spelling.strip("[].")
         return self.value or "|".join(self.choices) or self.long.strip("-").upper()
@@ -272,5 +272,5 @@ SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 
 
 def flags_of(verb: str) -> list[Flag]:
-    """What one verb takes: arguments in order, and options."""
+    """The flags of one verb: arguments in order, and options."""
     return [flag for flag in FLAGS if verb in flag.verbs.split(",")]

@@ -84,7 +84,7 @@ class NumberSet:
             left, at = left[out], (at[out] + 1) & (len(positions) - 1)
 
     def index(self, number: int) -> int:
-        """How many numbers were added before this one; -1 where it is not in the set."""
+        """The number of entries that were added before this one; -1 where it is not in the set."""
         positions = self._places
         mask = len(positions) - 1
         at = number & mask

@@ -25,7 +25,7 @@ _DRAIN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How a program ended, and what it printed.
+    """The end of a program, and its output.
 
     `code` is the exit code, negative for a signal; `stdout` is whole unless `flooded`, `stderr` the last 64 kB.
     """
@@ -43,7 +43,7 @@ class Finished:
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """What a program prints, up to a limit, until it has ended and its output is closed."""
+    """Collects the output of a program, up to a limit, until it has ended and its output is closed."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -144,7 +144,7 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
 
 
 def has_files(command: str | Sequence[str], folder: Path) -> bool:
-    """Whether every file that a command names is there, seen from a folder."""
+    """True if every file that a command names is there, seen from a folder."""
     return all((folder / named).exists() for named in _files_in(command))
 
 
@@ -156,7 +156,7 @@ def _files_in(command: str | Sequence[str]) -> list[Path]:
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Where a script starts that names no folder: the eval file's, or the nearest above that holds a file of its command.
+    """The folder in which a script starts that names none: the eval file's, or the nearest above that holds a file of its command.
 
     So `./evaluators/mine.py` is found in the folder of eval files and beside it.
     """
@@ -165,7 +165,7 @@ def start_folder(command: str | Sequence[str], folder: Path) -> Path:
 
 
 def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
-    """What to write where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
+    """The advice where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
     folder = Path(cwd).resolve()
     if (steps := _above(command, folder)) is None:
         return None
@@ -175,7 +175,7 @@ def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
 
 
 def _above(command: str | Sequence[str], folder: Path) -> int | None:
-    """How many folders above stands a file that a command names; None where one stands in the folder, or none anywhere."""
+    """The number of folders up to a file that a command names; None where one stands in the folder, or none anywhere."""
     files = _files_in(command)
     if any((folder / named).exists() for named in files):
         return None

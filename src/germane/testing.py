@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["FakeJudge", "Recorder", "RetrievalCase", "assert_retrieval", "germane_cases"]
 
 Retrieved: TypeAlias = "Sample | RetrievalCase | Mapping[str, Json]"
-"""What a system retrieved for one query: a sample, a case of an eval file, or a mapping with the keys of a sample line."""
+"""The results of a system for one query: a sample, a case of an eval file, or a mapping with the keys of a sample line."""
 Record: TypeAlias = "tuple[Mapping[str, Json], Part]"
-"""What was recorded once: how it was judged, and the rows."""
+"""One record: its manifest, and the rows."""
 
 _WIDTH = 100
 
@@ -53,7 +53,7 @@ class RetrievalCase:
 
     @property
     def query(self) -> str:
-        """What is asked."""
+        """The sample's query."""
         return self.sample.query
 
 
@@ -148,7 +148,7 @@ def assert_retrieval(
 
 @dataclass(slots=True)
 class Recorder:
-    """What one test records: the fixture `germane`.
+    """The records of one test: the fixture `germane`.
 
     Attributes:
         name: The test, after which samples without an id are named.
@@ -222,7 +222,7 @@ def _taken(
     graders: tuple[Grader, ...] = ()
     case = None
     if isinstance(retrieved, RetrievalCase):
-        retrieved, graders, case = retrieved.sample, retrieved.graders, retrieved.case
+        graders, case, retrieved = retrieved.graders, retrieved.case, retrieved.sample
     row = sample_to_json(retrieved) if isinstance(retrieved, Sample) else dict(retrieved or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
@@ -304,7 +304,7 @@ def report_of(
 
 
 def _spent_by(judges: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """What judging cost in all; the price is not known where that of one is not."""
+    """The cost of judging in all; the price is not known where that of one is not."""
     result: dict[str, Json] = {
         name: sum(judge[name] for judge in judges)
         for name in ("calls", "cached", "shared", "requests", "errors")

@@ -125,7 +125,7 @@ Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
-    """What all records are: frozen, equal where their fields are, written in JSON without what is at its default."""
+    """The base of all records: frozen, equal where their fields are, written in JSON without what is at its default."""
 
 
 class Context(Record, frozen=True, kw_only=True):
@@ -218,7 +218,7 @@ class Evidence(Record, frozen=True, kw_only=True):
 
 
 class Stage(Record, frozen=True, kw_only=True):
-    """What one step of the retrieval handed on: document ids, best first."""
+    """The document ids that one step of the retrieval handed on, best first."""
 
     name: Id
     ids: tuple[Id, ...]
@@ -268,7 +268,7 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What names it within an evaluation: id, system and trial."""
+        """Its identity within an evaluation: id, system and trial."""
         return self.id, self.system, self.trial
 
     def __post_init__(self) -> None:
@@ -357,7 +357,7 @@ _GRADE = (
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """What one request cost: requests sent (retries too), tokens, US dollars (None = price unknown)."""
+    """The cost of one request: requests sent (retries too), tokens, US dollars (None = price unknown)."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -436,7 +436,7 @@ class Score(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What names its sample within an evaluation: id, system and trial."""
+        """The identity of its sample within an evaluation: id, system and trial."""
         return self.sample, self.system, self.trial
 
     def __post_init__(self) -> None:

@@ -15,14 +15,14 @@ from rich.text import Text
 __all__ = ["CutRows", "HangingText", "WholeTable", "plain_text"]
 
 _LEAST, _MOST = 8, 20
-"""How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
+"""The width to which a column of names may shrink before the table turns into one record per line of it: its longest word, but
 at least and at most so many signs."""
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
 def plain_text(renderable: RenderableType, width: int) -> str:
-    """What a console of this width would show, as plain text without colour."""
+    """The output of a console of this width as plain text without colour."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False

@@ -72,7 +72,7 @@ def power(
     correlation: float,
     json: bool,
 ) -> None:
-    """How many queries would show a difference or pass a margin, and the smallest one that these show, at 0.05 with power 0.8."""
+    """Compute the queries that would show a difference or pass a margin, and the smallest one that these show, at 0.05 with power 0.8."""
     import msgspec
 
     from germane.comparison.planning import PowerDocument, plan_power

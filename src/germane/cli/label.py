@@ -111,7 +111,7 @@ def label(
 
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
-    """What stores a label in each of the reports that hold its item; in the first one where none has judged it."""
+    """Return a function that stores a label in each of the reports that hold its item, else in the first one."""
     held = [{row.item for row in report.items()} for report in reports]
 
     def store(label: Label) -> None:
@@ -123,7 +123,7 @@ def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
 
 
 def _plan(report: Report, width: float, *, json: bool) -> None:
-    """How many labels make the corrected interval of each judged measure this narrow, from those that there are."""
+    """Print the number of labels that make the corrected interval of each judged measure this narrow."""
     from germane.labelling.planning import plan_labels
 
     plans = plan_labels(report, width)
@@ -209,7 +209,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, vi
 
 
 class _View:
-    """What is judged, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said.
+    """A task on the screen, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said.
 
     A text that is longer than the terminal is shown in pages, each below what it is judged against.
     """
@@ -316,7 +316,7 @@ def _keyboard() -> Iterator[Iterator[str]]:
 
 
 def _presses() -> Iterator[str]:
-    """What is pressed, escape sequences of arrows and the like left out."""
+    """The keys that are pressed, without the escape sequences of arrows and the like."""
     while data := os.read(sys.stdin.fileno(), 64).decode(errors="ignore"):
         if data == "\x04":
             return

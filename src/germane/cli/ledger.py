@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def stats(*, ledger: str | None, json: bool) -> None:
-    """How many answers of whom, what they cost, how large and how old it all is."""
+    """Count the answers of each judge and kind, their cost, and the size and age of the ledger."""
     from germane.ledger import upkeep
 
     with closing(_opened(ledger)) as opened:

@@ -57,7 +57,7 @@ class _Parser(argparse.ArgumentParser):
         print(self.format_help(), end="")
 
     def error(self, message: str) -> NoReturn:
-        """What is wrong with the command line."""
+        """Raise an InputError with the problem."""
         raise InputError(message.removeprefix("argument "), fix=f"see {self.prog} --help")
 
 
@@ -159,7 +159,7 @@ def _within(value: float, flag: Flag) -> bool:
 
 
 def _expected(flag: Flag) -> str:
-    """What a value may be, in words."""
+    """The possible values, in words."""
     if flag.choices:
         return " or ".join(flag.choices)
     least = "" if flag.least is None else f" from {flag.least:g}"

@@ -1,4 +1,4 @@
-"""How every verb ends: files written, the report printed, the exit code of the verdict. And how far a run has come."""
+"""The end of every verb: files written, the report printed, the exit code of the verdict; and the progress of a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 PAGE_QUERIES = 200, 1000
-"""How many queries of a large report a page shows: the worst, and a random sample."""
+"""Queries of a large report that a page shows: the worst, and a random sample."""
 
 
 class _Stdout(Console):
@@ -166,7 +166,7 @@ def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
 
 
 def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
-    """What a page takes beside the report: how far its judge agrees with people, where documents were lost, what would help."""
+    """The further sections of a page: agreement of the judge with people, stages that lost documents, simulated changes."""
     from germane.diagnosis.formats import diagnosis_page, stages_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose
@@ -254,7 +254,7 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
 
 
 class _Warnings(logging.Handler):
-    """What the library logs (an endpoint that does not answer), said as a warning."""
+    """Prints what the library logs (an endpoint that does not answer) as a warning."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__(logging.WARNING)
@@ -344,12 +344,12 @@ class Progress(Callbacks):
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
     def expects(self, total: Expected) -> None:
-        """How much is to be judged."""
+        """Show the number of questions that are expected."""
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
     def stopping(self) -> None:
-        """What is waited for, in the place of the bar: the message that stays is the last one."""
+        """Show that requests in flight are finished, in the place of the bar."""
         text = "interrupted: what is in flight is finished and kept; Ctrl-C once more gives it up"
         if self._bar is None:
             say(text)
@@ -392,15 +392,15 @@ class Progress(Callbacks):
         return ", ".join(words)
 
     def failed(self, command: str) -> None:
-        """How to ask again; said at the end."""
+        """Keep the command that asks again for the end."""
         self._hints.append(f"ask again what failed: {command}")
 
     def stopped(self, report: ReportData) -> None:
-        """What is known of a run that stopped, for --json."""
+        """Keep the report of a run that stopped, for --json."""
         self.so_far = report
 
     def print_hints(self) -> None:
-        """What is said below the report."""
+        """Print the hints below the report."""
         for hint in self._hints:
             say(hint)
 
@@ -416,7 +416,7 @@ class Progress(Callbacks):
             self._say_line()
 
     def _how_far(self) -> str:
-        """How much is done, how long the rest will take, what it has cost."""
+        """The progress in words: done, time left, cost."""
         what, done, total, more = self._shown
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
@@ -436,7 +436,7 @@ def _clock(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What `-o` names: report files and a report folder here, and where they are put that are named by a URL.
+    """The values of `-o`: report files and a report folder here, and the URLs to which others are copied.
 
     `files` are those to write, `urls` the URLs of those among them that are put elsewhere; `folder` is None where none is
     named, and `store` the URL of the report's folder, which is then made here, at `made` or as usual.
@@ -450,7 +450,7 @@ class Outputs:
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> Self:
-        """What these paths and URLs name."""
+        """Sort these paths and URLs."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
             if not (url := url_of(path)):

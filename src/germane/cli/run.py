@@ -118,7 +118,7 @@ def _check_later(chosen: Options) -> None:
 def _print_forecast(
     chosen: Options, resume: Path | None, *, retry_errors: bool, reask: bool, json: bool
 ) -> None:
-    """What each of the evaluations would ask, and what that would cost."""
+    """Print the questions that each evaluation would ask, and their price."""
     from germane.cli.printing import Progress
     from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast

@@ -65,7 +65,7 @@ def score(
 
 
 def _refuse_source(output: Path, folder: Path) -> None:
-    """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
+    """InputError where an output is the report that is scored: a new one holds only some of its judgements."""
     from germane.tables.folder import is_own
 
     if output.resolve() == folder.resolve() or is_own(output, folder):

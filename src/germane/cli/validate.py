@@ -141,7 +141,7 @@ def _check_plan(path: Path) -> None:
 
 
 def _asked_at(file: EvalFile, name: str) -> SourceLocation:
-    """Where an eval file names a target first."""
+    """The first place where an eval file names a target."""
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
 

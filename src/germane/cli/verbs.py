@@ -52,7 +52,7 @@ _ABOUT = {
     "labels": "Look after gold when the corpus or its chunks change.",
     "ledger": "Look after the ledger, where judges' answers are kept.",
 }
-"""What there is to choose from: all verbs, and those of a group."""
+"""The description of all verbs, and of those of a group."""
 
 
 def function_of(verb: str) -> Callable[..., int | None]:

@@ -41,7 +41,7 @@ def details() -> str:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    """What is installed of the packages that are always needed, and of those of each extra."""
+    """The installed versions of the packages that are always needed, and of those of each extra."""
     needed = dict[str, list[str]]()
     for line in requires("germane") or ():
         if (match := _REQUIREMENT.match(line)) and match[2] != "all":

@@ -82,7 +82,7 @@ class CodeGrader(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """Whether the program is lent a judge."""
+        """True if the program is lent a judge."""
         return self.max_calls is not None
 
     def compute(self, case: Case) -> Program[GraderResult]:
@@ -103,7 +103,7 @@ class CodeGrader(CaseGrader):
 
 
 def result_of(found: ScriptResult) -> GraderResult:
-    """What a program printed, as a result."""
+    """The output of a program as a result."""
     return GraderResult(
         score=found.score,
         hits=found.hits,

@@ -35,7 +35,7 @@ def _how(value: Any) -> Any:
 
 
 class Aggregator(YamlModel):
-    """How the results of several graders become one.
+    """The rule by which the results of several graders become one.
 
     Attributes:
         type: `weighted_average` of the scores; `threshold`: the share of graders that pass; `code_judge`: a script reads
@@ -119,26 +119,30 @@ class Composite(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """Whether a member, or the aggregator, needs a judge."""
+        """True if a member, or the aggregator, needs a judge."""
         return self.aggregator.type == "llm_judge" or any(grader.asks for grader in self.graders)
 
     def compute(self, case: Case) -> Program[GraderResult]:
         """Grade by every member at once, then put the results together."""
         results = yield from together(grader.grade(case) for grader in self.graders)
         found = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
-        how = self.aggregator.type
-        if how in {"weighted_average", "threshold"}:
-            return self._with_members(self._counted(found), found)
-        for name, value in found.items():
-            if value.status in {"error", "incomplete"}:
-                return self._with_members(GraderResult.failed(f"{name}: {value.why}"), found)
-        sent = {name: _sent(result, agentv=self.agentv) for name, result in found.items()}
-        try:
-            asked = self._scripted(sent, case) if how == "code_judge" else self._modelled(sent)
-            made = yield from asked
-        except Missing as missing:
-            made = self.missing(missing.why)
-        return self._with_members(made, found)
+        broken = (
+            f"{name}: {row.why}" for name, row in found.items() if row.status in {"error", "incomplete"}
+        )
+        if self.aggregator.type in {"weighted_average", "threshold"}:
+            made = self._counted(found)
+        elif why := next(broken, ""):
+            made = GraderResult.failed(why)
+        else:
+            try:
+                made = yield from self._asked(found, case)
+            except Missing as missing:
+                made = self.missing(missing.why)
+        members = [
+            {"name": name, "type": grader.type, "weight": self._weight(grader), **found[name].as_json()}
+            for name, grader in zip(found, self.graders, strict=True)
+        ]
+        return replace(made, details=freeze({**made.details, "graders": members}))
 
     def _weight(self, grader: CaseGrader) -> float:
         """A weight that the aggregator names, else the grader's own (AgentV: 1)."""
@@ -176,11 +180,17 @@ class Composite(CaseGrader):
         elif self.all_pass:
             verdict = "pass" if passed == len(kept) else "fail"
         reasons = [f"{name}: {result.reasoning}" for name, result in kept.items() if result.reasoning]
-        return GraderResult(
-            score=score, verdict=verdict, hits=hits, misses=misses, reasoning="; ".join(reasons)
-        )
+        reasoning = "; ".join(reasons)
+        return GraderResult(score=score, verdict=verdict, hits=hits, misses=misses, reasoning=reasoning)
 
-    def _scripted(self, results: Json, case: Case) -> Program[GraderResult]:
+    def _asked(self, found: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+        """The result of the script, or of the model, that reads those of the members."""
+        results = {name: _sent(result, agentv=self.agentv) for name, result in found.items()}
+        if self.aggregator.type == "llm_judge":
+            values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
+            template = self.aggregator.prompt or prompt_text("composite")
+            opinion = yield from ask(FreeForm(template=template, values=values))
+            return self.shown(opinion)
         assert self.aggregator.path is not None
         result = yield from ask(
             ScriptGrade(
@@ -196,56 +206,30 @@ class Composite(CaseGrader):
             misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
         return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
 
-    def _modelled(self, results: Json) -> Program[GraderResult]:
-        values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
-        template = self.aggregator.prompt or prompt_text("composite")
-        result = yield from ask(FreeForm(template=template, values=values))
-        return self.shown(result)
-
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0."""
-        if not self.agentv:
-            return GraderResult.failed(why)
-        return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
-
-    def _with_members(self, made: GraderResult, found: Mapping[str, GraderResult]) -> GraderResult:
-        """The result with those of the members under `graders` in its details."""
-        members = [
-            {
-                "name": grader.label,
-                "type": grader.type,
-                "weight": self._weight(grader),
-                **found[grader.label].as_json(),
-            }
-            for grader in self.graders
-        ]
-        return replace(made, details=freeze({**made.details, "graders": members}))
+        return self.zero(why) if self.agentv else GraderResult.failed(why)
 
 
-def _ends(grader_result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """The least and the most that a member can be worth: its score, or whether it passes."""
-    if grader_result.score is None:
-        return grader_result.bounds if grader_result.bounds and not share else (0.0, 1.0)
-    value = float(grader_result.verdict == "pass") if share else grader_result.score
+def _ends(result: GraderResult, *, share: bool) -> tuple[float, float]:
+    """The least and the most that a member can be worth: its score, or 1 where it passes."""
+    if result.score is None:
+        return result.bounds if result.bounds and not share else (0.0, 1.0)
+    value = float(result.verdict == "pass") if share else result.score
     return value, value
 
 
-def _sent(grader_result: GraderResult, *, agentv: bool) -> dict[str, Json]:
+def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
     """A member's result as a script or a model reads it."""
-    fields: dict[str, Any] = {
-        "score": grader_result.score,
-        "verdict": grader_result.verdict,
-        "hits": list(grader_result.hits),
+    fields: dict[str, Json] = {
+        "score": result.score,
+        "verdict": result.verdict,
+        "hits": list(result.hits),
+        "misses": list(result.misses),
+        "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
     }
-    fields |= {
-        "misses": list(grader_result.misses),
-        "expectedAspectCount": max(1, len(grader_result.hits) + len(grader_result.misses)),
-    }
-    fields |= {"reasoning": grader_result.reasoning} if grader_result.reasoning else {}
+    if result.reasoning:
+        fields["reasoning"] = result.reasoning
     if not agentv:
-        fields |= {
-            "assertions": grader_result.assertions,
-            "status": grader_result.status,
-            "why": grader_result.why,
-        }
-    return {**fields, "details": dict(grader_result.details)} if grader_result.details else fields
+        fields |= {"assertions": result.assertions, "status": result.status, "why": result.why}
+    return {**fields, "details": dict(result.details)} if result.details else fields

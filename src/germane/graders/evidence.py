@@ -1,4 +1,4 @@
-"""What graders read of a case: its texts, the tool calls, what the answer cost, and a grading script's document."""
+"""The parts of a case that graders read: texts, tool calls, the cost of the answer, and a grading script's document."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FENCE = re.compile(r"```json\n?|```")
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """What a script is run for: the sample, its system and trial, and the grader."""
+    """The sample, its system and trial, and the grader that a script is run for."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
 def question_of(case: Case) -> str:
-    """What was asked."""
+    """The question of the case."""
     return case.question or case.sample.query
 
 
@@ -40,7 +40,7 @@ def reference_of(case: Case) -> str:
 
 
 def criteria_of(case: Case) -> str:
-    """What a good answer accomplishes."""
+    """The criterion of a good answer."""
     return case.expected_outcome or getattr(case.sample, "criterion", None) or ""
 
 
@@ -58,7 +58,7 @@ class TokenCount(NamedTuple):
 
 
 def _metadata(case: Case, *names: str) -> Json:
-    """What the target reported under one of these names, on the answer or in its trace summary."""
+    """The value that the target reported under one of these names, on the answer or in its trace summary."""
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
     for source in (metadata, summary if isinstance(summary, Mapping) else {}):
@@ -201,7 +201,7 @@ def value_at(value: Json, path: str) -> Json:
 
 
 def same(first: Json, other: Json) -> bool:
-    """Whether two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
+    """True if two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
     if isinstance(first, bool) or isinstance(other, bool):
         return first is other
     if isinstance(first, int | float) and isinstance(other, int | float):

@@ -20,7 +20,7 @@ from germane.types import Json
 
 
 class FieldRule(YamlModel):
-    """How one field is compared.
+    """The comparison of one field.
 
     Attributes:
         path: Where it stands: `invoice.lines[0].amount`.
@@ -43,7 +43,7 @@ class FieldRule(YamlModel):
 
 
 class _Found(NamedTuple):
-    """What a field came to: met, the words for it, and whether it counts in the mean."""
+    """The result of one field: met or not, in words, and True in `counts` if it enters the mean."""
 
     met: bool
     text: str
@@ -163,7 +163,7 @@ def _expected(case: Case) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """What JavaScript calls the type of a value."""
+    """The type of a value by its name in JavaScript."""
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"

@@ -8,13 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainValidator,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
 from germane.errors import InputError, Invalid, say
 from germane.measures.outcome import Outcome
@@ -28,14 +22,12 @@ from germane.types import FrozenDict, Json, Sample, Status
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
-"""Whether each thing that is looked at is as it should be (None = it does not count), in words; "" says nothing."""
+"""Pairs of a result (None = it does not count) and its description; "" has none."""
 SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
 Number = Annotated[yamltext.Number, Field(ge=0.0), plain]
-
-
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
 """Numbers from 0 by name."""
 
@@ -61,9 +53,8 @@ def _command(value: Any) -> str | tuple[str, ...]:
     return str(value) if isinstance(value, str) else tuple(map(str, words))
 
 
-Command = Annotated[
-    str | tuple[str, ...], PlainValidator(_command, json_schema_input_type=str | tuple[str, ...])
-]
+_Words: TypeAlias = str | tuple[str, ...]
+Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Words)]
 """A list is a program and its arguments, a text runs through `sh -lc`."""
 
 
@@ -74,7 +65,7 @@ def verdict_of(score: float, least: float = PASS) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderResult:
-    """What a grader found in one case.
+    """The result of a grader for one case.
 
     `score` is None unless `status` is "ok"; `why` then says what was missing, `bounds` what an incomplete score can
     still become. `hits` and `misses` say what was met and what was not, `details` is the grader's own.
@@ -121,13 +112,12 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        checks = [
-            (text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)
-        ]
-        return [
-            {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in checks
-        ]
+        checks = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
+        rows: list[dict[str, Json]] = []
+        for finding, passed in checks:
+            text, _, evidence = finding.partition(" - ")
+            rows.append({"text": text, "passed": passed} | ({"evidence": evidence} if evidence else {}))
+        return rows
 
     def as_json(self) -> dict[str, Json]:
         """The result in the words of both generations of AgentV."""
@@ -138,7 +128,7 @@ class GraderResult:
 
 
 def result_from(value: Any, name: str) -> GraderResult:
-    """What a grader's `check` returned as a result: true is 1, false is 0; an error where it is no score from 0 to 1."""
+    """The returned value of a grader's `check` as a result: true is 1, false is 0; an error where it is no score from 0 to 1."""
     if isinstance(value, GraderResult):
         return value
     if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1:
@@ -152,7 +142,7 @@ _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline"
 
 
 class CaseGrader(YamlModel, ABC):
-    """What every grader has in common: its reported name, its weight, and what a case must reach.
+    """The base of all graders: reported name, weight, and the score that a case must reach.
 
     Attributes:
         name: What it is reported under; "" is its type.
@@ -169,7 +159,7 @@ class CaseGrader(YamlModel, ABC):
     """
 
     type: ClassVar[str]
-    """What an eval file calls it."""
+    """Its name in eval files."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)
     unread: ClassVar = {
         "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
@@ -207,7 +197,7 @@ class CaseGrader(YamlModel, ABC):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """What is said once for all graders of a file, or by the type itself, is no key of the mapping."""
+        """Add the fields that are set once for all graders of a file, or by the type itself."""
         values = keys.values
         values |= keys.context.get("fixed", {})
         keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
@@ -227,21 +217,25 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def asks(self) -> bool:
-        """Whether it needs a judge."""
+        """True if it needs a judge."""
         return False
 
     @property
     def agentv(self) -> bool:
-        """Whether AgentV's own values are asked for."""
+        """True if AgentV's own values are asked for."""
         return self.compatibility == "agentv"
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """What the grader finds, before `negate` and `min_score`; Missing may be raised."""
+        """The result before `negate` and `min_score`; Missing may be raised."""
 
     def missing(self, why: str) -> GraderResult:
         """The result where an answer could not be had."""
         return GraderResult.failed(why)
+
+    def zero(self, why: str) -> GraderResult:
+        """AgentV's result where an answer could not be had."""
+        return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
         """Grade a sample, in its case of an eval file or in one of its own."""
@@ -305,10 +299,9 @@ def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
                 asking[number] = running[number].send(answer)
             except StopIteration as end:
                 results[number] = end.value
-        asked = tuple(question for questions in asking.values() for question in questions)
         if not asking:
             break
-        came = iter((yield asked))
+        came = iter((yield tuple(question for questions in asking.values() for question in questions)))
         answers = {number: tuple(next(came) for _ in questions) for number, questions in asking.items()}
         asking = {}
     return [results[number] for number in range(len(running))]

@@ -25,7 +25,7 @@ def _ms(value: float) -> str:
 def _held(
     name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
 ) -> tuple[bool, str]:
-    """Whether a value is within its limit, and both in words."""
+    """A check of a value against its limit, and both in words."""
     message = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
     return value <= most, message.rstrip()
 
@@ -147,7 +147,7 @@ class ExecutionMetrics(DirectGrader):
         return GraderResult.of_checks(known, "; ".join(["limits kept", *unknown]))
 
     def _held(self, case: Case) -> Checks:
-        """Whether each limit is kept (None = not known), in words."""
+        """A check of each limit (None = not known), in words."""
         summary, used = trace_summary(case) or {}, tokens_of(case)
         tokens = None if used is None else used.input + used.output
         counts: tuple[float | None, ...] = (summary.get("event_count"), summary.get("llm_call_count"))

@@ -10,15 +10,7 @@ from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    StrictStr,
-    Tag,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, ValidationInfo, model_validator
 
 from germane.errors import AnswerError, InputError, Invalid
 from germane.graders.evidence import (
@@ -116,7 +108,8 @@ class FreeForm(Templated[GraderResult]):
 
     def answer(self, payload: OpinionPayload) -> GraderResult:
         """The score, and what it rests on."""
-        hits, misses = _texts(payload.hits), _texts(payload.misses)
+        texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
+        hits, misses = map(tuple, texts)
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
@@ -132,10 +125,6 @@ class FreeForm(Templated[GraderResult]):
         """A score, two points and a sentence."""
         point = "names the main cause and explains it"
         return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
-
-
-def _texts(items: Sequence[str]) -> tuple[str, ...]:
-    return tuple(item.strip() for item in items if item.strip())
 
 
 class CheckPayload(PayloadModel):
@@ -196,7 +185,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
     partial: bool = field(default=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
-        """What the template shows, and the ids that are asked for."""
+        """The values that the template shows, and the ids that are asked for."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
@@ -243,12 +232,21 @@ _Tenth = Annotated[int, Field(ge=0, le=10), plain]
 
 
 class ScoreRange(YamlModel):
-    """What the scores from `score_range[0]` to `score_range[1]` mean."""
+    """The meaning of the scores from `score_range[0]` to `score_range[1]`."""
 
     what = "a score range"
 
     score_range: tuple[_Tenth, _Tenth]
     outcome: Annotated[str, Field(min_length=1)]
+
+    @property
+    def scores(self) -> range:
+        """The scores of the range."""
+        return range(self.score_range[0], self.score_range[1] + 1)
+
+    def __str__(self) -> str:
+        span = "-".join(map(str, dict.fromkeys(self.score_range)))
+        return f"{span}: {self.outcome}"
 
 
 def _ranges(value: Any) -> Any:
@@ -293,27 +291,20 @@ class RubricItem(YamlModel):
     def _complete(self) -> Self:
         if not self.description and not self.score_ranges:
             raise Invalid("is not complete", "write description: what must be true")
-        covered = [
-            n
-            for score_range in self.score_ranges
-            for n in range(score_range.score_range[0], score_range.score_range[1] + 1)
-        ]
-        if self.score_ranges and sorted(covered) != list(range(11)):
-            raise Invalid(
-                "leaves scores out, or has them twice",
-                "cover each whole number from 0 to 10 once",
-                "score_ranges",
-            )
+        covered = sorted(score for part in self.score_ranges for score in part.scores)
+        if self.score_ranges and covered != list(range(11)):
+            fix = "cover each whole number from 0 to 10 once"
+            raise Invalid("leaves scores out, or has them twice", fix, "score_ranges")
         return self
 
     @property
     def least(self) -> float | None:
         """The score, from 0 to 1, under which the verdict fails; None = none."""
-        if self.score_ranges and self.min_score is None and self.required_min_score is not None:
-            return self.required_min_score / 10
-        if self.score_ranges:
+        if not self.score_ranges:
+            return None if self.required is False else 1.0
+        if self.min_score is not None or self.required_min_score is None:
             return self.min_score if self.min_score is not None else 1.0 if self.required else None
-        return None if self.required is False else 1.0
+        return self.required_min_score / 10
 
     def line(self) -> str:
         """The item as the prompt shows it."""
@@ -321,13 +312,7 @@ class RubricItem(YamlModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        spans = (
-            "-".join(map(str, dict.fromkeys(score_range.score_range))) for score_range in self.score_ranges
-        )
-        ranges = "; ".join(
-            f"{span}: {score_range.outcome}"
-            for span, score_range in zip(spans, self.score_ranges, strict=True)
-        )
+        ranges = "; ".join(map(str, self.score_ranges))
         message = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {message}"
@@ -457,11 +442,10 @@ class LLMGrader(CaseGrader):
     @model_validator(mode="after")
     def _named(self) -> Self:
         ids = [item.id or f"rubric-{number}" for number, item in enumerate(self.rubrics, 1)]
-        items = tuple(
-            item.model_copy(update={"id": name}) for item, name in zip(self.rubrics, ids, strict=True)
-        )
         if len(set(ids)) < len(ids):
             raise InputError("two items of the rubric have the same id", fix="give one of them another")
+        pairs = zip(self.rubrics, ids, strict=True)
+        items = tuple(item.model_copy(update={"id": name}) for item, name in pairs)
         object.__setattr__(self, "rubrics", items)
         return self
 
@@ -472,7 +456,7 @@ class LLMGrader(CaseGrader):
 
     @property
     def scored(self) -> bool:
-        """Whether the items are scored from 0 to 10."""
+        """True if the items are scored from 0 to 10."""
         return any(item.score_ranges for item in self.rubrics)
 
     def compute(self, case: Case) -> Program[GraderResult]:
@@ -485,9 +469,8 @@ class LLMGrader(CaseGrader):
             named = names_of(case, self.label)
             own = yield from ask(ScriptText(command=command, document=document, cwd=cwd, env=env, of=named))
             if wrong := unknown_variable(own, VARIABLES):
-                return GraderResult.failed(
-                    f"the prompt that the program printed {wrong.problem}; {wrong.fix}"
-                )
+                problem = f"the prompt that the program printed {wrong.problem}"
+                return GraderResult.failed(f"{problem}; {wrong.fix}")
         elif self.prompt and variables_in(self.prompt) & values.keys():
             own = self.prompt
         elif self.prompt:
@@ -496,9 +479,8 @@ class LLMGrader(CaseGrader):
             template = own or prompt_text("llm_judge")
             result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
             return self.shown(result)
-        template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
-            template=template,
+            template=own or prompt_text("rubric_scores" if self.scored else "rubric"),
             values=FrozenDict(values),
             ids=tuple(item.id for item in self.rubrics),
             scored=self.scored,
@@ -509,9 +491,7 @@ class LLMGrader(CaseGrader):
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0 in free form."""
-        if self.agentv and not self.rubrics:
-            return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
-        return GraderResult.failed(why)
+        return self.zero(why) if self.agentv and not self.rubrics else GraderResult.failed(why)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
         items = {item.id: item for item in self.rubrics}
@@ -520,10 +500,10 @@ class LLMGrader(CaseGrader):
         failed = False
         for check in checks:
             item = items[check.id]
-            value = check.value
-            below = item.least is not None and value < item.least
+            below = item.least is not None and check.value < item.least
             failed |= below
-            (misses if below or value < (0.7 if self.scored else 1.0) else hits).append(_said(item, check))
+            missed = below or check.value < (0.7 if self.scored else 1.0)
+            (misses if missed else hits).append(_finding(item, check))
         total = fsum(items[check.id].weight for check in checks)
         earned = fsum(items[check.id].weight * check.value for check in checks)
         if not total and not self.agentv:
@@ -539,7 +519,7 @@ class LLMGrader(CaseGrader):
         )
 
     def _values(self, case: Case) -> dict[str, str]:
-        """What the variables of a template stand for, in the words of both generations."""
+        """The values of a template's variables, under the names of both generations."""
         question, answer = question_of(case).strip(), answer_of(case).strip()
         reference, criteria = reference_of(case).strip(), criteria_of(case).strip()
         metadata = dict(case.metadata or case.sample.metadata)
@@ -566,11 +546,10 @@ class LLMGrader(CaseGrader):
         }
 
 
-def _said(item: RubricItem, check: Check) -> str:
+def _finding(item: RubricItem, check: Check) -> str:
     text = f"[{item.id}] {item.description}".rstrip()
     if check.score is not None:
-        ranges = ((*score_range.score_range, score_range.outcome) for score_range in item.score_ranges)
-        means = next((outcome for low, high, outcome in ranges if low <= check.score <= high), "")
+        means = next((part.outcome for part in item.score_ranges if check.score in part.scores), "")
         text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
     return f"{text}: {check.reasoning}" if check.reasoning else text
 

@@ -61,7 +61,7 @@ class MeasureGrader(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """Whether the measure needs a judge."""
+        """True if the measure needs a judge."""
         return self.measure.asks
 
     @property

@@ -56,7 +56,7 @@ def is_grader(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """What holds for all graders of one file.
+    """The settings of all graders of one file.
 
     Attributes:
         folder: The eval file's: paths start from it.
@@ -258,7 +258,7 @@ def own_type(name: str, folder: Path) -> Path | None:
 
 
 def code_in(spec: Json, folder: Path | None = None) -> str:
-    """What a grader's mapping would run: a script, or a Python file with a measure; "" where it runs nothing.
+    """The code that a grader's mapping would run: a script, or a Python file with a measure; "" where it runs none.
 
     Members of composites, their aggregators and commands that write prompts count too; with the eval file's `folder` the
     types of the user's own.

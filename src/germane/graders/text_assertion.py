@@ -33,7 +33,7 @@ REGEX_SECONDS = 2.0
 """Seconds that a regular expression may search one answer."""
 _END = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<end>\$)", re.DOTALL)
 _ENDS = {False: r"\Z", True: r"(?=[\n\r\u2028\u2029]|\Z)"}
-"""What `$` means in JavaScript: the end of the text, in multi-line mode that of a line; Python's stands before a last line
+"""The meaning of `$` in JavaScript: the end of the text, in multi-line mode that of a line; Python's stands before a last line
 break too."""
 
 

@@ -1,4 +1,4 @@
-"""What an agent's tool calls were: which, how often, in which order, with which arguments; and which skill they used."""
+"""Graders of an agent's tool calls: their tools, number, order and arguments; and the skill that they used."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class ToolTrajectory(DirectGrader):
 
 
 def _in_time(expected_call: ExpectedCall, call: ToolCall | None) -> Checks:
-    """Whether a call kept to its limit, where it has one; None is no call as expected. Left out without a duration."""
+    """A check of a call against its time limit, where it has one; None is no call as expected. Left out without a duration."""
     most = expected_call.max_duration_ms
     if most is not None and call is None:
         yield False, ""
@@ -205,7 +205,7 @@ class SkillTrigger(DirectGrader):
         return GraderResult.of_checks([(passed, message)])
 
     def _used_by(self, call: ToolCall) -> str:
-        """How a call uses the skill; "" where it does not."""
+        """The use of the skill by a call, in words; "" where it does not use it."""
         arguments: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
         file, tool = f"skills/{self.skill}/", call.tool.lower()
         named, path = (

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class _Metric(BaseMetric):
-    """What all of them share.
+    """The base of the metrics.
 
     After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`, `evaluation_model` and
     `evaluation_cost`. `async_mode` changes nothing: what can be asked at the same time is; `verbose_mode` prints the reason to
@@ -81,7 +81,7 @@ class _Metric(BaseMetric):
         return self.shown
 
     def is_successful(self) -> bool:
-        """Whether there is a score and it reaches the threshold; `success` is the same."""
+        """True if there is a score and it reaches the threshold; `success` is the same."""
         self.success = self.error is None and self.score is not None and self.score >= self.threshold
         return self.success
 
@@ -146,7 +146,7 @@ def _field(case: Any, name: str) -> Any:
 
 
 class ContextualPrecisionMetric(_Metric):
-    """Whether the relevant passages stand before the others: germane's context_precision.
+    """The ranking of relevant passages before others: germane's context_precision.
 
     Relevance is judged against the input and the expected output. Source: DeepEval, contextual precision.
     """

@@ -56,7 +56,7 @@ AGGREGATES = (
 
 @dataclass(frozen=True, slots=True)
 class RAGResult:
-    """What a system retrieved and answered for one question; only `qid` and `doc_ids` are measured.
+    """A system's results and answer for one question; only `qid` and `doc_ids` are measured.
 
     `doc_ids` are the chunks in their order, [] = nothing was retrieved. Without a `qid` the place in the list,
     from 1, stands for it.
@@ -190,7 +190,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """What a cell says: a list, or a list of the one id that it is."""
+    """The list in a cell, or a list of the one id that it is."""
     for read in (parse_strict_json, ast.literal_eval) if text else ():
         try:
             result = read(text)
@@ -338,7 +338,7 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
 
 
 def _breaks_the_run(qid: str, chunks: Sequence[str]) -> bool:
-    """Whether the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
+    """True if the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
     return len(set(chunks)) < len(chunks) or any(re.search(r"\s", name) for name in (qid, *chunks))
 
 

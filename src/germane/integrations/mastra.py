@@ -80,7 +80,7 @@ def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Penalties:
-    """What the relevance scorer takes off: for each highly relevant context that was not used, and for what lacks."""
+    """The penalties of the relevance scorer: for each highly relevant context that was not used, and for missing items."""
 
     unused_high_relevance_context: float = 0.1
     missing_context_per_item: float = 0.15
@@ -116,7 +116,7 @@ class MetricResult:
 
 
 class _Metric:
-    """What the older metrics have in common.
+    """The base of the older metrics.
 
     `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`,
     as Mastra's second argument does. `parity="mastra"` computes over the verdicts that were given, however few, half up to
@@ -154,7 +154,7 @@ class _Metric:
 
 
 class ContextPositionMetric(_Metric):
-    """How much of the weight of the early places is relevant: sum of r/k over sum of 1/k. Source: Mastra 0.13."""
+    """The share of relevant contexts, weighted by 1/rank: sum of r/k over sum of 1/k. Source: Mastra 0.13."""
 
     measures = "context_position"
 
@@ -187,7 +187,7 @@ class ScorerResult:
 
 
 class _Scorer:
-    """What the newer scorers have in common.
+    """The base of the newer scorers.
 
     `model` None = the judge of GERMANE_JUDGE or the config. One of `context` and `context_extractor(input, output)` is
     needed; the extractor goes first. Nothing retrieved is 0. `parity="mastra"` computes half up to two decimals after
@@ -251,7 +251,7 @@ class ContextRecallScorer(_Scorer):
 
 
 class ContextRelevanceScorer(_Scorer):
-    """How relevant the contexts are, whether the answer used them, and what it had to do without.
+    """The relevance of the contexts, less penalties for unused ones and for missing items.
 
     A context's level is its grade (3 high, 2 medium, 1 low, 0 none). It was used if it supports a claim of the answer;
     a claim that no context supports is a missing item. Source: Mastra 1.10, which asks for levels, use and missing

@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def verdicts(self) -> list[bool]:
-        """What the score counts: each claim of a recall, each statement of a relevancy, else each ranked context.
+        """The verdicts that the score counts: on each claim of a recall, each statement of a relevancy, else each ranked context.
 
         In their order, leaving out what was not answered.
         """

@@ -71,7 +71,7 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any) -> dict[str, Json]:
-    """What the outermost retriever spans of a trace brought."""
+    """The contexts of the outermost retriever spans of a trace."""
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
     calls = [

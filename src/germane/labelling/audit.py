@@ -36,13 +36,13 @@ SLIGHT = 0.2
 _BINS = 10
 """Bins of a reliability curve, of equal width from 0 to 1."""
 _OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
-"""How the error of a judgement ends whose grade is outside the scale."""
+"""The end of the error of a judgement whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """What an audit reads of a report: the judge's grades by kind, where items stand, and the labels that count."""
+    """The data of a report for an audit: the judge's grades by kind, the places of items, and the labels that count."""
 
     kinds: Mapping[str, Grades]
     places: Mapping[str, tuple[tuple[str, str], ...]]
@@ -193,7 +193,7 @@ def _reliability(
     weights: Sequence[float],
     probabilities: Mapping[str, Sequence[float]],
 ) -> Json:
-    """How often people call relevant what the judge does with about that probability; None where it gives none."""
+    """The reliability curve of the judge's probabilities of relevant; None where it gives none."""
     counted = [
         (fsum(values[HELPS if len(values) > 2 else 1 :]), yes(label, scale), 1.0 if isnan(weight) else weight)
         for (item, _, label), weight in zip(rows, weights, strict=True)
@@ -300,7 +300,7 @@ def _values(judgement: Judgement) -> tuple[float, ...]:
 
 
 def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
-    """How often a judge that was asked the same again said the same."""
+    """The agreement of a judge with itself where it was asked the same again."""
     asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -385,7 +385,7 @@ def _corrected(report: ReportData) -> list[Json]:
 
 
 def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
-    """How the order of systems changes by correction, per measure with a corrected mean of several systems."""
+    """The order of systems before and after correction, per measure with a corrected mean of several systems."""
     for measure in report.measures:
         means = {
             summary.system: (summary.mean, summary.corrected.mean)
@@ -405,7 +405,7 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
-    """What limits what the labels say."""
+    """The limits of the labels."""
     if read.chosen:
         yield (
             f"{counted(read.chosen, 'label is', 'labels are')} not counted: they were not drawn at random (targeted or imported; --all counts them)"
@@ -431,7 +431,7 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """What limits what the judge says: it stands in for a model, failed, or is of the family that it judges."""
+    """The limits of the judge: it stands in for a model, failed, or is of the family that it judges."""
     if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
         yield str(stand_in)
     asked = report.manifest.get("asked") or {}

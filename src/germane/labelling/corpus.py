@@ -27,7 +27,7 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 @dataclass(frozen=True, slots=True)
 class FoundPlace:
-    """Where a piece of text stands: the document, its offsets there in characters, and the share of the piece that it holds.
+    """A place of a piece of text: the document, offsets there in characters, and the share of the piece that it holds.
 
     `exact`: it stands there to the letter, white space aside. `all`: the document holds nothing else.
     """
@@ -83,7 +83,7 @@ class Corpus:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """What names it in reports: a digest of ids and texts, whatever their order, and how many documents there are.
+        """Its identity in reports: a digest of ids and texts, whatever their order, and the number of documents.
 
         The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
         """
@@ -114,7 +114,7 @@ class Corpus:
         return {document: text for document, text in self.documents() if document in ids}
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[FoundPlace]]:
-        """Where each piece of text stands, whole or in part; the largest share first.
+        """The places of each piece of text, whole or in part; the largest share first.
 
         Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
         in its beginning, begins with its end, or lies within it, by at least three words.
@@ -150,7 +150,7 @@ class Corpus:
 
 
 def _held(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """Which words of a document are a piece of text, or as much of it as the document holds; None where none are."""
+    """The range of a document's words that is a piece of text, or as much of it as the document holds; None where none is."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:

@@ -45,7 +45,7 @@ _COLUMNS = [
 _ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
 UNNAMED = "unnamed"
-"""Who gave a label that names nobody, where others name somebody."""
+"""The person of a label that names nobody, where others name somebody."""
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 

@@ -1,4 +1,4 @@
-"""Which judge? Several judges' reports on the same items, held against the same people's labels."""
+"""The choice of a judge: several judges' reports on the same items, compared with the same people's labels."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
 
 
 def _weight(label: Label) -> float:
-    """How many items a label stands for, where these were drawn with unequal chances."""
+    """The number of items that a label stands for, where these were drawn with unequal chances."""
     return 1.0 / float(design_of(label).get("probability") or 1.0) if label.queue == "stratified" else 1.0
 
 
@@ -156,7 +156,7 @@ def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
 
 
 def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
-    """What becomes of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
+    """The results of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
     found = {}
     for gate in gates:
         as_told = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate

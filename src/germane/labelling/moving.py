@@ -21,7 +21,7 @@ from germane.types import Sample
 
 
 class PlaceRow(Line):
-    """Where a quote stands: the document, offsets in characters, and the share of the quote that it holds."""
+    """A place of a quote: the document, offsets in characters, and the share of the quote that it holds."""
 
     document: str
     start: int
@@ -108,7 +108,7 @@ def _same(text: str, other: str) -> bool:
 
 
 def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocument:
-    """Which gold ids a corpus has, whose text changed, and where the quotes of the evidence stand."""
+    """Find the gold ids that a corpus has, those whose text changed, and the places of the evidence's quotes."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]

@@ -1,4 +1,4 @@
-"""How many labels would make corrected means precise enough, told from the labels that there are."""
+"""The number of labels that would make corrected means precise enough, estimated from the labels that there are."""
 
 from __future__ import annotations
 

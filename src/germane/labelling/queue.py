@@ -1,4 +1,4 @@
-"""What to label, and in which order: a random draw with known probabilities, or the most doubtful verdicts first.
+"""The things to label, in their order: a random draw with known probabilities, or the most doubtful verdicts first.
 
 Every order is nested: whoever stops early, or goes on with a larger budget, has labelled a sample of the same design.
 """
@@ -204,7 +204,7 @@ class LabelQueue:
 
     @property
     def size(self) -> int:
-        """How many labels are wanted."""
+        """The number of labels that are wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
     def _drawn(self, place: int, chance: float) -> DrawnTask:
@@ -243,7 +243,7 @@ class LabelQueue:
 
 
 def _turns(codes: Ints) -> Ints:
-    """How many of the same code stand before each, shape (n,)."""
+    """The number of earlier entries with the same code, shape (n,)."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     result = np.empty(len(codes), np.intp)

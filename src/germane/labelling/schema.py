@@ -8,7 +8,7 @@ from germane.reports.schema import CorrectedLine, Line, Pair
 
 
 class ConfusionLine(Line):
-    """How often people gave a grade (rows) and the judge gave a grade (columns), in the order of `grades`."""
+    """Counts of the pairs of a person's grade (rows) and the judge's (columns), in the order of `grades`."""
 
     grades: list[float]
     people_by_judge: list[list[float]]
@@ -22,7 +22,7 @@ class BiasLine(Line):
 
 
 class SpreadLine(Line):
-    """How much groups differ in a mean, beyond what the spread within them explains; `low` and `high` are the extremes."""
+    """The spread of the means of groups beyond what the spread within them explains; `low` and `high` are the extremes."""
 
     deviation: float
     low: float
@@ -46,7 +46,7 @@ class AgreedLine(Line):
 
 
 class ReliabilityBinLine(Line):
-    """What the judge calls relevant with a probability from `low` to `high`: the mean of that, and the share that people do."""
+    """Passages that the judge calls relevant with a probability from `low` to `high`: its mean, and the share that people call so."""
 
     low: float
     high: float
@@ -159,7 +159,7 @@ class PassagesLine(Line):
 
 
 class SystemOrderLine(Line):
-    """How the order of the systems changes by correction: Kendall's tau-b, of all and of the better half."""
+    """The order of the systems before and after correction: Kendall's tau-b, of all and of the better half."""
 
     measure: str
     judged: list[str]

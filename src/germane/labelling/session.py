@@ -63,7 +63,7 @@ class LabellingSession:
 
     @property
     def next(self) -> DrawnTask | None:
-        """What is to be labelled now: an answer taken back first, what was skipped last; None = everything is labelled."""
+        """The next task: an answer taken back first, skipped ones last; None = everything is labelled."""
         waiting = {task.task.item: task for task in self.drawn if task.task.item not in self._labels}
         if self._back in waiting:
             return waiting[self._back]
@@ -72,12 +72,12 @@ class LabellingSession:
 
     @property
     def done(self) -> int:
-        """How many things of the queue have an answer; being unsure is one."""
+        """The number of tasks that have an answer; being unsure is one."""
         return sum(task.task.item in self._labels for task in self.drawn)
 
     @property
     def total(self) -> int:
-        """How many things the queue holds."""
+        """The number of tasks of the queue."""
         return max(len(self.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
     def answer(self, value: int | bool, reason: str | None = None) -> Label:

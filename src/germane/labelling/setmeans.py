@@ -29,7 +29,7 @@ def set_means(
     labels: Sequence[Label],
     probabilities: Mapping[str, Sequence[float]] = NOTHING,
 ) -> Iterator[dict[str, Json]]:
-    """What the judge says of everything of a kind that it judged, and the same corrected: one line per value.
+    """The means over everything of a kind that the judge judged, and the same corrected: one line per value.
 
     Of graded things these are the share of grades 2 and more and the mean grade, else the share of yes.
 
@@ -104,7 +104,7 @@ def _people(items: Sequence[str], book: LabelBook, value: str, unsure: float) ->
 
 
 def _moved(items: Sequence[str], grades: Floats, drawn: LabelBook) -> bool:
-    """Whether an item stands in another stratum than the one that it was drawn from."""
+    """True if an item stands in another stratum than the one that it was drawn from."""
     strata = ((drawn.get(item), grade) for item, grade in zip(items, grades.tolist(), strict=True))
     return any(label and design_of(label).get("stratum") != str(int(grade)) for label, grade in strata)
 
