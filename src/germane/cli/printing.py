@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -65,98 +66,67 @@ def finish(
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
     `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
-    value, summary = reports.get(""), os.environ.get("GITHUB_STEP_SUMMARY")
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
     if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
         from germane.comparison.compare import comparison_of
 
         changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
-    if value is not None:
-        write(
-            value, outputs, baseline=baselines.get(""), comparison=changes.get(""), text=text, queries=queries
-        )
-    else:
-        _write_several(reports, outputs, baselines, changes, text=text, queries=queries)
+    excerpt_of = cache(lambda name: _excerpt(reports[name], queries))
+
+    def page(name: str, kind: str = ".html") -> dict[str, Any]:
+        report, excerpt = reports[name], excerpt_of(name)
+        shown = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
+        return {**shown, **(_sections(report, excerpt, text=text) if kind == ".html" else {})}
+
+    for path in outputs:
+        _write(reports, path, page)
     _tell_github(reports, changes, summary)
     if as_json:
         documents = {name: formats.json_document(report) for name, report in reports.items()}
-        print_document(formats.json_documents(documents) if value is None else documents[""])
+        print_document(documents[""] if "" in reports else formats.json_documents(documents))
         for name, report in reports.items():
             if missing := formats.left_out(report, ".json"):
                 say(f"{clean(name) or '--json'} is {missing}")
     else:
-        for name, report in reports.items():
-            _print(report, clean(name), quiet=quiet)
-        if value is None and not quiet:
-            table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-            for name, report in reports.items():
-                code = f"(exit code {report.verdict.exit_code})"
-                table.add_row(Text(clean(name)), Text(report.verdict.word), Text(code))
-            print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
-            print_console(table)
+        _print(reports, quiet=quiet)
     return worst_exit_code(report.verdict.exit_code for report in reports.values())
 
 
-def _print(report: Report, name: str = "", *, quiet: bool) -> None:
-    """The report, below the name of its evaluation where it is one of several; `quiet`: only what failed."""
-    if not quiet:
-        if name:
-            print_console(Text(f"\n{name}", style="bold"))
-        print_console(formats.render(report))
-    elif not report.verdict.passed:
-        say("\n".join([*([name] if name else []), *report.verdict.lines()]))
+def _print(reports: Mapping[str, Report], *, quiet: bool) -> None:
+    """The reports, each below its name where there are several, and a table of these; `quiet`: only what failed."""
+    for name, report in ((clean(name), report) for name, report in reports.items()):
+        if quiet and not report.verdict.passed:
+            say("\n".join([*([name] if name else []), *report.verdict.lines()]))
+        if not quiet:
+            if name:
+                print_console(Text(f"\n{name}", style="bold"))
+            print_console(formats.render(report))
+    if "" not in reports and not quiet:
+        table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        for name, report in reports.items():
+            code = f"(exit code {report.verdict.exit_code})"
+            table.add_row(Text(clean(name)), Text(report.verdict.word), Text(code))
+        print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
+        print_console(table)
 
 
-def write(
-    report: ReportData,
-    paths: Sequence[Path],
-    *,
-    baseline: ReportData | None = None,
-    comparison: Mapping[str, Json] | None = None,
-    text: bool = True,
-    queries: tuple[int, int] | None = PAGE_QUERIES,
-) -> None:
-    """Write report files; a page with the audit of its judge, the comparison to a baseline and where documents were lost.
-
-    `queries` are how many of a large report's a page shows, the worst and random ones; None = all.
-    """
-    shared: dict[str, Any] = {"comparison": comparison}
-    if any(path.suffix.lower() in _PAGES for path in paths):
-        shared["excerpt"] = _excerpt(report, queries)
-    for path in paths:
-        kind = path.suffix.lower()
-        page = shared if kind in _PAGES else {}
-        if kind == ".html":
-            page = page | _of_page(report, shared["excerpt"], text=text)
-        formats.write(report, path, baseline=baseline, **page)
-        missing = formats.left_out(report, formats.format_of(path))
-        say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
+def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[str, Any]]) -> None:
+    """Write a report file; of several reports, where the format holds one, a file for each. `page` gives the sections."""
+    several = "" not in reports
+    if several and formats.write_several(reports, path, page):
+        say(f"wrote {shown_name(path)}")
+        return
+    for name, report in reports.items():
+        file = path.with_stem(f"{path.stem}-{Path(name).stem}") if several else path
+        kind = file.suffix.lower()
+        formats.write(report, file, **(page(name, kind) if kind in _PAGES else {}))
+        missing = formats.left_out(report, formats.format_of(file))
+        say(f"wrote {shown_name(file)}{', ' if missing else ''}{missing}")
 
 
 _PAGES = {".html", ".md"}
 """Formats that show a comparison, and some of the queries of a large report."""
-
-
-def _write_several(
-    reports: Mapping[str, Report],
-    outputs: Sequence[Path],
-    baselines: Mapping[str, ReportData],
-    changes: Mapping[str, Json],
-    *,
-    text: bool,
-    queries: tuple[int, int] | None,
-) -> None:
-    def page(name: str) -> dict[str, Any]:
-        excerpt = _excerpt(reports[name], queries)
-        more = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
-        return {**_of_page(reports[name], excerpt, text=text), **more}
-
-    for path in outputs:
-        if formats.write_several(reports, path, page):
-            say(f"wrote {shown_name(path)}")
-        else:
-            for name, report in reports.items():
-                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")], queries=queries)
 
 
 def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
@@ -165,7 +135,7 @@ def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
     return Excerpt(report, queries)
 
 
-def _of_page(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
+def _sections(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
     """The further sections of a page: agreement of the judge with people, stages that lost documents, simulated changes."""
     from germane.diagnosis.formats import diagnosis_page, stages_page
     from germane.diagnosis.stages import follow_samples
