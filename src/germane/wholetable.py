@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 __all__ = ["CutRows", "HangingText", "WholeTable", "plain_text"]
 
-_LEAST, _MOST = 8, 20
-"""The width to which a column of names may shrink before the table turns into one record per line of it: its longest word, but
-at least and at most so many signs."""
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
@@ -34,52 +30,22 @@ def plain_text(renderable: RenderableType, width: int) -> str:
 class WholeTable(Table):
     """A table that fits the terminal without cutting anything.
 
-    Where it is too wide and there are numbers, the names of each row (columns that stand left) take a line of their own
-    above them. Where that is not enough, or there are no numbers, names wrap at their joints, the widest first, then headings
-    of numbers at theirs, then cells of numbers between their words; where that is not enough either each row becomes a record
-    of its own: `heading value` pairs.
+    Where it is too wide and has numbers, the names of each row (columns that stand left) take a line of their own above these,
+    wrapped at their joints. Where that is not enough, or there are no numbers, each row becomes a record of its own:
+    `heading value` pairs.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, fitted."""
+        if self.__rich_measure__(console, options.update(max_width=100_000)).maximum <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
         cells = [[_text(cell) for cell in (column.header, *column.cells)] for column in self.columns]
-        widths = [max(cell.cell_len for cell in column) for column in cells]
-        wide = Measurement.get(console, options.update(max_width=100_000), self._with(cells)).maximum
-        excess = wide - options.max_width
         names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
         numbers = [n for n in range(len(cells)) if n not in names]
-        if excess > 0 and names and numbers and self.show_header:
-            stacked = self._stacked(cells, names, numbers, options.max_width)
-            if stacked:
-                yield from stacked
-                return
-        floors = {n: max(_LEAST, min(_MOST, max(map(_longest_piece, cells[n])))) for n in names}
-        heads = {n: _longest_piece(cells[n][0]) for n in numbers}
-        whole = {n: max([heads[n], *(cell.cell_len for cell in cells[n][1:])]) for n in numbers}
-        words = {n: max([heads[n], *map(_widest_word, cells[n][1:])]) for n in numbers}
-        for least in (floors, whole, words):
-            while excess > 0 and (able := [n for n in least if widths[n] > least[n]]):
-                widths[max(able, key=widths.__getitem__)] -= 1
-                excess -= 1
-        if excess > 0:
-            yield from self._records(cells, options.max_width)
-            return
-        fitted = [
-            [_wrapped(cell, width) for cell in column] for column, width in zip(cells, widths, strict=True)
-        ]
-        yield from self._with(fitted).__rich_console__(console, options)
-
-    def _with(self, cells: Sequence[Sequence[Text]]) -> Table:
-        """The table with other cells; each column's first is its heading."""
-        made = Table(
-            box=self.box, show_edge=self.show_edge, pad_edge=self.pad_edge, show_header=self.show_header,
-            padding=self.padding, header_style=self.header_style,
-        )  # fmt: skip
-        for column, mine in zip(self.columns, cells, strict=True):
-            made.add_column(mine[0], justify=column.justify, no_wrap=True, overflow="fold")
-        for row in zip(*(column[1:] for column in cells), strict=True):
-            made.add_row(*row)
-        return made
+        fits = names and numbers and self.show_header
+        stacked = self._stacked(cells, names, numbers, options.max_width) if fits else []
+        yield from stacked or self._records(cells, options.max_width)
 
     def _stacked(
         self, cells: Sequence[Sequence[Text]], names: Sequence[int], numbers: Sequence[int], width: int
@@ -89,28 +55,25 @@ class WholeTable(Table):
             n: max([_longest_piece(cells[n][0]), *(cell.cell_len for cell in cells[n][1:])]) for n in numbers
         }
         room = width - sum(widths.values()) - len(_GAP) * len(numbers)
-        titles = [
-            Text("  ").join(part for n in names if (part := cells[n][row]).plain.strip())
-            for row in range(len(cells[0]))
-        ]
-        if room < 0 or max(title.cell_len for title in titles) > width:
+        if room < 0:
             return []
         for n in numbers:  # headings on one line, as far as there is room
             more = min(room, max(0, cells[n][0].cell_len - widths[n]))
             widths[n], room = widths[n] + more, room - more
         heads = [_head_lines(cells[n][0], widths[n]) for n in numbers]
         tall = max(map(len, heads))
-        renderable_types: list[RenderableType] = [Text()]
         style = self.header_style or "bold"
+        lines: list[RenderableType] = [Text()]
         for line in range(tall):
             parts = [head[line - tall + len(head)] if line >= tall - len(head) else "" for head in heads]
-            lines = (f"{part:>{widths[n]}}" for n, part in zip(numbers, parts, strict=True))
-            renderable_types.append(Text(_GAP + _GAP.join(lines), style=style))
-        renderable_types.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
-        for row, title in enumerate(titles[1:], 1):
+            shown = (f"{part:>{widths[n]}}" for n, part in zip(numbers, parts, strict=True))
+            lines.append(Text(_GAP + _GAP.join(shown), style=style))
+        lines.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
+        for row in range(1, len(cells[0])):
+            title = Text("  ").join(part for n in names if (part := cells[n][row]).plain.strip())
             right = [Text(" " * (widths[n] - cells[n][row].cell_len)) + cells[n][row] for n in numbers]
-            renderable_types += [title, Text(_GAP) + Text(_GAP).join(right)]
-        return [*renderable_types, Text()]
+            lines += [_wrapped(title, width), Text(_GAP) + Text(_GAP).join(right)]
+        return [*lines, Text()]
 
     def _records(self, cells: Sequence[Sequence[Text]], width: int) -> RenderResult:
         """Each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
@@ -190,11 +153,11 @@ def _head_lines(head: Text, width: int) -> list[str]:
 
 
 def _widest_word(cell: Text) -> int:
-    return max((len(word) for word in cell.plain.split()), default=0)
+    return max(map(len, cell.plain.split()), default=0)
 
 
 def _longest_piece(cell: Text) -> int:
-    return max((len(piece) for piece in _PIECE.findall(cell.plain)), default=0)
+    return max(map(len, _PIECE.findall(cell.plain)), default=0)
 
 
 def _wrapped(cell: Text, width: int) -> Text:

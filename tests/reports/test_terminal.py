@@ -144,7 +144,7 @@ def test_a_name_breaks_where_it_is_joined() -> None:
     words = [
         line.strip("│ ").split()[0] for line in out.getvalue().splitlines() if "_" in line or "=" in line
     ]
-    assert words[0].endswith("_")
+    assert words[0].endswith("=")
     assert "0.25)" in out.getvalue()
     change = WholeTable()
     change.add_column("interval", justify="right")
