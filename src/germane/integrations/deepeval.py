@@ -85,24 +85,12 @@ class _Metric(BaseMetric):
         self.success = self.error is None and self.score is not None and self.score >= self.threshold
         return self.success
 
-    def measure(
-        self,
-        test_case: Any = None,
-        *,
-        input: str | None = None,  # noqa: A002 - the tool's own word
-        expected_output: str | None = None,
-        actual_output: str | None = None,
-        retrieval_context: Sequence[Any] | None = None,
-        **row: Any,
-    ) -> float | None:
-        """Measure one case; returns the score. InputError where a field that the metric needs is absent."""
-        fields: dict[str, Any] = {
-            "input": input,
-            "expected_output": expected_output,
-            "actual_output": actual_output,
-            "retrieval_context": retrieval_context,
-        }
-        return run_coroutine(self.a_measure(test_case, **fields, **row))
+    def measure(self, test_case: Any = None, **fields: Any) -> float | None:
+        """Measure one case, or these fields of one (see `a_measure`); returns the score.
+
+        InputError where a field that the metric needs is absent.
+        """
+        return run_coroutine(self.a_measure(test_case, **fields))
 
     async def a_measure(
         self,
@@ -115,22 +103,22 @@ class _Metric(BaseMetric):
         _show_indicator: bool = True,
         _in_component: bool = False,
     ) -> float | None:
-        """The same, for code that runs in an event loop; what begins with _ is DeepEval's own."""
-        values = {
+        """The same, for code that runs in an event loop; arguments that begin with _ are DeepEval's own."""
+        row = {
             "input": input,
             "expected_output": expected_output,
             "actual_output": actual_output,
-            "retrieval_context": None if retrieval_context is None else list(retrieval_context),
+            "retrieval_context": retrieval_context,
         }
-        row = {name: _field(test_case, name) if value is None else value for name, value in values.items()}
+        row = {name: getattr(test_case, name, None) if row[name] is None else row[name] for name in row}
+        row["retrieval_context"] = row["retrieval_context"] and list(row["retrieval_context"])
         for name in self.needs:
             required(row[name], name, type(self).__qualname__, Missing)
         (measured,) = await ameasure_case(row, [self.measures], judge=self.model, called="model")
-        score = measured.score
-        low = self.strict_mode and score.value is not None and score.value < 1
-        self.score = 0.0 if low else score.value
+        value = measured.score.value
+        self.score = 0.0 if self.strict_mode and value is not None and value < 1 else value
         self.reason = measured.reason if self.include_reason else None
-        self.error = None if score.value is not None else f"{score.status}: {score.why}"
+        self.error = None if value is not None else f"{measured.score.status}: {measured.score.why}"
         costs = [judgement.usage.cost_usd for judgement in measured.judgements]
         known = [cost for cost in costs if cost is not None]
         self.evaluation_model, self.evaluation_cost = measured.source, sum(known) if known == costs else None
@@ -138,11 +126,6 @@ class _Metric(BaseMetric):
         if self.verbose_mode:
             print(f"{type(self).__name__}: {self.score} {measured.reason}", file=sys.stderr)  # noqa: T201 - asked for
         return self.score
-
-
-def _field(case: Any, name: str) -> Any:
-    value = getattr(case, name, None)
-    return list(value) if name == "retrieval_context" and value is not None else value
 
 
 class ContextualPrecisionMetric(_Metric):

@@ -62,19 +62,18 @@ def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float
     """
     if not verdicts:
         return 0.0
-    formula, read = _FORMULAS[measure]
-    labels = RankedLabels.of_lists([[float(_yes(verdict, read)) for verdict in verdicts]])
+    formula, _ = _FORMULAS[measure]
+    labels = RankedLabels.of_lists([[float(_yes(measure, verdict)) for verdict in verdicts]])
     return rounded(float(ranked.values(formula, labels)[0]) * scale)
 
 
-def _yes(verdict: Verdict, read: Callable[[str], str]) -> bool:
-    return verdict is True or (isinstance(verdict, str) and read(verdict) == "yes")
+def _yes(measure: str, verdict: Verdict) -> bool:
+    return verdict is True or (isinstance(verdict, str) and _FORMULAS[measure][1](verdict) == "yes")
 
 
 def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
     """The newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
-    _, read = _FORMULAS["context_precision"]
-    count = sum(_yes(verdict, read) for verdict in verdicts)
+    count = sum(_yes("context_precision", verdict) for verdict in verdicts)
     return rounded(min(1.0, count / claims) * scale) if claims else 0.0
 
 
@@ -147,10 +146,17 @@ class _Metric:
         row = {"query": input, "contexts": self.context, self.output_is: output}
         against = "response" if self.parity and self.output_is == "response" else "query"
         (measured,) = measure_case(row, [self.measures], judge=self.model, against=against)
-        score = None if measured.score.value is None else measured.score.value * self.scale
-        if self.parity and measured.score.status != "error":
-            score = scored(self.measures, measured.verdicts, self.scale)
+        score = _score(self, measured, lambda verdicts: scored(self.measures, verdicts, self.scale))
         return MetricResult(score=score, info={"reason": measured.reason})
+
+
+def _score(
+    metric: _Metric | _Scorer, measured: Measured, by_parity: Callable[[Sequence[bool]], float]
+) -> float | None:
+    """The score of one measure, scaled, or Mastra's own from its verdicts."""
+    if metric.parity and measured.score.status != "error":
+        return by_parity(measured.verdicts)
+    return None if measured.score.value is None else measured.score.value * metric.scale
 
 
 class ContextPositionMetric(_Metric):
@@ -221,11 +227,7 @@ class _Scorer:
         raise NotImplementedError
 
     def _result(self, measured: Measured, by_parity: Callable[[Sequence[bool]], float]) -> ScorerResult:
-        """The score of one measure, or what Mastra makes of its verdicts."""
-        score = None if measured.score.value is None else measured.score.value * self.scale
-        if self.parity and measured.score.status != "error":
-            score = by_parity(measured.verdicts)
-        return ScorerResult(score=score, reason=measured.reason)
+        return ScorerResult(score=_score(self, measured, by_parity), reason=measured.reason)
 
 
 class ContextPrecisionScorer(_Scorer):
@@ -278,7 +280,9 @@ class ContextRelevanceScorer(_Scorer):
         distinct = [context.text for context in distinct_contexts(used.sample)]
         in_use = {distinct[position - 1] for positions in used.support for position in positions}
         texts = [context.text for context in used.sample.contexts or ()]
-        unused = sum(level == "high" and texts[i] not in in_use for i, level in enumerate(levels))
+        unused = sum(
+            level == "high" and text not in in_use for level, text in zip(levels, texts, strict=False)
+        )
         missing = used.support.count(())
         score = relevance(levels, unused=unused, missing=missing, penalties=self.penalties) * self.scale
         return ScorerResult(score=rounded(score) if self.parity else score, reason=reason)

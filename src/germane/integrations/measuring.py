@@ -54,9 +54,8 @@ class Measured:
         if self.score.type == "context_recall":
             return [bool(positions) for positions in self.support]
         if self.score.type == "context_relevancy":
-            return [
-                value["relevant"] for answer in self._answers("statements") for value in answer["statements"]
-            ]
+            answers = self._answers("statements")
+            return [value["relevant"] for answer in answers for value in answer["statements"]]
         checks = (check["relevant"] for check in self.explanation.relevance_checks)
         return [relevant for relevant in checks if relevant is not None]
 
@@ -67,11 +66,7 @@ class Measured:
         return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
 
     def _answers(self, kind: str) -> Iterator[Json]:
-        return (
-            judgement.answer
-            for judgement in self.judgements
-            if judgement.kind == kind and judgement.error is None
-        )
+        return (row.answer for row in self.judgements if row.kind == kind and row.error is None)
 
 
 def measure_case(
@@ -127,9 +122,10 @@ def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
 def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, Json]:
     if isinstance(value, str):
         return {text: value}
-    if isinstance(value, Sequence) and sequence is None:
-        raise InputError(f"the {text} is a list", fix="give a text, or a mapping with the fields of a sample")
-    if isinstance(value, Sequence) and sequence is not None:
+    if isinstance(value, Sequence):
+        if sequence is None:
+            fix = "give a text, or a mapping with the fields of a sample"
+            raise InputError(f"the {text} is a list", fix=fix)
         return {sequence: list(value)}
     if hasattr(value, "model_dump"):  # a pydantic model
         value = value.model_dump()

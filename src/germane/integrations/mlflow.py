@@ -74,14 +74,12 @@ def _retrieved(trace: Any) -> dict[str, Json]:
     """The contexts of the outermost retriever spans of a trace."""
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
-    calls = [
-        {"query": query if isinstance(query, str) else None, "contexts": list(_passages(span.outputs))}
-        for span in spans
-        if span.parent_id not in inside
-        for query in [
-            next(iter((span.inputs or {}).values()), None) if isinstance(span.inputs, dict) else None
-        ]
-    ]
+    calls = []
+    for span in spans:
+        if span.parent_id not in inside:
+            query = next(iter(span.inputs.values()), None) if isinstance(span.inputs, dict) else None
+            shown = query if isinstance(query, str) else None
+            calls.append({"query": shown, "contexts": list(_passages(span.outputs))})
     return {"calls": calls} if len(calls) > 1 else {"contexts": calls[0]["contexts"]} if calls else {}
 
 
@@ -95,17 +93,13 @@ def _passages(documents: Any) -> Iterator[dict[str, Json]]:
 
 
 def _feedback(measured: Measured) -> Feedback:
-    kind = "CODE" if measured.source == "gold" else "LLM_JUDGE"
-    bounds = (
-        {"bounds": f"{measured.score.bounds[0]:g} to {measured.score.bounds[1]:g}"}
-        if measured.score.bounds
-        else {}
-    )
+    score, kind = measured.score, "CODE" if measured.source == "gold" else "LLM_JUDGE"
+    bounds = {"bounds": f"{score.bounds[0]:g} to {score.bounds[1]:g}"} if score.bounds else {}
     return Feedback(
-        name=measured.score.measure,
-        value=measured.score.value,
-        error=AssessmentError(measured.score.status.upper(), measured.problem) if measured.problem else None,
+        name=score.measure,
+        value=score.value,
+        error=AssessmentError(score.status.upper(), measured.problem) if measured.problem else None,
         rationale=measured.reason,
         source=AssessmentSource(source_type=kind, source_id=measured.source),
-        metadata={"status": measured.score.status, **bounds},
+        metadata={"status": score.status, **bounds},
     )

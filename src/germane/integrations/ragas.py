@@ -33,7 +33,7 @@ from germane.measures.measure import Measure
 from germane.reports.report import Report
 from germane.samples.frames import records
 from germane.samples.reading import samples_from
-from germane.types import Json, Score
+from germane.types import Json
 
 __all__ = [
     "AnswerRelevancy",
@@ -309,12 +309,9 @@ async def aevaluate(
         with naming("llm"):
             report = await evaluate_samples(samples, measures, judge=judge, against=group[0].against)
         reports.append(report)
-        result = defaultdict[str, list[Score]](list)
-        for score in report.scores():
-            result[score.measure].append(score)
         for metric in group:
-            means[metric.name] = report[metric.measure].mean
-            for index, score in enumerate(result[str(Measure.parse(metric.measure))]):
+            means[metric.name], measure = report[metric.measure].mean, str(Measure.parse(metric.measure))
+            for index, score in enumerate(row for row in report.scores() if row.measure == measure):
                 scores[index][metric.name] = score.value
                 if score.value is None:
                     why[index][metric.name] = f"{score.status}: {score.why}"
