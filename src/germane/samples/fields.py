@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
@@ -290,13 +289,21 @@ def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: d
 _read_passages = _each(_passage)
 
 
+class _Ranking(msgspec.Struct):
+    """A list of passages, as a class: msgspec looks at `tuple[Context, ...]` anew in each call."""
+
+    contexts: tuple[Context, ...]
+
+
 def passages(values: Json) -> Json:
     """Passages under the names of our fields: records at once where they are written as our record has them."""
-    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
-        known = not values or _OWN.issuperset(values[0])
-        if known and not [1 for value in values if not value.get("text", value.get("id"))]:
-            with suppress(msgspec.ValidationError):
-                return msgspec.convert(values, tuple[Context, ...])
+    own = isinstance(values, _LISTS) and _DICT.issuperset(map(type, values))
+    if own and (not values or _OWN.issuperset(values[0])):
+        try:
+            if not [1 for value in values if not value.get("text", value.get("id"))]:
+                return msgspec.convert({"contexts": values}, _Ranking).contexts
+        except msgspec.ValidationError:
+            pass
     return _read_passages(values)
 
 

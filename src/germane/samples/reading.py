@@ -279,10 +279,11 @@ def _documents_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
     for key, value in row.items() if type(row) is dict else ():
         if type(value) is dict and field_of(key) == "qrels":
             name = b'"%b"' % key.encode()
-            start = line.rfind(name)
-            written = line[start + len(name) : line.find(b"}", start)]
-            once = start >= 0 and line.find(name, 0, start) < 0
-            if not once or b"\\" in written or written.count(b'"') != 2 * len(value):
+            start = line.find(name)
+            end = line.find(b"}", start)
+            if line.count(b'"', start, end) != 2 * len(value) + 2 or line.find(b"\\", start, end) >= 0:
+                return False
+            if start < 0 or line.find(name, end) >= 0:
                 return False
     return True
 
