@@ -246,11 +246,7 @@ def _ranks(score: Floats, docs: pl.Series, starts: Numbers) -> Numbers:
 
 
 def _frames(
-    path: str | Path,
-    fmt: Format,
-    columns: Mapping[str, str] | None,
-    kind: Kind,
-    notes: list[str],
+    path: str | Path, fmt: Format, columns: Mapping[str, str] | None, kind: Kind, notes: list[str]
 ) -> Iterator[pl.DataFrame]:
     """Query, document and number of a file's rows, some whole queries at a time; remarks are added to `notes`."""
     if fmt == "trec":

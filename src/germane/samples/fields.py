@@ -96,8 +96,7 @@ PASSAGE = {
 """The fields of a passage; `start` and `end` become metadata."""
 RESULT = {
     "query": Field(
-        "the query",
-        ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+        "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
     ),
     "doc": Field(
         "the document",

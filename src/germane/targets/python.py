@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from germane.targets.target import Target
 
 _ENDING = 1.0
 """Seconds that an event loop has to end."""
+_THREAD = "germane target"
 
 
 def _module_and_name(function: str) -> str:
@@ -97,7 +98,7 @@ class PythonTarget(Target):
     async def _call(self, case: Case) -> Any:
         called = partial(self._called, _first_argument(self._called, case), **self.arguments)
         at_once = inspect.iscoroutinefunction(self._called)
-        result = called() if at_once else await asyncio.wrap_future(_Call.start_with(called))
+        result = called() if at_once else await asyncio.wrap_future(_in_thread(called))
         if not inspect.isawaitable(result):
             return result
         self._loop = self._loop or _Loop()
@@ -110,39 +111,30 @@ class PythonTarget(Target):
             self._loop = None
 
 
-class _Call(threading.Thread):
-    """A thread that calls a function. No process waits for it to end."""
+def _in_thread(call: Callable[[], Any]) -> Future[Any]:
+    """The result of a call in a thread of its own, which the process does not wait for when it ends."""
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
 
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(name="germane target", daemon=True)
-        self.future: Future[Any] = Future()
-        self._call, self._context = call, contextvars.copy_context()
-
-    @classmethod
-    def start_with(cls, call: Callable[[], Any]) -> Future[Any]:
-        """The call's result, once it has one."""
-        thread = cls(call)
-        thread.start()
-        return thread.future
-
-    def run(self) -> None:
-        """Call it; nobody may want the result any more."""
-        self.future.set_running_or_notify_cancel()
+    def run() -> None:
+        future.set_running_or_notify_cancel()
         try:
-            result = self._context.run(self._call)
+            result = context.run(call)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the sample's error
-            self.future.set_exception(error)
+            future.set_exception(error)
         else:
-            self.future.set_result(result)
+            future.set_result(result)
+
+    threading.Thread(target=run, name=_THREAD, daemon=True).start()
+    return future
 
 
 class _Loop:
-    """An event loop in a thread of its own: one function that blocks it holds up neither ours nor a time-out."""
+    """An event loop in a thread of its own: a function that blocks it blocks neither ours nor a time-out."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = _Call(self._run)
-        self._thread.start()
+        self._ended = _in_thread(self._run)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -163,7 +155,7 @@ class _Loop:
     def stop(self) -> None:
         """End it, if it can be: a function that blocks it goes on until the process ends."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_ENDING)
+        wait([self._ended], _ENDING)
 
 
 class _LatePrints:
@@ -174,7 +166,7 @@ class _LatePrints:
 
     def write(self, text: str) -> int:
         """Write to the one or the other."""
-        return (sys.stderr if isinstance(threading.current_thread(), _Call) else self._stream).write(text)
+        return (sys.stderr if threading.current_thread().name == _THREAD else self._stream).write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -205,7 +197,7 @@ def prints_to_stderr() -> Iterator[None]:
 
 def functions_run() -> bool:
     """Return whether a function still runs in a thread, its time-out over."""
-    return any(isinstance(thread, _Call) for thread in threading.enumerate())
+    return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
 _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
