@@ -172,7 +172,7 @@ def read_hits(
 
 
 def _queries(query: pl.Series) -> tuple[Numbers, pl.Series]:
-    """Where each query of a column starts (and the last ends), and the queries."""
+    """The row at which each query of a column starts (and the last ends), and the queries."""
     changes = np.flatnonzero((query[1:] != query[:-1]).to_numpy()) + 1
     starts = np.concatenate([[0], changes, [len(query)]])
     return starts, query[starts[:-1]]

@@ -71,7 +71,7 @@ def find_in(text: str, messages: Sequence[Message] = (), contexts_from: Contexts
 
 
 def only_contexts(content: Json) -> bool:
-    """Whether the content of a message is nothing but retrieved contexts: a list of them, or an object around one."""
+    """True if the content of a message is nothing but retrieved contexts: a list of them, or an object around one."""
     document = _json(content) if isinstance(content, str) else content
     if isinstance(document, dict):
         return len(document) == 1 and _under_keys(document) is not None
@@ -118,7 +118,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[Call]:
 
 
 def _results(output: Json) -> tuple[Context, ...] | None:
-    """What a tool returned: its results, else those of the spans nested in it, folded into this one."""
+    """The results that a tool returned, else those of the spans nested in it, folded into this one."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):
@@ -147,7 +147,7 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """What maps the ids of a sample's contexts (of its calls and stages too) to document ids; None changes nothing.
+    """The function that maps the ids of a sample's contexts (of its calls and stages too) to document ids; None changes nothing.
 
     The id becomes the part that the pattern's first group matches, or its whole match where it has no group; an
     id without a match stays as it is. Gold ids are document ids already.

@@ -80,7 +80,7 @@ class GraderSpec:
 
     @property
     def place(self) -> SourceLocation:
-        """Where it starts."""
+        """The location of its mapping."""
         return self.node.place
 
 

@@ -1,4 +1,4 @@
-"""How people write a sample: the other names of its fields, and the other shapes of their values."""
+"""The fields of a sample as people write them: their other names, and the other shapes of their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDS = "retrieved_context_ids"
 
 
 class Field(NamedTuple):
-    """What a field means, the other names that it may have (each also in camelCase), and an example of its value."""
+    """A field: its meaning, the other names that it may have (each also in camelCase), and an example of its value."""
 
     meaning: str
     names: tuple[str, ...] = ()
@@ -411,7 +411,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "grade_scale": _wholes,
     "metadata": _metadata,
 }
-"""How the value of a field is brought into its record's shape, where it may have another one."""
+"""The function that brings a field's value into its record's shape, where it may have another one."""
 
 
 def converted(values: Json, kind: Any) -> Any:
@@ -449,7 +449,7 @@ _FIXES = {
 
 
 def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
-    """What the check of a record found in these values, in our words and with its path."""
+    """The fault that msgspec found in these values, in our words and with its path."""
     at = _AT.search(str(error))
     path, value = _followed(at[1] if at else "", values)
     if isinstance(error.__cause__, Invalid):
@@ -468,7 +468,7 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
 
 
 def _limited(kind: str, sign: str | None, limit: str | None) -> str:
-    """What to write, of a type and its limit."""
+    """The value to write, by a type and its limit."""
     fix = _FIXES.get(kind, f"write {kind}")
     if kind == "str" and sign:
         return f"{fix} that is not empty"

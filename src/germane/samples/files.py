@@ -116,7 +116,7 @@ class StandardInput:
 
     @functools.cached_property
     def path(self) -> Path:
-        """Where the copy is."""
+        """The path of the copy."""
         return Path(self._held.enter_context(on_disk("-")))
 
 
@@ -169,13 +169,13 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """What a packed file raises whose bytes are not what they should be."""
+    """The exceptions that reading a damaged packed file raises."""
     zstandard = sys.modules.get("zstandard")
     return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 def line_limit() -> int:
-    """How many bytes a line may have; InputError where GERMANE_MAX_LINE is not a number of megabytes."""
+    """The number of bytes that a line may have; InputError where GERMANE_MAX_LINE is not a number of megabytes."""
     value = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
     if not value.isdecimal() or int(value) == 0:
         problem = f"the longest line, {value!r}, is not a number of megabytes"
@@ -196,7 +196,7 @@ class _LimitedLines(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer."""
+        """Fill the buffer; InputError where a line is too long."""
         count = self._stream.readinto1(buffer)
         data = bytes(buffer[:count])
         first = data.find(b"\n")
@@ -264,7 +264,7 @@ class BadRows:
         raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._place)
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out, for whoever reads the result."""
+        """A note on the rows that were left out, for readers of the result."""
         if not self.count:
             return ()
         rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"

@@ -1,4 +1,4 @@
-"""What Python code holds samples in: DataFrames, arrays, documents of other libraries; as the rows of a sample file."""
+"""Tables and objects of Python code as the rows of a sample file: DataFrames, arrays, documents of other libraries."""
 
 from __future__ import annotations
 

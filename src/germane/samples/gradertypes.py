@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 Test = Literal["contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
                "starts_with", "ends_with", "equals", "regex", "is_json"]  # fmt: skip
-"""Text assertions."""
+"""The types of text assertions."""
 
 FORMULAS = {
     "code_judge": "what the script prints as score",
@@ -21,4 +21,4 @@ FORMULAS = {
     "composite": "what the aggregator makes of the members' scores",
     **dict.fromkeys(get_args(Test), "1 where the answer passes the test, else 0"),
 }
-"""What a score is, by type; the types are AgentV's."""
+"""The meaning of a score, by the type of its grader; the types are AgentV's."""

@@ -72,7 +72,7 @@ def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[s
 
 
 def is_guideline(path: str) -> bool:
-    """Whether a file tells the system how to work, rather than what about."""
+    """True if a file tells the system how to work (instructions, prompts), and is no input."""
     return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
 
 

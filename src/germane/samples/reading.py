@@ -41,7 +41,7 @@ from germane.samples.trec import read_qrels
 from germane.types import Json, Sample, Step
 
 Row: TypeAlias = tuple[int, Json, Where]
-"""What a reader yields: the row's number (its id where it has none), the row, and how to find a path's place."""
+"""The row's number (its id where it has none), the row, and the function that locates a path in it."""
 FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
@@ -91,7 +91,7 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
-    """What is wrong with a file of samples, or a folder of them: every fault up to so many, not the first alone."""
+    """Every fault of a file of samples, or of a folder of them, up to `most`."""
     if path.is_dir():
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []

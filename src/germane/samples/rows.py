@@ -130,7 +130,7 @@ class RowReader:
         return sample
 
     def _plan_of(self, keys: tuple[Any, ...]) -> _Plan:
-        """What the keys of a row mean: of several spellings of a field, our own name or else the first one is read."""
+        """The meaning of the keys of a row: of several spellings of a field, our own name or else the first one is read."""
         self._absent.difference_update(keys)
         means = {key: self.field_of(key) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
@@ -184,7 +184,7 @@ _NAMING = {"id", "query", "system", "trial", "tags"}
 
 
 class _Plan(NamedTuple):
-    """What the keys of a row mean: key, field and how its value is read; and the keys that are metadata."""
+    """The meaning of the keys of a row: each key with its field and the function that reads its value; and the keys that are metadata."""
 
     fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
     others: tuple[str, ...]
@@ -199,7 +199,7 @@ def _near(key: str) -> str | None:
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Contexts with ids that stood beside them; without contexts, contexts that are ids only."""
+    """Contexts with ids from a list of their own; without contexts, contexts that are ids only."""
     if not isinstance(ids, list) or not isinstance(contexts, list | tuple | None):
         return ids if isinstance(contexts, list | tuple | None) else contexts  # which the record then refuses
     if contexts is None:

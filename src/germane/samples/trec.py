@@ -110,7 +110,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """What tells runs and gold apart: the roles of their columns, of tables without a header, and examples."""
+    """The differences between runs and gold: the roles of their columns, of tables without a header, and examples."""
 
     name: str
     roles: tuple[str, ...]
@@ -380,7 +380,7 @@ def _finite(value: Any) -> float:
 
 
 def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
-    """Why a line is none of a run, or of gold."""
+    """The fault of a line that is none of a run, or of gold."""
     try:
         decoded(line, place.file, place.line)
     except InputError as fault:
@@ -519,7 +519,7 @@ def _id(item: Any) -> str | None:
 
 
 def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Which of these names plays each role; `columns` (role or its name -> name here) comes first."""
+    """The name that plays each role; `columns` (role or its name -> name here) comes first."""
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
@@ -631,7 +631,7 @@ def _table_records(
 def table_columns(
     head: Sequence[str], place: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[dict[str, int], bool]:
-    """Where the column of each role stands, by a table's first row, and whether that is a header."""
+    """The index of the column of each role, by a table's first row, and True if that row is a header."""
     header = roles_of(head, kind, columns)
     named = "query" in header and len(header) > 1
     if columns and not named:
@@ -674,7 +674,7 @@ def _frame_records(
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
-    """Which column plays which role; InputError where none holds the query, or none the documents."""
+    """The column that plays each role; InputError where none holds the query, or none the documents."""
     result = roles_of(names, kind, columns)
     if "query" not in result or not {"doc", kind.listed} & set(result):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
@@ -727,7 +727,7 @@ def _head(path: str | Path) -> list[bytes]:
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """Whether JSON goes on after its first line: then it is one document, not one object per line."""
+    """True if JSON goes on after its first line: it is one document, not one object per line."""
     if lines[0].lstrip()[:1] == b"[":
         return True
     if len(lines) == 1:
@@ -746,7 +746,7 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
 
 
 def _is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
-    """Whether a table begins with three columns, the third a number, and so has no header."""
+    """True if a table begins with three columns, the third a number, and so has no header."""
     cells = lines[0].split(between.encode()) if lines else []
     return len(cells) == 3 and _is_number(cells[2])
 

@@ -75,7 +75,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What it is, in a message."""
+        """Its type, and a short text itself, for a message."""
         if self.text is None:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         return (
@@ -83,7 +83,7 @@ class Node:
         )
 
     def is_null(self) -> bool:
-        """Whether it says nothing: empty, `~` or `null`."""
+        """True if it is empty, `~` or `null`."""
         return self.plain and self.text in _NULLS
 
     def json(self) -> Json:

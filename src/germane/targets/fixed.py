@@ -65,7 +65,7 @@ class RecordedTarget(Target):
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
 
     def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
-        """Read the file."""
+        """Read the recorded answers, which must be of one system."""
         del evals
         for sample in read_samples((folder / self.path).resolve()):
             if self.system in {None, sample.system}:

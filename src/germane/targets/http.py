@@ -101,7 +101,7 @@ class HttpTarget(Target):
         return self._found(document)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of the client."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -191,7 +191,7 @@ class HttpTarget(Target):
             return body.decode("utf-8", "replace")
 
     def _found(self, document: Json) -> Json:
-        """What the pointers name, as an answer's fields."""
+        """The values at the pointers, as the fields of an answer."""
         if not (self.answer_at or self.contexts_at or self.calls_at):
             return document
         result: dict[str, Json] = {}
@@ -231,7 +231,7 @@ def _retry_after(header: str | None) -> float | None:
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """What a JSON pointer names; TargetError where it is not there, None where it is not `needed`."""
+    """The value at a JSON pointer; TargetError where it is not there, None where it is not `needed`."""
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

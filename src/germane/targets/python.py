@@ -58,7 +58,7 @@ class PythonTarget(Target):
     _loop: _Loop | None = PrivateAttr(default=None)
 
     def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
-        """Import the function."""
+        """Import the module and find the function or retriever in it."""
         del evals
         module, _, name = self.function.partition(":")
         value: Any = _imported(module, [(folder / text).resolve() for text in self.path] or [folder], place)

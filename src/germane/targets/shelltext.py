@@ -166,7 +166,7 @@ class _Reader:
             raise Invalid(f"has {slot[0]} {location}, where it would be parsed as code", fix)
 
     def _misplaced(self) -> str:
-        """What a slot that stands here stands in; "" where it is a word or a part of one."""
+        """The construct that a slot stands in; "" where it is a word or a part of one."""
         if "`" in self.open:
             return "inside backquotes"
         if self.open and self.open[-1] in {"'", '"'}:

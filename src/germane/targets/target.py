@@ -72,11 +72,11 @@ class Target(YamlModel):
         return complete(case.sample, answer, took)
 
     async def ask(self, case: Case) -> Any:
-        """What the system answers: a text, a list of contexts, a mapping with either, or a Sample."""
+        """The answer of the system: a text, a list of contexts, a mapping with either, or a Sample."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Release whatever it holds."""
+        """Release connections, threads and whatever else it holds."""
 
 
 _ROWS = RowReader()

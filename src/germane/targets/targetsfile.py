@@ -67,14 +67,14 @@ def check_target(
 
 
 def unchecked(name: str, where: str | Path) -> list[str]:
-    """What `check_target` leaves out of an entry, in words: variables that are not set, code that would be imported."""
+    """The parts of an entry that `check_target` does not check: variables that are not set, code that would be imported."""
     entry, _, kind = _found(name, where)
     imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
     return [*map(not_set, unset_variables(entry, os.environ)), *imported]
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
-    """What kind of target that is, and where its entry stands; nothing is opened, imported or run."""
+    """The class of the target and the location of its entry; nothing is opened, imported or run."""
     entry, _, kind = _found(name, where)
     return kind, entry.place
 

@@ -54,7 +54,7 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def is_trace(row: Json) -> bool:
-    """Whether a row of a file is a span, or a document of OTLP/JSON with spans."""
+    """True if a row of a file is a span, or a document of OTLP/JSON with spans."""
     if not isinstance(row, dict) or not _OF_SAMPLES.isdisjoint(row):
         return False
     if isinstance(row.get("resourceSpans"), list):
@@ -143,7 +143,7 @@ def _session(row: Mapping[str, Json], known: Mapping[str, Json]) -> str | None:
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
-    """Why a span failed; None where it did not."""
+    """The error of a span; None where it has none."""
     status = row.get("status") if isinstance(row.get("status"), dict) else {}
     code = status.get("code", row.get("status_code", row.get("level")))  # type: ignore[union-attr]
     if code not in (2, "STATUS_CODE_ERROR", "ERROR"):
@@ -153,7 +153,7 @@ def _error(row: Mapping[str, Json]) -> str | None:
 
 
 def _kind(row: Mapping[str, Json], known: Mapping[str, Json]) -> str:
-    """What a span did: its own word, else what it has documents of."""
+    """The kind of a span: as it names it, else by the documents that it has."""
     operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING}.get(
         str(_at(known, "gen_ai.operation.name"))
     )
@@ -205,7 +205,7 @@ def _tree(values: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _at(tree: Json, path: str) -> Json:
-    """What stands at a dotted path; None where nothing does, or where it was hidden."""
+    """The value at a dotted path; None where there is none, or where it was hidden."""
     for step in path.split("."):
         tree = tree.get(step) if isinstance(tree, Mapping) else None
     return None if tree == _HIDDEN else tree
@@ -254,7 +254,7 @@ _HOLDERS = ("documents", "results", "nodes", "contexts", "matches", "hits", "doc
 
 
 def _documents(known: Mapping[str, Json]) -> list[dict[str, Json]] | None:
-    """What a retrieval handed on: by the conventions, else the list that it put out."""
+    """The documents that a retrieval returned: by the conventions, else the list in its output."""
     for name in _LISTS:
         if (result := documents_in(_at(known, name))) is not None:
             return result
@@ -314,7 +314,7 @@ _ANSWERS = ("answer", "response", "output", "result", "text", "content")
 
 
 def text_in(value: Json, names: tuple[str, ...], levels: int = 4) -> str | None:
-    """What a person wrote in an input or read in an output: the text itself, or that under one of these names.
+    """The text that a person wrote in an input or read in an output: the value itself, or that under one of these names.
 
     Of messages the last one of a user; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such text.
     """

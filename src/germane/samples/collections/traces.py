@@ -132,7 +132,7 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
 
 
 def _asked(search: Sequence[Span]) -> str | None:
-    """What a search asked: the outermost span knows the user's words, the first one may have others."""
+    """The query of a search: the outermost span knows the user's words, the first one may have others."""
     return next((span.query for span in reversed(search) if span.query), None)
 
 
@@ -184,7 +184,7 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """What each step handed on, by the name of its span; of several searches each document at its best rank.
+    """The ids that each step returned, by the name of its span; of several searches each document at its best rank.
 
     What a reranker was given is a step of its own where no span handed that on. Nothing where there is one list alone.
     """
