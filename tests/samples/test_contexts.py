@@ -5,7 +5,7 @@ import json
 import pytest
 
 from germane.errors import InputError
-from germane.samples.contexts import FALLBACK, Found, compile_rule, find_contexts
+from germane.samples.contexts import FALLBACK, ContextsFound, compile_rule, find_contexts
 from germane.types import Call, Context, Message, Sample, ToolCall, freeze
 
 AB = (Context(text="a"), Context(text="b"))
@@ -24,15 +24,15 @@ def said(text: str | None = None, *calls: ToolCall) -> Sample:
 def test_a_json_object_with_one_of_the_keys(key):
     """Strings and objects, under any of the names."""
     answer = json.dumps({"answer": "x", key: ["a", {"page_content": "b"}]})
-    assert find_contexts(said(answer)) == Found(AB)
+    assert find_contexts(said(answer)) == ContextsFound(AB)
 
 
 def test_the_samples_own_list_goes_before_everything():
     """What was handed over as a list is not looked for again, not even an empty one."""
     answer = json.dumps({"contexts": ["x"]})
-    assert find_contexts(Sample(id="q", query="w", response=answer, contexts=())) == Found(())
+    assert find_contexts(Sample(id="q", query="w", response=answer, contexts=())) == ContextsFound(())
     own = (Call(contexts=AB),)
-    assert find_contexts(Sample(id="q", query="w", response=answer, calls=own)) == Found(None, own)
+    assert find_contexts(Sample(id="q", query="w", response=answer, calls=own)) == ContextsFound(None, own)
 
 
 def test_a_json_object_goes_before_tool_calls_and_these_before_an_array():
@@ -41,7 +41,7 @@ def test_a_json_object_goes_before_tool_calls_and_these_before_an_array():
     assert find_contexts(said('["x"]', searched("a", "b"))).calls == (
         Call(query="q", contexts=AB, source="search"),
     )
-    assert find_contexts(said('["a", "b"]')) == Found(AB)
+    assert find_contexts(said('["a", "b"]')) == ContextsFound(AB)
 
 
 def test_each_tool_call_is_a_call_of_its_own():
@@ -74,7 +74,7 @@ def test_nested_spans_fold_into_the_outer_one():
 )
 def test_fenced_json(answer):
     """JSON in a fence, with text around it."""
-    assert find_contexts(said(answer)) == Found(AB)
+    assert find_contexts(said(answer)) == ContextsFound(AB)
 
 
 @pytest.mark.parametrize("answer", ['["a"\n\nb]', '{"contexts": [a\n\nb', "```json\n[a\n\nb\n```"])
@@ -89,8 +89,8 @@ def test_malformed_json_falls_back_to_blocks_and_says_so(answer):
 
 def test_text_is_split_when_asked_for():
     """`contexts_from: text` takes blocks of any text, whatever it looks like."""
-    assert find_contexts(said("a\r\n \r\n\r\nb\n"), contexts_from="text") == Found(AB, note=FALLBACK)
-    assert find_contexts(said(" \n"), contexts_from="text") == Found()
+    assert find_contexts(said("a\r\n \r\n\r\nb\n"), contexts_from="text") == ContextsFound(AB, note=FALLBACK)
+    assert find_contexts(said(" \n"), contexts_from="text") == ContextsFound()
 
 
 @pytest.mark.parametrize(
@@ -98,31 +98,31 @@ def test_text_is_split_when_asked_for():
 )
 def test_nothing_is_found_where_nothing_is(answer):
     """Prose is not a list of contexts."""
-    assert find_contexts(said(answer)) == Found()
+    assert find_contexts(said(answer)) == ContextsFound()
 
 
 def test_an_empty_list_is_found():
     """Nothing retrieved is something else than not known."""
-    assert find_contexts(said('{"retrieved_context": []}')) == Found(())
+    assert find_contexts(said('{"retrieved_context": []}')) == ContextsFound(())
 
 
 def test_hostile_answers_do_no_harm():
     """Bottomless nesting and a key twice are broken JSON like any other."""
-    assert find_contexts(said("[" * 100_000)) == Found()
+    assert find_contexts(said("[" * 100_000)) == ContextsFound()
     assert find_contexts(said('{"contexts": ["a"],\n\n"contexts": ["b"]}')).note
 
 
 @pytest.mark.parametrize("answer", ['{"retrieved_context": [', '["a", "b"', "```json\n{contexts\n```"])
 def test_broken_json_without_blank_lines_holds_no_contexts(answer):
     """The JSON itself is no passage that could be judged."""
-    assert find_contexts(said(answer)) == Found()
+    assert find_contexts(said(answer)) == ContextsFound()
 
 
 @pytest.mark.parametrize("key", ["retrieved_context", "contexts"])
 def test_a_text_in_place_of_the_list_is_split_at_blank_lines(key):
     """As the fallback of the origin does, and the note says so; white space alone is nothing."""
     found = find_contexts(said(json.dumps({key: "a\n\nb"})))
-    assert found == Found(AB, note=f"{key} is a text and not a list: {FALLBACK}")
+    assert found == ContextsFound(AB, note=f"{key} is a text and not a list: {FALLBACK}")
     assert find_contexts(said(json.dumps({key: "a"}))).contexts == AB[:1]
     assert find_contexts(said(json.dumps({key: " \n"}))).contexts is None
 

@@ -28,7 +28,7 @@ from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.fields import SPELLINGS
-from germane.samples.files import Warn, fold, whole
+from germane.samples.files import Warn, fold, replace_surrogates
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import (
     Flag,
@@ -125,7 +125,7 @@ def document_sample(
 
 
 def _read(row: Mapping[str, Json]) -> Sample:
-    return RowReader().read(whole(dict(row)), 1, lambda _: SourceLocation("<stdin>"))
+    return RowReader().read(replace_surrogates(dict(row)), 1, lambda _: SourceLocation("<stdin>"))
 
 
 _PROTOCOL = {

@@ -31,7 +31,7 @@ from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.samples.files import check_place, fold
+from germane.samples.files import check_readable, fold
 from germane.samples.yamltext import (
     Flag,
     JsonMapping,
@@ -357,7 +357,7 @@ def _prompt_file(value: str, info: ValidationInfo) -> tuple[str, str]:
     named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
     if not isinstance(value, Scalar) or not (named or value.startswith("file://")):
         return str(value), ""
-    check_place(folder / name)
+    check_readable(folder / name)
     try:
         return (folder / name).read_text("utf-8-sig"), name
     except (OSError, UnicodeDecodeError) as fault:

@@ -25,8 +25,8 @@ from germane.integrations.liverag import (
 from germane.samples.files import (
     JsonFault,
     locate,
+    location_in,
     parse_strict_json,
-    place_in,
     read_lines,
     read_text,
     shown_name,
@@ -118,7 +118,7 @@ def _tsv(path: Path) -> _Placed:
 def _jsonl(path: Path) -> _Placed:
     for number, line in read_lines(path):
         if not line.isspace():
-            yield place_in(path, line, None, number), _decoded(path, line, number)
+            yield location_in(path, line, None, number), _decoded(path, line, number)
 
 
 def _json(path: Path) -> _Placed:
@@ -128,7 +128,7 @@ def _json(path: Path) -> _Placed:
     rows = document if isinstance(document, list) else [document]
     for number, row in enumerate(rows):
         at = locate(text, (number,)) if rows is document else None
-        yield place_in(path, text, at), row
+        yield location_in(path, text, at), row
 
 
 def _decoded(path: Path, text: str, line: int) -> Json:

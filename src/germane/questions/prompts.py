@@ -23,7 +23,7 @@ from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
 from germane.questions.question import AnyQuestion, Wording, known_kinds
-from germane.samples.files import place_in
+from germane.samples.files import location_in
 from germane.types import Json
 
 FOLDER = Path(__file__).with_name("prompts")
@@ -128,7 +128,7 @@ def _check_template(name: str, question: type[AnyQuestion], text: str, path: Pat
             raise InputError(
                 f"{match[0]} is not an input of {name}",
                 fix=f"use {_braced(visible)}",
-                place=place_in(path, text, match.start()),
+                place=location_in(path, text, match.start()),
             )
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
     if missing := values & set(question.item_fields) & set(visible) - variables_in(text):

@@ -22,7 +22,7 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ContextsFound:
     """The contexts of one list, or the calls of an agent; both None = none found. `note` says what to know of it."""
 
     contexts: tuple[Context, ...] | None = None
@@ -30,7 +30,7 @@ class Found:
     note: str | None = None
 
 
-def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Found:
+def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> ContextsFound:
     """The contexts of a sample: its own list, else what its response and messages hold.
 
     The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool
@@ -39,34 +39,38 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Found
     JSON nothing is read where there is no blank line. Messages that were only expected are no place to look: they are gold.
     """
     if sample.contexts is not None or sample.calls is not None:
-        return Found(sample.contexts, sample.calls)
+        return ContextsFound(sample.contexts, sample.calls)
     spoken = (m.content for m in reversed(sample.messages) if isinstance(m.content, str) and m.content)
     return find_in(sample.response or next(spoken, ""), sample.messages, contexts_from)
 
 
-def find_in(text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto") -> Found:
+def find_in(
+    text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto"
+) -> ContextsFound:
     """The contexts in an answer's text and in the tool calls of its messages."""
     if contexts_from == "text":
-        return Found(_blocks(text), note=FALLBACK) if text.strip() else Found()
+        return ContextsFound(_blocks(text), note=FALLBACK) if text.strip() else ContextsFound()
     document = _json(text)
     for key in _KEYS:
         if isinstance(document, dict) and isinstance(listed := document.get(key), str):
-            return Found(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
+            return ContextsFound(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
     if (contexts := _under_keys(document)) is not None:
-        return Found(contexts)
+        return ContextsFound(contexts)
     if calls := tuple(_calls(messages)):
-        return Found(calls=calls)
+        return ContextsFound(calls=calls)
     for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
         contexts = _read(value) if isinstance(value, list) else _under_keys(value)
         if contexts is not None:
-            return Found(contexts)
+            return ContextsFound(contexts)
     looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
     body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
     blocks = (
         _blocks(body) if looks_like_json else ()
     )  # one block would be the broken JSON itself, and no passage
     return (
-        Found(blocks, note=f"the answer looks like JSON and is none: {FALLBACK}") if blocks[1:] else Found()
+        ContextsFound(blocks, note=f"the answer looks like JSON and is none: {FALLBACK}")
+        if blocks[1:]
+        else ContextsFound()
     )
 
 

@@ -19,7 +19,7 @@ from germane.samples.files import (
     JsonFault,
     Notices,
     Warn,
-    check_place,
+    check_readable,
     fold,
     parse_strict_json,
     read_lines,
@@ -658,7 +658,7 @@ def _case(
     guidelines, files = input_files(asked)
     named = (*(() if alone else file.input_files), *entry.input_files)
     for name in named:  # the target gets them
-        check_place(folder / name, node.place)
+        check_readable(folder / name, node.place)
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,

@@ -59,17 +59,17 @@ def without_scheme(path: str) -> str:
     return path.removeprefix("file://")
 
 
-_places: ContextVar[tuple[Path, ...] | None] = ContextVar("places", default=None)
+_readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_paths", default=None)
 
 
 @contextmanager
 def reading_only(places: Iterable[str | Path]) -> Iterator[None]:
     """Within it no input outside of these files and folders is read, links resolved."""
-    token = _places.set(tuple(Path(place).resolve() for place in places))
+    token = _readable_paths.set(tuple(Path(place).resolve() for place in places))
     try:
         yield
     finally:
-        _places.reset(token)
+        _readable_paths.reset(token)
 
 
 def repository_root(folder: Path) -> Path:
@@ -77,9 +77,9 @@ def repository_root(folder: Path) -> Path:
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
-def check_place(path: str | Path, named_at: SourceLocation | None = None) -> None:
+def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
     """InputError where a file stands outside of what may be read."""
-    paths, real = _places.get(), Path(path).resolve()
+    paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
         problem = f"{real} is outside of the repository, and the file that names it is not trusted"
         raise InputError(problem, fix="copy it into the repository", place=named_at)
@@ -90,7 +90,7 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
     """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
     piped = str(path) == "-"
     if not piped:
-        check_place(path)
+        check_readable(path)
     if not piped and not str(path).lower().endswith((".parquet.gz", ".parquet.zst")):
         yield path
         return
@@ -131,7 +131,7 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
     try:
         piped = str(path) == "-"
         if not piped:
-            check_place(path)
+            check_readable(path)
         with open(sys.stdin.fileno() if piped else path, "rb", closefd=not piped) as raw:
             stream = _unpacked(raw, name)
             if limited:
@@ -336,7 +336,7 @@ def table_rows(
             yield start, cells
 
 
-def place_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
+def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
     """The place of an offset in a text that starts at `first_line` of a file."""
     if offset is None:
         return SourceLocation(shown_name(path), first_line)
@@ -421,7 +421,7 @@ class JsonFault(ValueError):
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
         """The error that the user reads, of a text that starts at `first_line` of a file."""
-        location = place_in(path, text, self.offset, first_line)
+        location = location_in(path, text, self.offset, first_line)
         return InputError(self.problem, fix=fix or self.fix, place=location)
 
 
@@ -461,7 +461,7 @@ def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
     except ValueError:
         longest = max(_TOKEN.finditer(text), key=lambda match: len(match[0]) * match[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
-    return whole(value) if "\\" in text and "\\u" in text else value
+    return replace_surrogates(value) if "\\" in text and "\\u" in text else value
 
 
 _decode_quickly = msgspec.json.Decoder().decode
@@ -478,13 +478,13 @@ def parse_json_line(line: bytes) -> Json:
         raise ValueError from None
 
 
-def whole(value: Json) -> Json:
+def replace_surrogates(value: Json) -> Json:
     r"""The value with every lone surrogate (a `\ud83d` without its other half) replaced by U+FFFD."""
     if isinstance(value, str):
         return value if value.isascii() else _LONE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {whole(key): whole(inner) for key, inner in value.items()}
-    return [whole(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {replace_surrogates(key): replace_surrogates(inner) for key, inner in value.items()}
+    return [replace_surrogates(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:

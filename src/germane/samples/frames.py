@@ -9,7 +9,7 @@ from typing import Any
 
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.fields import yes_no
-from germane.samples.files import check_place, shown_name
+from germane.samples.files import check_readable, shown_name
 from germane.types import Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -43,7 +43,7 @@ def parquet_batches(
         fix = install_extra("tables")
         raise InputError("reading Parquet needs polars", fix=fix, place=location) from None
     try:
-        check_place(path)
+        check_readable(path)
         table = polars.scan_parquet(path)
         wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
         yield from table.select(wanted).collect_batches(chunk_size=_BATCH)

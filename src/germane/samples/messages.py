@@ -9,7 +9,7 @@ from pathlib import Path
 
 from germane.errors import InputError, Invalid
 from germane.samples.fields import read_messages
-from germane.samples.files import check_place, repository_root
+from germane.samples.files import check_readable, repository_root
 from germane.samples.yamltext import Node
 from germane.types import Json, Message
 
@@ -46,7 +46,7 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
     if path is None:
         fix = f"put it below {folder} or the repository's root"
         raise InputError(f"no file {named!r}", fix=fix, place=node.place)
-    check_place(path, node.place)
+    check_readable(path, node.place)
     try:
         return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}
     except UnicodeDecodeError:

@@ -24,16 +24,16 @@ from germane.samples.files import (
     Warn,
     decoded,
     locate,
+    location_in,
     opened,
     parse_json_line,
     parse_strict_json,
-    place_in,
     read_lines,
     read_text,
+    replace_surrogates,
     shown_name,
     structure,
     table_rows,
-    whole,
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, RowReader, Where
@@ -201,7 +201,7 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    visible = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
+    visible = (replace_surrogates(dict(row)) if isinstance(row, Mapping) else row for row in rows)
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
@@ -294,7 +294,7 @@ def _json_location(
     """The location of a path below `above` in a JSON text, or of what is above it; the line alone where both are empty."""
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
-    return place_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
+    return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
 _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results", "observations")

@@ -34,11 +34,11 @@ from germane.samples.files import (
     JsonFault,
     decoded,
     fold,
+    location_in,
     numbered_lines,
     on_disk,
     opened,
     parse_strict_json,
-    place_in,
     shown_name,
     structure,
     table_rows,
@@ -567,7 +567,7 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
     try:
         return parse_strict_json(written, infinite=True)
     except JsonFault as fault:
-        location = place_in(name, written, fault.offset, line)
+        location = location_in(name, written, fault.offset, line)
         raise InputError(fault.problem, fix=fault.fix or kind.json, place=location) from None
 
 

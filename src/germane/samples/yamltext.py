@@ -33,7 +33,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.errors import InputError, Invalid, SourceLocation, report, say
-from germane.samples.files import Notice, fold, nearest, place_in
+from germane.samples.files import Notice, fold, location_in, nearest
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -234,7 +234,7 @@ def as_text(value: Json) -> str:
 def parse_yaml(text: str, file: str) -> Node:
     """The one document of a YAML text; InputError where it is none, or more than one."""
     if control := _CONTROL.search(text):
-        location = place_in(file, text, control.start())
+        location = location_in(file, text, control.start())
         problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
         raise InputError(problem, fix="remove it", place=location)
     builder = _Builder(file)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples.evalfile import Case
-from germane.samples.files import whole
+from germane.samples.files import replace_surrogates
 from germane.samples.frames import document
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
@@ -109,7 +109,7 @@ def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
 def _read(answer: Any) -> Sample:
     """The answer as a sample: a text, a list of contexts or a mapping; TargetError on others."""
     try:
-        value = whole(_native(answer))
+        value = replace_surrogates(_native(answer))
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
     if isinstance(value, str):
