@@ -1,4 +1,4 @@
-"""Which judge answers, which ledger keeps its answers, and what is measured where nobody says: flags > eval file > environment > config."""
+"""Defaults: the judge that answers, the ledger, the measures. Flags > eval file > environment > config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 
 
 class Router:
-    """Who answers a question: scripts run themselves, everything else goes to the evaluation's judge.
+    """Sends each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
 
     `lend` lets scripts ask the judge of a pool.
     """
@@ -67,7 +67,7 @@ def judged_by(judge: Judge | None) -> str:
 
 
 def needs_judge(graders: Iterable[Grader]) -> bool:
-    """Whether any of these graders asks a judge."""
+    """True if any of these graders asks a judge."""
     return any((grader.by or grader.measure).asks for grader in graders)
 
 
@@ -288,7 +288,7 @@ def default_measures(
 
 
 def ledger_place(flag: str | None = None) -> str:
-    """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
+    """The ledger's place: by flag, GERMANE_LEDGER, config, else the folder of the nearest project file."""
     from germane.ledger.store import find_ledger, password_apart, place_from
 
     if named := flag or environment("ledger"):

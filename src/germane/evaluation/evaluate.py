@@ -48,7 +48,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Asked: TypeAlias = "Measure | str | CaseGrader"
-"""What may be asked for: a measure, its name, or a grader."""
+"""A measure, its name, or a grader."""
 
 
 async def aevaluate(

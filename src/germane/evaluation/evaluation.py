@@ -115,11 +115,11 @@ class Working:
 
     @property
     def finished(self) -> bool:
-        """Whether everything is answered."""
+        """True if everything is answered."""
         return all(program.finished for program in self.programs)
 
     def part(self) -> Part:
-        """What the block's samples were asked, answered and scored."""
+        """The block's rows: samples, items, answers, labels and scores."""
         part, block = Part(), self.block
         results = [program.result for program in self.programs]
         part.scores, part.notes = block.scores(results), block.notes
@@ -143,7 +143,7 @@ class Working:
         return part
 
     def _asked(self, part: Part) -> dict[int, list[AskedItem]]:
-        """What was asked about the samples, by their numbers; the answers go into the part."""
+        """The questions about each sample, by its number; the answers go into the part."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)

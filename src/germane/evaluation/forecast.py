@@ -1,4 +1,4 @@
-"""What a run would ask and what that would cost (`--dry-run`): the same evaluation by counted answers, nobody asked.
+"""The questions and the cost of a run (`--dry-run`): the same evaluation with counted answers, nobody asked.
 
 Where an answer is not known, a typical one stands in for it; questions that follow from a typical answer are estimates,
 and are marked so. What counts as known, cached and shared is what the run would count.
@@ -61,7 +61,7 @@ class ForecastLine:
 
     @cached_property
     def usage(self) -> Usage:
-        """What the measure would cost by itself."""
+        """The cost of the measure by itself."""
         return _sum(usage for _, usage in _usages(self.asked))
 
     def as_json(self) -> dict[str, Json]:
@@ -72,7 +72,7 @@ class ForecastLine:
 
 @dataclass
 class Forecast:
-    """What a run would ask, one line per measure.
+    """The questions of a run, one line per measure.
 
     Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
     failed then and are not asked again. `waiting` are samples that no target has answered yet. `took` are the milliseconds
@@ -108,7 +108,7 @@ class Forecast:
 
     @cached_property
     def later_usd(self) -> float | None:
-        """What the requests would cost in batches; None where a price is not known, or a judge's provider has no batches."""
+        """The cost of the requests in batches; None where a price is not known, or a judge's provider has no batches."""
         costs = [_later(judge, usage) for judge, usage in self._by_judge if usage.requests]
         return fsum(costs) if costs and None not in costs else None  # type: ignore[arg-type]
 
@@ -372,7 +372,7 @@ _SECONDS = 0.5
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
-    """What a run that starts will ask in all, for its progress: counted over its first samples, half a second of them.
+    """The total that the progress of a run shows: counted over its first samples, half a second of them.
 
     All jobs are read. None where there are none.
     """
@@ -408,7 +408,7 @@ def _with_assumed(job: Job) -> Job:
 
 
 def _usages(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Usage]]:
-    """What the requests of these questions use as their judges would group them, by judge; one that sends none uses nothing."""
+    """The usage of the requests for these questions, by judge; a judge that sends none uses nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
@@ -431,7 +431,7 @@ def _sum(usages: Iterable[Usage]) -> Usage:
 
 
 def _later(judge: Judge, usage: Usage) -> float | None:
-    """What that would cost in batches of the judge's provider; None where it has none, or its price is not known."""
+    """The cost of that usage in batches of the judge's provider; None where it has none, or its price is not known."""
     model = model_of(judge)
     if model is None or not model.has_batches or model.later_price is None:
         return None

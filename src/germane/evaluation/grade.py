@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class GradeOptions(YamlModel):
-    """What the `config` of a document may say of a measure, in any spelling."""
+    """The options of a measure that the `config` of a document may hold, in any spelling."""
 
     what = "config"
     any_key = True  # the options are a script's config, in which anything may stand
@@ -76,7 +76,7 @@ _OF_GRADERS = {"contexts", "contexts_from", "judge"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """What `germane grade` prints; no result where the judge failed, and why."""
+    """The output of `germane grade`: the result, or why the judge failed."""
 
     result: dict[str, Json] | None
     error: str | None = None

@@ -82,7 +82,7 @@ def environment(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """How a judge is asked, as plain JSON values. None = the judge's own default.
+    """Options of a judge as plain JSON values. None = the judge's own default.
 
     Headers may hold keys: they are stored nowhere. `repeat` is how often each judge is asked, `price` in US dollars
     per million tokens in and out, `timeout` in seconds, `rpm` and `tpm` requests and tokens per minute.
@@ -223,7 +223,7 @@ def _tuples(value: Json) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a run will ask in all: questions put to the judge, their price in US dollars (None = not known).
+    """The expected total of a run: questions put to the judge, their price in US dollars (None = not known).
 
     `exact`: nothing in it is an estimate.
     """
@@ -234,13 +234,13 @@ class Expected:
 
 
 class Callbacks:
-    """Whoever looks on while a run works. The defaults ignore everything."""
+    """Callbacks of a run. The defaults ignore everything."""
 
     wants_forecast = False
-    """Whether `expects` is to be called; the forecast takes up to a second of CPU."""
+    """True if `expects` is to be called; the forecast takes up to a second of CPU."""
 
     def expects(self, total: Expected) -> None:
-        """What the run will ask, before its first question is put to the judge."""
+        """The expected total of the run, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""
@@ -252,7 +252,7 @@ class Callbacks:
         """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
 
     def held_against(self, baseline: ReportData) -> None:
-        """What the run is compared with, read before it starts."""
+        """The baseline of the run, read before it starts."""
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""

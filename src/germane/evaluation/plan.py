@@ -1,4 +1,4 @@
-"""What a run evaluates: paths, measures and targets in, cases with their graders out, each ready to be judged.
+"""The plan of a run: paths, measures and targets in, cases with their graders out, each ready to be judged.
 
 Everything that can be wrong in the input is found here, before anything is asked or paid.
 """
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 Only: TypeAlias = Callable[[str], bool]
-"""Whether a query is wanted."""
+"""True if a query is wanted."""
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -104,11 +104,11 @@ class Suite:
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
     count: int = field(default=0, init=False)
-    """How many cases there are in all parts; known once `cases` has come to its end."""
+    """The number of cases in all parts; known once `cases` has come to its end."""
 
     @property
     def share(self) -> Share | None:
-        """Which part of the cases is evaluated; None = all."""
+        """The part of the cases that is evaluated; None = all."""
         return Share.parse(self.options.part) if self.options.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
@@ -137,7 +137,7 @@ class Suite:
             raise _no_case(self.options.wanted)
 
     def draw(self) -> Drawn | None:
-        """Which cases `--sample` takes; None without it. They are counted once, and only their numbers are held."""
+        """The cases that `--sample` takes; None without it. They are counted once, and only their numbers are held."""
         if self.options.sample is not None and self._drawn is None:
             self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
         return self._drawn
@@ -304,7 +304,7 @@ class Suite:
 
     @property
     def asks_targets(self) -> bool:
-        """Whether any case needs a live answer."""
+        """True if any case needs a live answer."""
         return bool(self.options.targets) or any(
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
@@ -468,7 +468,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
 
 
 def _are_one(suite: Suite, options: Options) -> bool:
-    """Whether the files agree on what an evaluation has once, and hold no id twice."""
+    """True if the files agree on what an evaluation has once, and hold no id twice."""
     for name in {"judge", "doc_id", *IN_FILES} - options.given().keys():
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
@@ -486,18 +486,18 @@ def _graded_by_nothing(suite: Suite) -> Suite:
 
 
 def _is_eval_file(file: Path) -> bool:
-    """Whether a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
+    """True if a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
     hidden = any(part.startswith(".") for part in file.parts)
     return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
 
 
 def _names_of(graders: Iterable[Grader]) -> set[str]:
-    """What gates may call them."""
+    """The names by which gates may call graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 
 class Feasibility:
-    """What the samples alone say: which measures can be computed for one of each system, and whether gates have slices."""
+    """Checks on the samples alone: each measure can be computed for a sample of each system, and gates have their slices."""
 
     def __init__(self, settings: Settings, gates: Iterable[Gate] = ()) -> None:
         self._settings = settings
@@ -537,7 +537,7 @@ class Feasibility:
 
 
 class Plan:
-    """What a run does, known before anything is asked or written.
+    """All that a run does, known before anything is asked or written.
 
     Args:
         flags: What the command line says, or the library's caller.
@@ -579,7 +579,7 @@ class Plan:
         self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
-        """Who judges; None where no measure asks."""
+        """The judge; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
         self._document_ids = self.suite.document_ids()
         self._labels: LabelFile | None = None
@@ -603,7 +603,7 @@ class Plan:
         return Feasibility(self.settings, self.gates)
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """What `checked` raises."""
+        """Raise what `checked` raises."""
         deque(self.checked(jobs), 0)
 
     def checked(self, jobs: Iterable[Job] | None) -> Iterator[Job]:

@@ -70,7 +70,7 @@ class RunFile:
 
     @property
     def slow(self) -> bool:
-        """Whether this file would be read faster if polars were installed."""
+        """True if this file would be read faster if polars were installed."""
         return find_spec("polars") is None and self.large
 
     @cached_property
@@ -85,11 +85,11 @@ class RunFile:
 
     @property
     def large(self) -> bool:
-        """Whether this file is read in bulk where polars is installed."""
+        """True if this file is read in bulk where polars is installed."""
         return self._bulk is not None
 
     def hits(self, gold: GoldFile) -> Hits | None:
-        """Where the gold stands in a large run that is plain; None where the run must be read row by row."""
+        """The ranks of gold documents in a large, plain run; None where the run must be read row by row."""
         if self._bulk is None or find_spec("polars") is None or (known := gold.in_columns) is None:
             return None
         from germane.samples import bulk  # needs polars
@@ -162,7 +162,7 @@ def rank_part(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> Part:
-    """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises.
+    """The scores of one run as a part, which merges with those of other systems; raises what `rank` raises.
 
     `run` may be a RunFile and `qrels` a GoldFile, which say how files are read.
     """
@@ -214,7 +214,7 @@ def hits_of(
 
 
 def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: DocumentId | None) -> Hits:
-    """Where the gold documents of a run stand."""
+    """The ranks of the gold documents in a run."""
     found: list[tuple[int, int, int]] = []
     before = 0
     lengths = np.full(len(gold), -1)

@@ -35,7 +35,7 @@ _OF_ROWS = {
     "status",
     "changes",
 }
-"""What a manifest says of its rows, which are others once a report is scored again."""
+"""The entries of a manifest that are about its rows, which change when a report is scored again."""
 
 
 def rescore(
@@ -95,7 +95,7 @@ def rescore(
 
 
 def _target(source: Tables, folder: Path | str | None, form: str | None) -> Tables:
-    """Where the rows of a report go that is scored again: to memory where it stands there itself."""
+    """The store of the new rows: in memory where the report stands there itself."""
     if not isinstance(source, ReportFolder):
         return Part()
     if folder is None:

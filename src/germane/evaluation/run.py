@@ -127,7 +127,7 @@ def forecast(
     retry_errors: bool = False,
     reask: bool = False,
 ) -> Forecast:
-    """What `run` with the same arguments would ask, and what that would cost.
+    """The questions that `run` with the same arguments would ask, and their cost.
 
     Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
     that is continued and from recordings; a sample without one is counted as `waiting`.
@@ -337,7 +337,7 @@ class _Run:
     async def _open_questions(
         self, jobs: Sequence[Job] | None, session: Session
     ) -> list[tuple[Judge, AnyQuestion]]:
-        """What is to be asked and follows from nothing that is not known yet, each with its judge."""
+        """The open questions that follow from no unknown answer, each with its judge."""
         from germane.evaluation.forecast import Forecaster
 
         plan = self.plan
@@ -358,7 +358,7 @@ class _Run:
         return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
 
     def _todo(self, jobs: Sequence[Job] | None, notes: Counter[str]) -> Iterable[Job]:
-        """What is judged now: these jobs, or (None) the cases as they are read."""
+        """The jobs to judge now: these, or (None) the cases as they are read."""
         if jobs is not None:
             return jobs
         return (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
@@ -489,11 +489,11 @@ class _Run:
         return True
 
     def _made(self, session: Session) -> dict[str, Json]:
-        """What a manifest says before the report is complete."""
+        """The manifest's entries before the report is complete."""
         return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
 
     def _input(self) -> dict[str, Json]:
-        """What a manifest says of the input: its warnings, which evaluation of a command it is, how many cases each path gave and how many were drawn.
+        """The manifest's entries about the input: warnings, the place among several evaluations of one command, the cases of each path, the sample drawn.
 
         Where one of these is an eval file, they have means of their own.
         """

@@ -57,7 +57,7 @@ def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
 
 
 def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json]) -> str | None:
-    """Where a run keeps its answers; None where it wants no ledger and has no folder.
+    """The place of a run's ledger; None where it wants none and has no folder.
 
     A run with --no-cache keeps them in its folder until its report is complete. A continued run goes on with its own
     ledger unless another one is named.
@@ -157,7 +157,7 @@ class Session:
 
     @property
     def total(self) -> Spent:
-        """What all sessions have spent, and what nobody has answered up to now.
+        """The spending of all sessions, and the questions without an answer up to now.
 
         Only the last session tells what need not be asked: it goes through everything.
         """

@@ -93,9 +93,9 @@ class ReportFolder(Counts):
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
         self.manifest: dict[str, Json] = {}
-        """What `finish` wrote or `open` read."""
+        """The manifest that `finish` wrote or `open` read."""
         self.scratch = False
-        """Whether the folder is nobody's and goes with this object."""
+        """True if the folder is nobody's and goes with this object."""
         self._source: ReportFolder | None = None
 
     @classmethod
@@ -138,7 +138,7 @@ class ReportFolder(Counts):
         return self
 
     def locked_elsewhere(self) -> bool:
-        """Whether another process is the folder's writer just now."""
+        """True if another process is the folder's writer just now."""
         try:
             self._lock.acquire()
         except InputError:
@@ -246,7 +246,7 @@ class ReportFolder(Counts):
         self._lock.release()
 
     def finish(self, manifest: Mapping[str, Json]) -> None:
-        """What was added since `start` takes the place of the rows that stood there; then the manifest is written."""
+        """Put the rows added since `start` in the place of those that stood there; then write the manifest."""
         hashes: dict[str, str] = {}
         for name, file in self._files.items():
             if self._in_parts and name in _TABLES:
@@ -280,7 +280,7 @@ class ReportFolder(Counts):
 
     @property
     def labels_added(self) -> bool:
-        """Whether labels were added since the scores were computed."""
+        """True if labels were added since the scores were computed."""
         size = self._labels_size()
         return bool(self.manifest.get("labels_size", size) != size)
 
@@ -313,11 +313,11 @@ class ReportFolder(Counts):
     # what killed sessions left
 
     def has_rows(self) -> bool:
-        """Whether the rows of a finished report stand in the folder."""
+        """True if the rows of a finished report stand in the folder."""
         return is_stored(self.path / "judgements.jsonl")
 
     def unfinished_here(self) -> bool:
-        """Whether an evaluation was begun in the folder and has not come to its end."""
+        """True if an evaluation was begun in the folder and has not come to its end."""
         return (self.path / _MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
 
     def earlier(
@@ -425,7 +425,7 @@ class ReportFolder(Counts):
                         yield label
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
-        """Whether any sample may have this field; no line is read as JSON."""
+        """True if any sample may have this field; no line is read as JSON."""
         return any(True for _ in samples_with(self._path("samples"), field))
 
     def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
@@ -497,7 +497,7 @@ class ReportFolder(Counts):
 
     @property
     def asked(self) -> AskedCounts:
-        """How many judgements were asked in which way."""
+        """The number of judgements by the way in which they were asked."""
         if self._asked is None:
             self._asked = JudgementTable(self.judgements).asked
         return self._asked
@@ -508,7 +508,7 @@ Tables: TypeAlias = Part | ReportFolder
 
 
 class _SampleFields(msgspec.Struct):
-    """What names a sample, and what is read of some samples alone."""
+    """The fields that name a sample, and those that are read of some samples alone."""
 
     id: str
     system: str = ""
@@ -547,7 +547,7 @@ class _TableFile:
         self._file.write(joined)
 
     def make_parts(self, *, last: bool = False) -> None:
-        """What stands in the file becomes parts, and a new file follows them; a table without rows has a `last` one too.
+        """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.
 
         The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
         """
@@ -590,7 +590,7 @@ def _sha256(path: Path) -> str:
 
 
 def _can_be_parts() -> bool:
-    """Whether tables can be written as Parquet here; where not, that is said."""
+    """True if tables can be written as Parquet here; where not, that is said."""
     try:
         polars("a table in Parquet")
     except MissingPart as missing:
@@ -613,7 +613,7 @@ def _open(path: Path, how: int) -> IO[bytes]:
 
 
 def is_own(path: Path, folder: Path) -> bool:
-    """Whether a path leads to one of a report folder's own files, links followed."""
+    """True if a path leads to one of a report folder's own files, links followed."""
     return path.resolve() in {(folder / name).resolve() for name in OWN + FOLDERS}
 
 

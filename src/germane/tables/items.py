@@ -21,7 +21,7 @@ class ItemTable(RowTable[ItemRow]):
 
 
 class AskedQuestion(Protocol):
-    """What a question tells of itself here."""
+    """The attributes of a question that items are made of."""
 
     @property
     def kind(self) -> str:
@@ -34,7 +34,7 @@ class AskedQuestion(Protocol):
         ...
 
     def judged(self) -> Mapping[str, Json]:
-        """What it judges, by name; a question about one passage has `passage`."""
+        """The judged fields by name; a question about one passage has `passage`."""
         ...
 
     def parts(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class AskedItem(NamedTuple):
 
     @classmethod
     def of(cls, question: AskedQuestion) -> AskedItem:
-        """What a question asks about."""
+        """The item of a question."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 

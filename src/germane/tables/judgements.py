@@ -15,7 +15,7 @@ from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
-"""How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
+"""The number of judgements of a kind with a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _fields_of = attrgetter(*_WRITTEN)
@@ -38,7 +38,7 @@ _COUNTED = (
 
 
 class ItemAnswer(NamedTuple):
-    """What was answered of an item of a kind, as JSON; None where that failed."""
+    """The answer about an item of a kind, as JSON; None where that failed."""
 
     item: str
     kind: str
@@ -50,7 +50,7 @@ GRADED = "graded"
 
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """What names the result of a grader in a case: the sample's id, system and trial, and the grader's name."""
+    """The name of a grader's result in a case: the sample's id, system and trial, and the grader's name."""
     name, system, trial = sample
     return name, system, str(trial), grader
 
@@ -69,7 +69,7 @@ class JudgementTable:
 
     @property
     def asked(self) -> AskedCounts:
-        """How many were asked in which way."""
+        """The number of judgements by the way in which they were asked."""
         counts: AskedCounts = Counter()
         for judgement in self:
             count_asked(counts, judgement)
@@ -97,7 +97,7 @@ class JudgementTable:
         return (judgement for key, judgement in self._rows.items() if key in keys)
 
     def answers(self) -> Iterator[ItemAnswer]:
-        """What was answered of each item, without what was merged into other judgements."""
+        """The answer about each item, without judgements that were merged into others."""
         for judgement in self:
             if judgement.parent is None:
                 yield ItemAnswer(
@@ -153,7 +153,7 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> AskedCounts:
 
 
 class _Made(NamedTuple):
-    """What is made of a provenance, which many judgements of a ledger share: how it is counted and written."""
+    """A provenance, which many judgements of a ledger share, as it is counted and as it is written."""
 
     provenance: Mapping[str, Any]
     ways: tuple[tuple[str, str], ...]

@@ -172,7 +172,7 @@ class LabelBook:
         return results[1] if results else ()
 
     def unsure(self, item: str) -> int:
-        """How many people said that they cannot tell."""
+        """The number of people who said that they cannot tell."""
         return self._unsure.get(item, 0)
 
     def turn(self, item: str, number: int) -> Label | None:
@@ -182,7 +182,7 @@ class LabelBook:
         return votes[at] if at < len(votes) else None
 
     def turns(self, items: Iterable[str]) -> int:
-        """How many turns it takes until everybody's answer to each of these items was read equally often."""
+        """The number of turns after which everybody's answer to each of these items was read equally often."""
         if not self._several and not self._unsure:
             return 1
         return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
@@ -210,7 +210,7 @@ def _agreed(dated: list[tuple[str, Label]]) -> tuple[Label, tuple[Label, ...]]:
 
 
 def by_people(label: Label) -> bool:
-    """Whether a person gave the label beside the samples; the others stand on the samples' contexts."""
+    """True if a person gave the label beside the samples; the others stand on the samples' contexts."""
     return label.who is not None or label.queue != "import"
 
 
@@ -270,5 +270,5 @@ _NOTHING_SAID: dict[str, Any] = {
 
 
 def passage_of(context: Context) -> str:
-    """What stands for a passage: its text, or its id where there is no text."""
+    """The text of a passage, or its id where there is no text."""
     return context.text if context.text.strip() or context.id is None else context.id

@@ -19,7 +19,7 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds the lock."""
+        """True if this object holds the lock."""
         return self._file is not None
 
     def acquire(self) -> None:

@@ -23,12 +23,12 @@ _LINE = "line"
 GROUP = 2_500
 """Rows that are turned into columns, or back, together: a row group of the file."""
 _ESCAPED = r'["\\\x00-\x1f]'
-"""What JSON does not write as it is."""
+"""Characters that JSON escapes."""
 _KINDS = {"StrType": "String", "IntType": "Int64", "FloatType": "Float64", "BoolType": "Boolean", "LiteralType": "String"}  # fmt: skip
 
 
 class _Table(NamedTuple):
-    """How the lines of a table follow from its record.
+    """The form of a table's lines, which follow from its record.
 
     Attributes:
         record: The record, whose fields are the columns.
@@ -70,7 +70,7 @@ def _columns(name: str) -> dict[str, str]:
 
 @cache
 def _left_out(name: str) -> dict[str, bytes]:
-    """What stands for a field that a line leaves out, as JSON."""
+    """The value, as JSON, of a field that a line leaves out."""
     fields = msgspec.structs.fields(_TABLES[name].record)
     kinds = _columns(name)
     return {

@@ -1,4 +1,4 @@
-"""What one unit of work yields, and how several are put together: exactly, whatever the number of parts."""
+"""The result of one unit of work, and the merging of several: exact, whatever the number of parts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 
 Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
-"""What belongs beside the means, by (system, measure): a value for each sample that has one."""
+"""Values that are shown with the means, by (system, measure): one per sample that has one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What is counted of rows.
+    """Counts over rows.
 
     `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
     that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
@@ -66,7 +66,7 @@ class Part(Counts):
 
     @property
     def asked(self) -> AskedCounts:
-        """How many judgements were asked in which way."""
+        """The number of judgements by the way in which they were asked."""
         return self.judgements.asked
 
     def add_labels(self, labels: Iterable[Label]) -> None:
@@ -90,7 +90,7 @@ class Part(Counts):
         return (label for label in self.labels if label.item in items)
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
-        """Whether any sample has this field."""
+        """True if any sample has this field."""
         return any(getattr(sample, field) for sample in self.samples)
 
     def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:

@@ -18,7 +18,7 @@ from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
 SampleKey: TypeAlias = tuple[str, str, int]
-"""What names a sample within an evaluation: its id, system and trial."""
+"""The name of a sample within an evaluation: its id, system and trial."""
 
 Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
@@ -121,7 +121,7 @@ class SampleKeys:
 
     @property
     def trials(self) -> bool:
-        """Whether any key has a trial other than 0."""
+        """True if any key has a trial other than 0."""
         return any(self._trial)
 
     def __len__(self) -> int:
@@ -292,7 +292,7 @@ class ScoreTable:
 
     @property
     def width(self) -> int | None:
-        """How many measures each sample has where all have the same in their order, once each; else None."""
+        """The number of measures of each sample where all have the same in their order, once each; else None."""
         count, width = len(self.keys), len(self._measures)
         if not len(self) == count * width > 0:
             return None
@@ -342,7 +342,7 @@ class ScoreTable:
         return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
-        """What these rows hold, without the columns of the others."""
+        """The values of these rows, without the columns of the others."""
         value = np.asarray(self._value, dtype=np.float64)[rows]
         noted = np.asarray(self._exceptions, dtype=np.int64)
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)

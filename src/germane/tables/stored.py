@@ -21,10 +21,10 @@ from germane.tables.parquet import GROUP, read_fields, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
-"""How the name of a file ends that is being written, or was when its process was killed."""
+"""The end of the name of a file that is being written, or was when its process was killed."""
 
 KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
-"""Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
+"""The places of the key and the item in a line of judgements.jsonl, and the text between them."""
 
 _BLOCK = 1 << 20
 """Bytes of a file that are looked at together."""
@@ -60,7 +60,7 @@ def records_in(path: Path, kind: type[S]) -> Iterator[S]:
 
 
 def parts_folder(path: Path) -> Path:
-    """Where the parts of a table stand whose lines are in a file like this: scores.parquet/ for scores.jsonl."""
+    """The folder of the parts of a table whose lines are in a file like this: scores.parquet/ for scores.jsonl."""
     return path.with_name(path.name.replace(".jsonl", ".parquet"))
 
 
@@ -82,7 +82,7 @@ def lines_after(parts: int, folder: Path) -> Path:
 
 
 def is_parts(path: Path) -> bool:
-    """Whether this is the folder of a table's parts."""
+    """True if this is the folder of a table's parts."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
@@ -98,7 +98,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def is_stored(path: Path) -> bool:
-    """Whether a table is in a file like this, or in parts beside it."""
+    """True if a table is in a file like this, or in parts beside it."""
     return bool(files_of(path))
 
 
@@ -194,7 +194,7 @@ class LinesAt:
 
 
 class Places:
-    """Where lines stand in a file, by the 64-bit hash of a name: 16 bytes each."""
+    """The offsets of lines in a file, by the 64-bit hash of a name: 16 bytes each."""
 
     def __init__(self, hashes: array[int], offsets: array[int]) -> None:
         values = np.array(hashes, dtype=np.int64)
@@ -225,7 +225,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _AnswerLine(msgspec.Struct, gc=False):
-    """What is read of a line of judgements.jsonl where nothing but the answer is of interest."""
+    """The fields of a line of judgements.jsonl that are read where only the answer is of interest."""
 
     item: str = ""
     kind: str = ""
@@ -248,7 +248,7 @@ class StoredJudgements:
         return (load_judgement(row) for _, row in numbered_rows(self.path))
 
     def answers(self) -> Iterator[ItemAnswer]:
-        """What was answered of each item, without what was merged into other judgements: nothing else of a line is read."""
+        """The answer about each item, without judgements that were merged into others: nothing else of a line is read."""
         for answer_line in records_in(self.path, _AnswerLine):
             if answer_line.parent is None:
                 yield ItemAnswer(
@@ -272,11 +272,11 @@ class StoredJudgements:
 
 
 _UNUSUAL = (b'"error":', b'"failed":', b'"parent":')
-"""What a line says that does more than answer its question."""
+"""Fields of a line that does more than answer its question."""
 
 
 class EarlierJudgements:
-    """What earlier sessions of an evaluation left, by key: of several rows under one key the newest.
+    """The judgements of earlier sessions of an evaluation, by key: of several rows under one key the newest.
 
     Only their places are held in memory. Half a line, which a killed session leaves, is passed over.
 
@@ -296,7 +296,7 @@ class EarlierJudgements:
         return (row for row in rows if row is not None and self._keep(row))
 
     def __bool__(self) -> bool:
-        """Whether there is any file of them."""
+        """True if there is any file of them."""
         return any(map(is_stored, self._files))
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:

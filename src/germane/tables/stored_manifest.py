@@ -93,7 +93,7 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Command(msgspec.Struct, kw_only=True):
-    """Which of the several evaluations of one command a report is; `number` from 1, `path` what it evaluates."""
+    """The place of a report among several evaluations of one command; `number` from 1, `path` what it evaluates."""
 
     id: str
     number: int

@@ -1,4 +1,4 @@
-"""Who runs the parts of an evaluation: an Executor of `concurrent.futures` over processes, Dask or Ray.
+"""Engines that run the parts of an evaluation: an Executor of `concurrent.futures` over processes, Dask or Ray.
 
 What is run is one function on plain options: no judge and no key is handed over, and each worker reads its own environment.
 """
@@ -27,7 +27,7 @@ _FIX = "write processes:8, dask, dask:tcp://HOST:8786, ray, or ray:HOST:6379?num
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where parts are run: `kind` is processes, dask or ray.
+    """An engine that runs parts: `kind` is processes, dask or ray.
 
     `workers` is how many processes there are (None = one for each of the machine's cores), `address` that of a cluster
     ("" = one is started here), `resources` what Ray reserves for each part: {"num_gpus": 1}.
@@ -66,7 +66,7 @@ class Engine:
 
 
 def _numbers(options: str) -> bool:
-    """Whether every value of NAME=VALUE&... is a number, and none is missing."""
+    """True if every value of NAME=VALUE&... is a number, and none is missing."""
     pairs = parse_qsl(options)
     results = [value.replace(".", "", 1).isdigit() for _, value in pairs]
     return all(results) and len(pairs) == (options.count("&") + 1 if options else 0)

@@ -179,7 +179,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 def _judge(entries: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-    """Who judged, and what that cost in all parts."""
+    """The judge, and its cost in all parts."""
     costs = [entry["cost_usd"] for entry in entries]
     counts = {
         name: sum(entry[name] for entry in entries)

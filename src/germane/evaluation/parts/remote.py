@@ -107,7 +107,7 @@ def pack(folder: Path, url: str) -> None:
 
 
 def is_there(url: str) -> bool:
-    """Whether something stands at a URL."""
+    """True if something stands at a URL."""
     with _store(url) as (files, path):
         return bool(files.exists(path))
 

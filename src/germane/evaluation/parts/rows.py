@@ -47,7 +47,7 @@ _Name: TypeAlias = tuple[str, str, int]
 def part_entry(
     folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
 ) -> dict[str, Json]:
-    """What a part's manifest says for merging: which it is of how many `cases`, and the gates of the whole.
+    """The entry of a part's manifest for merging: its number, the count of `cases`, and the gates of the whole.
 
     Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
     cases the part's samples are is written beside its tables.

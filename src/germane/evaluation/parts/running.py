@@ -34,13 +34,13 @@ from germane.types import Json
 
 _PARTS = "parts"
 _ATTEMPTS = 5
-"""How often a part is begun or continued whose worker ends before the part does."""
+"""Attempts at a part whose worker ends before the part does."""
 _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What every worker is told: where the whole is, and how it was asked for. No key is in it.
+    """The message to every worker: the folder of the whole and its options. No key is in it.
 
     Attributes:
         flags: The options that were given to the whole, as trusted as they are there.
@@ -185,7 +185,7 @@ def _check(plan: Plan, engine: Engine) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What is run in parts: its plan, the manifest that it continues, its folder, and the flags that were given."""
+    """An evaluation run in parts: its plan, the manifest that it continues, its folder, and the flags that were given."""
 
     plan: Plan
     stored: Mapping[str, Json]
@@ -271,7 +271,7 @@ def _finished(folder: Path, inputs: Inputs, shares: Sequence[Share]) -> list[Pat
 
 
 def _weight(error: GermaneError) -> int:
-    """Which of several parts' errors is told: one in the input before one of a judge, that before an interruption."""
+    """The rank of an error among those of several parts: input before judge before interruption."""
     order = (LimitReached, Interrupted, JudgeError, GermaneError, InputError)
     return max(number for number, kind in enumerate(order) if isinstance(error, kind))
 

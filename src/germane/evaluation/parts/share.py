@@ -1,4 +1,4 @@
-"""Which cases one of several parts has, and its share of what the whole may spend."""
+"""One of several parts: its cases, and its share of the limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """Whether the cases with this query are in the part.
+        """True if the cases with this query are in the part.
 
         By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
         """

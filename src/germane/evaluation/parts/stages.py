@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 PILOT = 100
 """Cases of the first stage."""
 _GROWTH = 1.25
-"""How many times as many cases are judged when gates are looked at again."""
+"""Growth of the number of cases between two looks at the gates."""
 _LEAST_GROWTH = 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What makes a run stop before all cases are judged.
+    """The goals that stop a run before all cases are judged.
 
     Attributes:
         widths: By the name of a measure, half the width that its interval may have.
@@ -106,14 +106,14 @@ def _number(text: str, number: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What is known of a gate: which side of its limit the mean is on (0 = not yet) and where it may be."""
+    """The state of a gate: the side of its limit that the mean is on (0 = not known yet), and the mean's interval."""
 
     side: int
     ends: tuple[float, float]
 
 
 class Stages:
-    """Which cases are judged, stage by stage: units (the cases of a cluster, or one) whole, in an order drawn with `seed`.
+    """The cases to judge, stage by stage: whole units (the cases of a cluster, or one case) in an order drawn with `seed`.
 
     Args:
         cases: All cases; only numbers are kept of them.
@@ -147,15 +147,15 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """How many cases belong to the stages up to now."""
+        """The number of cases in the stages up to now."""
         return int(self._held[self._ended - 1]) if self._ended else 0
 
     def _units_for(self, cases: int) -> int:
-        """How many units, of the first in their order, hold so many cases."""
+        """The number of units, first in order, that hold this number of cases."""
         return min(int(np.searchsorted(self._held, cases)) + 1, len(self._held))
 
     def holds(self, row: int) -> bool:
-        """Whether the stage that is judged now holds the case of this number, from 0."""
+        """True if the stage that is judged now holds the case of this number, from 0."""
         return self._begun <= int(self._place[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
@@ -190,7 +190,7 @@ class Stages:
         return True
 
     def _times(self, found: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """How many times the units up to now would give an interval that is narrow enough; at least 1."""
+        """The factor, at least 1, by which more units would give an interval that is narrow enough."""
         clusters = found.clusters_of(values.case, self._clusters)
         most = len(self._held) / self._ended
 
@@ -259,7 +259,7 @@ class Stages:
     # what is said of it
 
     def sampled(self) -> dict[str, Json]:
-        """How many cases were judged, of how many, in which order: as of a sample that was drawn."""
+        """The number of cases judged, of how many, and the seed of their order: as for `--sample`."""
         return {"n": self.count, "of": self._of, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
@@ -272,6 +272,6 @@ class Stages:
 
 
 def _unit(planned: PlannedCase) -> str:
-    """What is drawn as a whole: a cluster, else a case with all its systems and trials."""
+    """The unit that is drawn as a whole: a cluster, else a case with all its systems and trials."""
     cluster = planned.sample.cluster
     return f"case {planned.sample.id}" if cluster is None else f"cluster {cluster}"
