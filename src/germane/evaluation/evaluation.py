@@ -25,7 +25,7 @@ from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.tables.folder import Tables
 from germane.tables.items import AskedItem, add_items
-from germane.tables.labels import add_labels
+from germane.tables.labels import add_labels, has_labels
 from germane.tables.part import Part
 from germane.types import Sample
 
@@ -131,9 +131,10 @@ class Working:
             items = asked.get(number, ())
             if items:
                 add_items(part.items, sample, items)
-            history = turns(sample) if sample.history else ()
-            names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
-            add_labels(part.labels, sample, history, names)
+            if has_labels(sample):
+                history = turns(sample)
+                names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
+                add_labels(part.labels, sample, history, names)
             if job.labels:
                 part.add_labels(job.labels)
         for (index, name), result in block.graded(results).items():
@@ -159,16 +160,17 @@ class Working:
                 )
                 for measure in owner.measures:
                     part.reads.setdefault(measure, set()).update(kinds)
-                with_it = sum(answer.judgement.provenance.get("against") == "reference" for answer in answers)
-                held = sum("against" in answer.judgement.provenance for answer in answers)
-                counts = Counter(with_reference=with_it, without_reference=held - with_it)
-                for measure in owner.measures if held else ():
+                against = Counter(answer.judgement.provenance.get("against") for answer in answers)
+                known, with_it = len(answers) - against[None], against["reference"]
+                counts = Counter(with_reference=with_it, without_reference=known - with_it)
+                for measure in owner.measures if known else ():
                     part.references.setdefault(measure, Counter()).update(counts)
                 for number, answer in enumerate(answers):
                     judgement = answer.judgement
                     if part.judgements.add(judgement) and judgement.prompt:
                         part.prompts[example_of(questions, number).prompt] = judgement.prompt
-                    part.judgements.extend(answer.children)
+                    if answer.children:
+                        part.judgements.extend(answer.children)
         return asked
 
 

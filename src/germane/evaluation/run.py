@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 from array import array
@@ -14,7 +15,6 @@ from functools import partial
 from itertools import compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from germane.clean import some_of
 from germane.errors import (
@@ -99,7 +99,7 @@ def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[t
     if options.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
-    budget, command = Budget(options.max_cost, options.max_calls), uuid4().hex
+    budget, command = Budget(options.max_cost, options.max_calls), os.urandom(16).hex()
     later: list[AskedLater] = []
     for number, (path, plan) in enumerate(list(plans.items()), 1):
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
@@ -338,12 +338,15 @@ class _Run:
         self, jobs: Sequence[Job] | None, session: Session
     ) -> list[tuple[Judge, AnyQuestion]]:
         """The open questions that follow from no unknown answer, each with its judge."""
+        forecaster = self._forecaster(session)
+        await forecaster.count(map(self.plan.job, self.plan.suite.cases()) if jobs is None else jobs)
+        return forecaster.found.certain
+
+    def _forecaster(self, session: Session) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        plan = self.plan
-        forecaster = Forecaster(plan.judge, plan.settings, session.known, session.ledger, session.usage_log)
-        await forecaster.count(map(plan.job, plan.suite.cases()) if jobs is None else jobs)
-        return forecaster.found.certain
+        known, ledger, usage_log = session.known, session.ledger, session.usage_log
+        return Forecaster(self.plan.judge, self.plan.settings, known, ledger, usage_log)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
@@ -364,7 +367,6 @@ class _Run:
         return (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
-        """Those of all cases that are judged now."""
         return cases if self.stages is None else self.stages.of_stage(cases)
 
     async def _answered(self, cases: Sequence[PlannedCase], session: Session, *, resumed: bool) -> list[Job]:
@@ -385,15 +387,12 @@ class _Run:
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
-        from germane.evaluation.forecast import Forecaster, expectation
+        from germane.evaluation.forecast import expectation
 
         checked = self.plan.checked(jobs)
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
-        forecaster = Forecaster(
-            self.plan.judge, self.plan.settings, session.known, session.ledger, session.usage_log
-        )
-        if (total := expectation(forecaster, checked)) is not None:
+        if (total := expectation(self._forecaster(session), checked)) is not None:
             self.callbacks.expects(total)
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:

@@ -119,8 +119,9 @@ class Relevance(AboutPassage[Grade]):
 
     def answer(self, payload: Any) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
-        probabilities = tuple(getattr(payload, "probabilities", ()))
-        if hasattr(payload, "relevant"):
+        fields = vars(payload)  # pydantic is slow to say that an attribute is not there
+        probabilities = tuple(fields.get("probabilities", ()))
+        if "relevant" in fields:
             return Grade(int(payload.relevant), payload.reasoning, "binary", probabilities)
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 

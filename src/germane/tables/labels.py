@@ -219,6 +219,21 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
     return relevance_items([(query, passage)], history)[0]
 
 
+def has_labels(sample: Sample) -> bool:
+    """True if a label stands on any context of a sample."""
+    for contexts in _lists_of(sample):
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                return True
+    return False
+
+
+def _lists_of(sample: Sample) -> list[tuple[Context, ...]]:
+    """The contexts of each search, and the final list of an agent, which stands after its calls."""
+    lists = [call.contexts for call in sample.calls] if sample.calls else []
+    return lists if sample.contexts is None else [*lists, sample.contexts]
+
+
 def add_labels(
     table: LabelTable,
     sample: Sample,
@@ -230,19 +245,14 @@ def add_labels(
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id. `known` are items that are computed already, by query and passage.
     """
-    lists = [call.contexts for call in sample.calls] if sample.calls else []
-    if sample.contexts is not None:  # the final list of an agent stands beside its calls
-        lists.append(sample.contexts)
-    if not [
-        1 for some in lists for context in some if context.grade is not None or context.relevant is not None
-    ]:
-        return
     positions = [
         (call, rank, context)
-        for call, contexts in enumerate(lists, 1)
+        for call, contexts in enumerate(_lists_of(sample), 1)
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]
+    if not positions:
+        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, passage_of(context)) for _, _, context in positions]
