@@ -236,6 +236,41 @@ def test_a_killed_driver_is_continued(inside: Cli, data: Path, tmp_path: Path) -
     assert both[0] == both[1]
 
 
+def test_two_thousand_calls_with_a_worker_and_the_driver_killed(inside: Cli, tmp_path: Path) -> None:
+    """Of two workers one is killed, then the driver: `--resume` ends with the bytes of one process, and nothing is lost.
+
+    What is asked twice is at most what was in flight: of one worker, then of both.
+    """
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"what is thing {n}",
+            "contexts": [{"text": f"thing {n} is in passage {k}"} for k in range(10)],
+        }
+        for n in range(200)
+    ]
+    write_jsonl(tmp_path / "data.jsonl", *rows)
+    calls, jobs, asks = 2_000, 64, Asks()
+    more = ("-m", "context_precision@10", "-j", str(jobs))
+    with ModelServer(asks, latency=0.2) as server:
+        with started(words(server, "killed", *more, "--engine", "processes:2"), tmp_path) as driver:
+            wait_for(server, calls // 4)
+            os.kill(workers_of(driver.pid)[0], signal.SIGKILL)
+            wait_for(server, calls // 2)
+            driver.send_signal(signal.SIGKILL)
+            driver.wait()
+        ran = inside("run", "--resume", "killed", "--base-url", server.url, "--json", env=KEY)
+        assert ran.code == 0, ran.err
+        assert committed(tmp_path / "killed.sqlite") == calls == len(asks.times)
+        assert asks.extra <= jobs // 2 + jobs
+        assert calls <= ran.json["judge"]["calls"] <= server.count
+        asked = server.count
+        assert inside(*words(server, "calm", *more, "--ledger", "killed.sqlite"), env=KEY).code == 0
+        assert server.count == asked
+    both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
+    assert both[0] == both[1]
+
+
 def test_ctrl_c_stops_all_workers(inside: Cli, data: Path, tmp_path: Path) -> None:
     """SIGINT: exit 130, what was in flight is kept, and the printed command continues the whole."""
     with ModelServer(latency=0.1) as server:
