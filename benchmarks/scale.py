@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
+from germane import Report
 from germane.ledger.opening import open_at
 from germane.types import Judgement, Usage
 from tests.database import PostgresServer, programs
@@ -117,19 +118,28 @@ def _measured(count: int) -> dict[str, float]:
         ).read_bytes()
         judge = json.loads((folder / "live" / "manifest.json").read_text("utf-8"))["judge"]
         sizes = {file.stem: file.stat().st_size for file in (folder / "live").glob("*.jsonl")}
+        Report.open(folder / "live").save(folder / "parquet", form="parquet")
+        parquet = {
+            table.stem: sum(part.stat().st_size for part in table.iterdir())
+            for table in (folder / "parquet").glob("*.parquet")
+        }
         ledger = sum(file.stat().st_size for file in folder.glob("l.sqlite*"))
-        size = (folder / "s.jsonl").stat().st_size
+        input_size = (folder / "s.jsonl").stat().st_size
     judgements = count * CONTEXTS
     per = 1000 / judgements
     return {
         "tokens sent per judgement": judge["tokens"]["input"] / judgements,
         "tokens answered per judgement": judge["tokens"]["output"] / judgements,
-        "bytes of input per judgement": size / judgements,
+        "bytes of input per judgement": input_size / judgements,
         "bytes of the report per judgement": sum(sizes.values()) / judgements,
         "  of these: samples": sizes["samples"] / judgements,
         "  of these: judgements": sizes["judgements"] / judgements,
         "  of these: items and receipts": (sizes["items"] + sizes["receipts"]) / judgements,
         "  of these: scores": sizes["scores"] / judgements,
+        **{
+            f"  as Parquet, share of the lines: {table}": size / sizes[table]
+            for table, size in sorted(parquet.items())
+        },
         "bytes of the ledger per judgement": ledger / judgements,
         "ms of CPU per judgement, asked": live * per,
         "ms of CPU per judgement, known": known * per,
