@@ -165,6 +165,15 @@ def test_a_changed_part_is_an_error_that_names_it(tmp_path: Path, how: str) -> N
         Report.open(tmp_path)
 
 
+def test_a_damaged_part_of_an_unfinished_report_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """Its digests are not known yet."""
+    part = tmp_path / "judgements.parquet.part" / "00001.parquet"
+    part.parent.mkdir()
+    part.write_bytes(b"PAR1 but no more")
+    with pytest.raises(InputError, match=r"00001\.parquet is damaged"):
+        list(ReportFolder(tmp_path).earlier())
+
+
 def test_what_a_killed_session_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole parts, and the lines after them but for half a one; a part that is not whole is not there."""
     monkeypatch.setattr(folder, "PART_BYTES", 500)

@@ -7,7 +7,7 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from germane.encoding import decode, encode
-from germane.errors import MissingPart, install_extra
+from germane.errors import InputError, MissingPart, install_extra
 from germane.types import ItemRow, Judgement, Sample, Score
 
 _LINE = "line"
@@ -106,8 +106,8 @@ def write_part(file: Path, lines: Sequence[bytes]) -> None:
 
 def read_part(file: Path) -> Iterator[bytes]:
     """The lines of a part."""
-    pl = polars(f"{file}")
-    for some in pl.read_parquet(file).iter_slices(GROUP):
+    pl, rows = _rows(file, lambda rows: rows)
+    for some in rows.iter_slices(GROUP):
         yield from _lines(pl, _name_of(file), some)
 
 
@@ -120,16 +120,28 @@ def read_fields(file: Path, name: str) -> Iterator[bytes]:
     else:
         column = _TABLES["samples"].rest
         filled |= pl.col(column).str.contains(encode(name).decode() + ":", literal=True)
-    rows = pl.scan_parquet(file).filter(filled).select("id", "system", "trial", column, _LINE).collect()
+    names = ("id", "system", "trial", column, _LINE)
+    _, rows = _rows(file, lambda rows: rows.filter(filled).select(*names))
     for some in rows.iter_slices(GROUP):
         yield from _lines(pl, "samples", some)
 
 
 def read_group(file: Path, number: int) -> list[bytes]:
     """The lines of one row group of a part; the first is number 0."""
+    pl, rows = _rows(file, lambda rows: rows.slice(number * GROUP, GROUP))
+    return _lines(pl, _name_of(file), rows)
+
+
+def _rows(file: Path, wanted: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """polars, and the wanted rows of a part; InputError where it is damaged."""
     pl = polars(f"{file}")
-    some = pl.scan_parquet(file).slice(number * GROUP, GROUP).collect()
-    return _lines(pl, _name_of(file), some)
+    try:
+        return pl, wanted(pl.scan_parquet(file)).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as fault:
+        reason = str(fault).partition("\n")[0]
+        raise InputError(
+            f"{file} is damaged: {reason}", fix="restore it, or run the evaluation again"
+        ) from None
 
 
 def _name_of(part: Path) -> str:
