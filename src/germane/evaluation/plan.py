@@ -598,10 +598,6 @@ class Plan:
             job.labels = labels
         return job
 
-    def feasibility(self) -> Feasibility:
-        """A check that the samples have what measures and gates need, before anything is paid."""
-        return Feasibility(self.settings, self.gates)
-
     def check(self, jobs: Iterable[Job] | None) -> None:
         """Raise what `checked` raises."""
         deque(self.checked(jobs), 0)
@@ -611,7 +607,7 @@ class Plan:
 
         None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
         """
-        feasibility = self.feasibility()
+        feasibility = Feasibility(self.settings, self.gates)
         if jobs is None:
             jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
         elif self.share is not None:

@@ -32,7 +32,7 @@ from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.stages import Goals, Stages
-from germane.evaluation.plan import Plan, separate
+from germane.evaluation.plan import Feasibility, Plan, separate
 from germane.evaluation.session import (
     Session,
     answers_so_far,
@@ -162,7 +162,7 @@ def forecast(
 
 def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecast:
     """The forecast of all cases; InputError for a measure that no sample can have."""
-    feasibility = plan.feasibility()
+    feasibility = Feasibility(plan.settings, plan.gates)
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
     if plan.suite.asks_targets:
         cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), folder))

@@ -37,7 +37,6 @@ from germane.tables.stored import (
     labels_in,
     lines_after,
     lines_of,
-    numbered_rows,
     parts_folder,
     records_in,
     row_in,
@@ -406,9 +405,8 @@ class ReportFolder(Counts):
             start = line.find(b'"sample":')
             return start < 0 or line[start : line.find(b',"system":', start)] in ids
 
-        for _, row in numbered_rows(self._path("items"), wanted):
-            if (row["sample"], row["system"], row["trial"]) in keys:
-                yield ItemRow(**row)
+        rows = records_in(self._path("items"), ItemRow, wanted)
+        return (row for row in rows if (row.sample, row.system, row.trial) in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
         """The labels of these items; of other lines nothing but the item is looked at."""

@@ -432,8 +432,10 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
+        systems = {system: encode(system) for system in self.keys.systems()[0]}
         heads = [
-            b'{"sample":%b,"system":%b,"trial":%d,' % (encode(k[0]), encode(k[1]), k[2]) for k in self.keys
+            b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), systems[system], trial)
+            for name, system, trial in self.keys
         ]
         names = [
             b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures

@@ -35,20 +35,19 @@ _IN_PART = 40
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[tuple[int, Any]]:
-    """The JSON values of the wanted lines of a file, with their numbers; none where there is no file.
-
-    InputError names a damaged line.
-    """
+def rows_in(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[Any]:
+    """The JSON values of the wanted lines of a table; none where there is no file. InputError names a damaged line."""
     for number, (_, line) in enumerate(lines_of(path), 1):
-        if wanted is None or wanted(line):
-            yield number, row_in(path, number, line)
+        if wanted(line):
+            yield row_in(path, number, line)
 
 
-def records_in(path: Path, kind: type[S]) -> Iterator[S]:
-    """The records in the lines of a file; none where there is no file. InputError names a damaged line."""
+def records_in(path: Path, kind: type[S], wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[S]:
+    """The records in the wanted lines of a table; none where there is no file. InputError names a damaged line."""
     read = msgspec.json.Decoder(kind).decode
     for number, (_, line) in enumerate(lines_of(path), 1):
+        if not wanted(line):
+            continue
         try:
             yield read(line)
         except (ValueError, RecursionError):
@@ -245,7 +244,7 @@ class StoredJudgements:
         return lines_of(self.path)
 
     def __iter__(self) -> Iterator[Judgement]:
-        return (load_judgement(row) for _, row in numbered_rows(self.path))
+        return map(load_judgement, rows_in(self.path, lambda _: True))
 
     def answers(self) -> Iterator[ItemAnswer]:
         """The answer about each item, without judgements that were merged into others: nothing else of a line is read."""
@@ -267,8 +266,8 @@ class StoredJudgements:
 
     def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
         wanted = {name.encode() for name in names}
-        rows = numbered_rows(self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
-        return (load_judgement(row) for _, row in rows if row[field] in names)
+        rows = rows_in(self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
+        return (load_judgement(row) for row in rows if row[field] in names)
 
 
 _UNUSUAL = (b'"error":', b'"failed":', b'"parent":')
