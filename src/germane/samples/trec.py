@@ -16,6 +16,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -27,14 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.fields import RESULT
 from germane.samples.files import (
     BadRows,
     JsonFault,
     decoded,
     fold,
-    location_in,
     numbered_lines,
     on_disk,
     opened,
@@ -217,9 +217,8 @@ def gold_file(path: str | Path) -> str | Path:
     test = [file for file in files if file.name == "test.tsv"] or files
     if len(test) != 1:
         names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
-        raise InputError(
-            "this folder has no qrels/test.tsv", fix=f"name a file: {names}", place=SourceLocation(str(path))
-        )
+        problem, fix = "this folder has no qrels/test.tsv", f"name a file: {names}"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return test[0]
 
 
@@ -228,19 +227,19 @@ def _rows(
 ) -> Iterator[FileRow]:
     """The rows of a file, or of a DataFrame (no format), that can be read."""
     if fmt is None:
-        yield from _record_rows(_frame_records(source, name, kind, columns), kind, bad)
+        yield from _record_rows(_frame_records(source, name, kind, columns), name, kind, bad)
     elif fmt == "parquet":
-        yield from _record_rows(_parquet_records(source, name, kind, columns), kind, bad)
+        yield from _record_rows(_parquet_records(source, name, kind, columns), name, kind, bad)
     else:
         with opened(source) as stream:
             if fmt == "trec":
                 yield from _trec_grades(stream, name, bad)
             elif fmt in {"jsonl", "json"}:
                 values = _json_values(stream, name, fmt, kind, bad)
-                yield from _record_rows(_json_records(values, kind, bad), kind, bad)
+                yield from _record_rows(_json_records(values, name, kind, bad), name, kind, bad)
             else:
                 records = _table_records(_BETWEEN[fmt], stream, name, kind, columns, bad)
-                yield from _record_rows(records, kind, bad)
+                yield from _record_rows(records, name, kind, bad)
 
 
 def _mapped_rows(results: Mapping[str, Mapping[str, float] | Sequence[str]]) -> Iterator[FileRow]:
@@ -262,11 +261,8 @@ def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
             continue
         if (score is None) == bool(results.scores) and results.ids:
             problem = f"query {query} has results with and without scores"
-            bad.add(
-                InputError(
-                    problem, fix="give each of them a score, or none", place=SourceLocation(name, line)
-                )
-            )
+            fix = "give each of them a score, or none"
+            bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
             continue
         if score is not None:
             if score != score:  # noqa: PLR0124 - the test for NaN
@@ -371,14 +367,6 @@ def _whole(text: bytes) -> int:
     return int(text)
 
 
-def _finite(value: Any) -> float:
-    """The number; ValueError where it is too large for one, and does not call itself infinite."""
-    number = float(value)
-    if isinf(number) and "inf" not in str(value).lower():
-        raise ValueError
-    return number
-
-
 def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
     """The fault of a line that is none of a run, or of gold."""
     try:
@@ -399,72 +387,62 @@ def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
 # tables and JSON
 
 
-_Record: TypeAlias = tuple[SourceLocation, Mapping[str, Any]]
-"""A row of a table or of JSON as role -> value, with its location."""
+_Record: TypeAlias = tuple[int, Mapping[str, Any]]
+"""A row of a table or of JSON as role -> value, with its line."""
 
 
-def _record_rows(records: Iterator[_Record], kind: Kind, bad: BadRows) -> Iterator[FileRow]:
+def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
-    for location, record in records:
-        rows: list[FileRow] = []
-        with bad:
-            rows += _rows_in(record, kind, location)
-        yield from rows
+    for line, record in records:
+        try:
+            rows = [(line, *row) for row in _rows_in(record, kind)]
+        except Invalid as wrong:
+            bad.add(wrong.error(SourceLocation(name, line)))
+        else:
+            yield from rows
 
 
-def _rows_in(record: Mapping[str, Any], kind: Kind, place: SourceLocation) -> Iterator[FileRow]:
-    """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades.
+def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str | None, float | None]]:
+    """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades. Raises Invalid.
 
     In a list of gold ids each has grade 1.
     """
-    query, line, number = _query(record["query"], place), place.line, _score if kind is RUN else _grade
+    query, number = record["query"], _score if kind is RUN else _grade
+    if isinstance(query, bool) or not isinstance(query, str | int) or query == "":
+        raise Invalid("this row has no query id", "fill it in or drop the row")
+    query = str(query)
     if "doc" in record:
-        value = _score_or_rank(record, place) if kind is RUN else _grade(record.get("grade", 1), place)
-        yield line, query, _document(record["doc"], place), value
+        doc, value = record["doc"], None
+        if isinstance(doc, bool) or not isinstance(doc, str | int):
+            raise Invalid(f"{json.dumps(doc)[:60]} is not a document id", RUN.json)
+        if kind is GOLD or record.get("score") is not None:
+            value = number(record.get(kind.value, 1))
+        elif "rank" in record:
+            value = -_number(record["rank"], "rank")
+        yield query, str(doc), value
         return
     listed, values = record.get(kind.listed), record.get(kind.value)
     if listed is None:
         return
-    yield line, query, None, None
+    yield query, None, None
     if isinstance(listed, list) and isinstance(values, list):
-        listed = _paired(listed, values, place)
+        listed = _paired(listed, values)
     if isinstance(listed, Mapping):
-        for doc, given in listed.items():
-            yield line, query, doc, number(given, place)
+        yield from ((query, doc, number(given)) for doc, given in listed.items())
     else:
-        value = None if kind is RUN else 1
-        yield from ((line, query, doc, value) for doc in _listed(query, listed, kind, place))
+        yield from ((query, doc, None if kind is RUN else 1) for doc in _listed(query, listed, kind))
 
 
-def _query(value: Any, place: SourceLocation) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
-    return str(value)
+def _score(value: Any) -> float:
+    return _number(value, "score")
 
 
-def _document(value: Any, place: SourceLocation) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"{json.dumps(value)[:60]} is not a document id", fix=RUN.json, place=place)
-    return str(value)
-
-
-def _score_or_rank(record: Mapping[str, Any], place: SourceLocation) -> float | None:
-    """The score of a single result, else its rank as one."""
-    if record.get("score") is not None:
-        return _score(record["score"], place)
-    return -_number(record["rank"], "rank", place) if "rank" in record else None
-
-
-def _score(value: Any, place: SourceLocation) -> float:
-    return _number(value, "score", place)
-
-
-def _grade(value: Any, place: SourceLocation) -> int:
-    number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
+def _grade(value: Any) -> float:
+    number = float(value) if isinstance(value, bool) else _number(value, "grade")
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
-        raise InputError(problem, fix="write e.g. 0, 1 or 2", place=place)
-    return int(number)
+        raise Invalid(problem, "write e.g. 0, 1 or 2")
+    return number
 
 
 class _Cell(str):
@@ -473,27 +451,27 @@ class _Cell(str):
     __slots__ = ()
 
 
-def _number(value: Any, what: str, place: SourceLocation) -> float:
-    try:
-        if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
-            return _finite(value)
-    except (ValueError, OverflowError):
-        pass
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+            if not isinf(number) or "inf" in str(value).lower():  # else it is too large for a number
+                return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
     fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"
-    raise InputError(f"the {what} {text[:60]} is not a number", fix=fix, place=place)
+    raise Invalid(f"the {what} {text[:60]} is not a number", fix)
 
 
-def _paired(docs: list[Any], values: list[Any], place: SourceLocation) -> dict[str, Any]:
+def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
     """Ids with their scores or grades."""
     paired = {str(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
         problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
-        raise InputError(problem, fix="give each id once, with one score", place=place)
+        raise Invalid(problem, "give each id once, with one score")
     return paired
 
 
-def _listed(query: str, value: Any, kind: Kind, place: SourceLocation) -> list[str]:
+def _listed(query: str, value: Any, kind: Kind) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
@@ -505,11 +483,11 @@ def _listed(query: str, value: Any, kind: Kind, place: SourceLocation) -> list[s
     if None not in ids:
         return [id_ for id_ in ids if id_ is not None]
     if isinstance(original, str):
-        raise InputError(f"{original[:60]!r} is not a list of ids", fix='write ["d1", "d2"]', place=place)
+        raise Invalid(f"{original[:60]!r} is not a list of ids", 'write ["d1", "d2"]')
     problem = f"query {query} has contexts without an id"
     if kind is GOLD:
         problem = f"the gold of query {query} is neither a list of ids nor grades"
-    raise InputError(problem, fix=kind.json, place=place)
+    raise Invalid(problem, kind.json)
 
 
 def _id(item: Any) -> str | None:
@@ -547,18 +525,17 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
 
 def _json_values(
     stream: BinaryIO, name: str, fmt: Format, kind: Kind, bad: BadRows
-) -> Iterator[tuple[SourceLocation, Any]]:
-    """The values of a file of JSON: one per line, or those of a list that is the whole document."""
+) -> Iterator[tuple[int, Any]]:
+    """The values of a file of JSON with their lines: one per line, or those of a list that is the whole document."""
     if fmt == "json":
         document = _parse(whole_text(stream, name), name, 1, kind)
-        for value in document if isinstance(document, list) else [document]:
-            yield SourceLocation(name), value
+        yield from ((0, value) for value in (document if isinstance(document, list) else [document]))
         return
     for number, line in numbered_lines(stream):
         values: list[Any] = []
         with bad:
             values.append(_parse(line, name, number, kind))
-        yield from ((SourceLocation(name, number), value) for value in values)
+        yield from ((number, value) for value in values)
 
 
 def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
@@ -567,45 +544,44 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
     try:
         return parse_strict_json(written, infinite=True)
     except JsonFault as fault:
-        location = location_in(name, written, fault.offset, line)
-        raise InputError(fault.problem, fix=fault.fix or kind.json, place=location) from None
+        raise fault.error(name, written, line, fault.fix or kind.json) from None
 
 
 def _json_records(
-    values: Iterator[tuple[SourceLocation, Any]], kind: Kind, bad: BadRows
+    values: Iterator[tuple[int, Any]], name: str, kind: Kind, bad: BadRows
 ) -> Iterator[_Record]:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
-    for location, value in values:
-        records: list[dict[str, Any]] = []
-        with bad:
-            records += _json_found(value, kind, location)
-        yield from ((location, record) for record in records)
+    for line, value in values:
+        try:
+            records = list(_records_in(value, kind))
+        except Invalid as wrong:
+            bad.add(wrong.error(SourceLocation(name, line)))
+        else:
+            yield from ((line, record) for record in records)
 
 
-def _json_found(value: Any, kind: Kind, place: SourceLocation) -> Iterator[dict[str, Any]]:
+def _records_in(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
-        raise InputError(f"{json.dumps(value)[:60]} is not a JSON object", fix=kind.json, place=place)
+        raise Invalid(f"{json.dumps(value)[:60]} is not a JSON object", kind.json)
     key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
     if "query" in key and isinstance(value[key["query"]], str | int):
         if kind is RUN and "doc" not in key:
-            _check_lists(key.get("docs", ""), value, place)
+            _check_lists(key.get("docs", ""), value)
         yield {part: value[name] for part, name in key.items()}
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
-        raise InputError("no query id here", fix=kind.json, place=place)
+        raise Invalid("no query id here", kind.json)
     for query, listed in value.items():
         yield {"query": query, kind.listed: listed}
 
 
-def _check_lists(docs: str, record: Mapping[str, Any], place: SourceLocation) -> None:
-    """A bare string among `doc_ids` is an id; among a sample's `contexts` it is a text."""
+def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
+    """Raise Invalid for a list that holds no ids: a bare string among a sample's `contexts` is a text, among `doc_ids` an id."""
     if record.get("calls"):
-        fix = "use germane run, which ranks per call"
-        raise InputError("this sample has several calls", fix=fix, place=place)
+        raise Invalid("this sample has several calls", "use germane run, which ranks per call")
     listed = record.get(docs)
     if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
-        problem = "these contexts are texts without ids, and gold is about ids"
-        raise InputError(problem, fix=RUN.json, place=place)
+        raise Invalid("these contexts are texts without ids, and gold is about ids", RUN.json)
 
 
 def _table_records(
@@ -620,12 +596,12 @@ def _table_records(
     positions, named = table_columns(head, SourceLocation(name, first[0]), kind, columns)
     width = max(positions.values()) + 1
     for line, cells in rows if named else chain([first], rows):
-        location = SourceLocation(name, line)
         if len(cells) < width:
             problem = f"this row has {counted(len(cells), 'column')}, the first one {len(head)}"
-            bad.add(InputError(problem, fix="give every row all columns", place=location))
-            continue
-        yield location, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
+            fix = "give every row all columns"
+            bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
+        else:
+            yield line, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
 
 
 def table_columns(
@@ -668,7 +644,7 @@ def _frame_records(
     listed = (frame[column] for column in result.values())
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield SourceLocation(name, number), dict(zip(result, row, strict=True))
+        yield number, dict(zip(result, row, strict=True))
 
 
 def frame_roles(
