@@ -33,48 +33,42 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.judging.requests import known_at_once, requests_for_file
     from germane.ledger.asked import FILE, AskedTable
     from germane.ledger.opening import open_at
+    from germane.tables.folder import read_manifest
 
     paths = [Path(path) for path in flags["paths"]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
-    if stored is not None:
-        flags["paths"] = []
-    unset: dict[str, Any] = {
-        "resume": stored,
-        "replay": None,
-        "no_cache": False,
-        "price": None,
-        "headers": [],
-    }
-    chosen = options_of({**unset, **flags})
-    callbacks = Callbacks()
+    chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
         parts = {"": chosen} if stored is not None else separate(chosen, dry=True)
-    forecasts = [forecast(part, callbacks, resume=stored, retry_errors=True) for part in parts.values()]
-    location = chosen.ledger or _ledger_of(stored) or ledger_place()
+    forecasts = [forecast(part, Callbacks(), resume=stored, retry_errors=True) for part in parts.values()]
+    before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
+    location = chosen.ledger or before or ledger_place()
     certain = [pair for each in forecasts for pair in each.certain]
     requests = {request.custom_id: request for request in requests_for_file(certain)}
     if certain:
         with closing(open_at(location)) as store:
             table = AskedTable(store)
-            flying = table.in_flight()  # batches hold them
-            requests = {
-                name: request for name, request in requests.items() if flying.isdisjoint(request.asked.keys)
-            }
+            batched = table.in_flight()
+            requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.asked.keys)}
             table.add(FILE, (request.asked for request in requests.values()))
             store.put(known_at_once(certain))
     output.write_bytes(b"".join(line_of(name, request.body) + b"\n" for name, request in requests.items()))
-    later = sum(each.estimated for each in forecasts)
-    waiting = sum(each.waiting for each in forecasts)
-    done = {"schema_version": 1, "requests": len(requests), "questions": sum(len(request.asked.keys) for request in requests.values()),
-            "later": later, "waiting": waiting, "file": str(output)}  # fmt: skip
+    done = {
+        "schema_version": 1,
+        "requests": len(requests),
+        "questions": sum(len(request.asked.keys) for request in requests.values()),
+        "later": sum(each.estimated for each in forecasts),
+        "waiting": sum(each.waiting for each in forecasts),
+        "file": str(output),
+    }
     if json:
         print_document(done)
-        return 0
-    say("\n".join(_said(done)))
+    else:
+        say("\n".join(_in_words(done)))
     return 0
 
 
-def _said(done: dict[str, Any]) -> Iterator[str]:
+def _in_words(done: dict[str, Any]) -> Iterator[str]:
     if done["requests"]:
         asked = counted(done["questions"], "question")
         yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; read the answers with germane answers FILE"
@@ -84,16 +78,6 @@ def _said(done: dict[str, Any]) -> Iterator[str]:
         yield f"about {counted(done['later'], 'question')} more follow from their answers: then germane questions again"
     if done["waiting"]:
         yield f"{counted(done['waiting'], 'sample')} waiting for a target's answer: germane run asks targets"
-
-
-def _ledger_of(folder: Path | None) -> str | None:
-    """The ledger of a stored run."""
-    if folder is None:
-        return None
-    from germane.tables.folder import read_manifest
-
-    result: str | None = (read_manifest(folder).get("options") or {}).get("ledger")
-    return result
 
 
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
@@ -128,19 +112,17 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
+    code = 3 if answers.failed else 0
     if json:
-        print_document(
-            {"schema_version": 1, "answers": stored, "requests": len(answers.done), "failed": answers.failed,
-             "unknown": answers.unknown, "left": left}
-        )  # fmt: skip
-        return 3 if answers.failed else 0
+        counts = {"answers": stored, "requests": len(answers.done), "failed": answers.failed}
+        print_document({"schema_version": 1, **counts, "unknown": answers.unknown, "left": left})
+        return code
     texts = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
-    texts += [
-        f"{counted(number, 'line')} not usable: {why}" for why, number in answers.reasons().most_common(10)
-    ]
+    for why, number in answers.reasons().most_common(10):
+        texts.append(f"{counted(number, 'line')} not usable: {why}")
     if answers.unknown:
         texts.append(f"{counted(answers.unknown, 'line')} not asked here, or read before")
     if left:
         texts.append(f"{counted(left, 'request')} without an answer: germane questions writes them again")
     say("\n".join(texts))
-    return 3 if answers.failed else 0
+    return code

@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,9 +129,8 @@ def _plan(report: Report, width: float, *, json: bool) -> None:
 
     plans = plan_labels(report, width)
     if json:
-        print_document(
-            {"schema_version": 1, "for_width": width, "measures": [plan.as_json() for plan in plans]}
-        )
+        measures = [asdict(plan) for plan in plans]
+        print_document({"schema_version": 1, "for_width": width, "measures": measures})
     else:
         print_lines("\n".join(map(str, plans)))
 

@@ -38,10 +38,11 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
     """
     import msgspec
 
+    from germane.evaluation.choice import ledger_place
     from germane.ledger.asked import AskedTable
     from germane.ledger.store import is_there
 
-    location = _place(ledger)
+    location = ledger_place(ledger)
     rows = []
     if is_there(location):
         with closing(_opened(ledger, reading=False)) as ledger_table:
@@ -50,9 +51,7 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
                 _cancel(table, cancel, base_url)
             rows = table.batches()
     if json:
-        print_document(
-            {"schema_version": 1, "ledger": location, "batches": [msgspec.to_builtins(row) for row in rows]}
-        )
+        print_document({"schema_version": 1, "ledger": location, "batches": msgspec.to_builtins(rows)})
         return
     if not rows:
         print(f"no batch was sent from {location}")
@@ -120,9 +119,8 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     with closing(_opened(ledger, reading=False)) as ledger_table:
         for file in files:
             done = import_rows(ledger_table, file)
-            say(
-                f"{file}: {done.added:,} added, {done.known:,} known already, {counted(done.errors, 'error')} left out"
-            )
+            added = f"{done.added:,} added, {done.known:,} known already"
+            say(f"{file}: {added}, {counted(done.errors, 'error')} left out")
 
 
 def prune(
@@ -142,17 +140,14 @@ def prune(
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
     if chosen == upkeep.Chosen():
-        raise InputError(
-            "prune was not told what to delete",
-            fix="say --judge, --kind, --prompt or --before; or delete the file",
-        )
+        fix = "say --judge, --kind, --prompt or --before; or delete the file"
+        raise InputError("prune was not told what to delete", fix=fix)
     with closing(_opened(ledger)) as ledger_table:
         count = upkeep.count(ledger_table, chosen)
         judges, kinds = upkeep.judges_and_kinds(ledger_table)
     if not count:
-        say(
-            f"nothing fits; this ledger has answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
-        )
+        there = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
+        say(f"nothing fits; this ledger has {there}")
     if dry_run or not count:
         say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
@@ -208,15 +203,10 @@ def _chosen(since: str | None = None, before: str | None = None, **alike: str | 
 
 def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
     """The ledger; where it is not only read, made where there is none."""
+    from germane.evaluation.choice import ledger_place
     from germane.ledger.opening import open_at
 
-    return open_at(_place(flag), reading=reading)
-
-
-def _place(flag: str | None) -> str:
-    from germane.evaluation.choice import ledger_place
-
-    return ledger_place(flag)
+    return open_at(ledger_place(flag), reading=reading)
 
 
 def _print(found: dict[str, Json]) -> None:

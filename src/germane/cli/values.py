@@ -51,9 +51,10 @@ def print_lines(text: str) -> None:
 
 def _wrapped(line: str, width: int) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    ) or [line]
+    words = textwrap.TextWrapper(
+        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return words.wrap(line) or [line]
 
 
 def print_document(document: object) -> None:
@@ -130,18 +131,13 @@ def queries_of_page(text: str) -> tuple[int, int] | None:
     return int(worst), int(drawn)
 
 
-_USUAL_PATH = "evals"
-
-
 def _usual_path() -> str:
     """The folder that is evaluated where no path is named."""
-    if not Path(_USUAL_PATH).is_dir():
-        problem = f"nothing to evaluate: no folder {_USUAL_PATH}/ here, and no path is named"
-        raise InputError(
-            problem, fix="name an eval file, a data file or a folder; germane init makes an example"
-        )
-    say(f"evaluating {_USUAL_PATH}/")
-    return _USUAL_PATH
+    if not Path("evals").is_dir():
+        fix = "name an eval file, a data file or a folder; germane init makes an example"
+        raise InputError("nothing to evaluate: no folder evals/ here, and no path is named", fix=fix)
+    say("evaluating evals/")
+    return "evals"
 
 
 def options_of(flags: Mapping[str, Any]) -> Options:
@@ -149,24 +145,24 @@ def options_of(flags: Mapping[str, Any]) -> Options:
     from germane.evaluation.options import Options
 
     for name in ("ledger", "no_cache", "resume"):
-        if flags["replay"] is not None and flags[name]:
+        if flags.get("replay") is not None and flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
     for name in ("ledger", "replay"):
-        if flags[name] and "://" in str(flags[name]):
+        if "://" in (place := str(flags.get(name) or "")):
             from germane.ledger.store import password_apart
 
-            flags = {**flags, name: password_apart(str(flags[name]))}
+            flags = {**flags, name: password_apart(place)}
     read = {
         **flags,
-        "paths": flags["paths"] or ([] if flags["resume"] else [_usual_path()]),
+        "paths": flags["paths"] or ([] if flags.get("resume") else [_usual_path()]),
         "judge": " ".join(flags["judge"]) or None,
-        "price": prices(flags["price"]),
-        "headers": headers(flags["headers"]),
+        "price": prices(flags.get("price")),
+        "headers": headers(flags.get("headers")),
         "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
         "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
         "columns": pairs(flags["columns"], "--columns", "query=Query"),
-        "ledger": flags["ledger"] or None,
+        "ledger": flags.get("ledger") or None,
     }
     names = {field.name for field in fields(Options)} & read.keys()
     return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})

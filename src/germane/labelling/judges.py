@@ -41,51 +41,47 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         vote for label in book for vote in book.votes(label.item) if all(vote.item in mine for mine in graded)
     ]
     if not votes:
-        problem = "no item is judged in all of these reports and labelled by people"
-        raise InputError(
-            problem, fix="name reports on the same samples, one of which is labelled (germane label)"
-        )
+        fix = "name reports on the same samples, at least one labelled (germane label)"
+        raise InputError("no item is judged in all of these reports and labelled by people", fix=fix)
     items = [vote.item for vote in votes]
     queries = [next(judge.places[item][0][0] for judge in read if item in judge.places) for item in items]
     several = Counter(items)
     weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
     people = np.array([float(vote.answer) for vote in votes])
-    said = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
+    people_yes = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     verdicts = np.array([[yes(*mine[item]) for item in items] for mine in graded])
-    kappas = compare_kappas(verdicts, said, queries, weights)
-    best = next(
-        (at for at, kappa in enumerate(kappas) if kappa.kappa is not None and kappa.difference is None), 0
-    )
+    kappas = compare_kappas(verdicts, people_yes, queries, weights)
+    firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
+    best = next(firsts, 0)
     gates = list(dict.fromkeys(_gates(reports)))
     known = _outcomes(gates, _corrected(reports[best], labels), own=False)
     lines = []
-    for at, (name, report, mine, kappa) in enumerate(
-        zip(_names(reports), reports, graded, kappas, strict=True)
-    ):
+    rows = zip(_names(reports), reports, graded, verdicts, kappas, strict=True)
+    for name, report, mine, binary, kappa in rows:
         own = np.array([mine[item][0] for item in items])
         alike = {mine[item][1] for item in items} == {vote.scale for vote in votes}
-        judge_agreement = agreement(
-            own if alike else verdicts[at], people if alike else said, queries=queries, weights=weights
-        )
+        pair = (own, people) if alike else (binary, people_yes)
+        agreed = agreement(*pair, queries=queries, weights=weights)
         judge = report.manifest.get("judge") or {}
         told = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
-        outcomes = _outcomes(gates, _corrected(report, labels), own=True)
+        corrected = _corrected(report, labels)
+        outcomes = _outcomes(gates, corrected, own=True)
         interval = kappa.interval.ends if kappa.interval else None
         lines.append({
             "name": name,
             "judge": judge.get("source"),
             "report": report.where,
             "n": len(several),
-            "queries": judge_agreement.queries,
+            "queries": agreed.queries,
             "kappa": kappa.kappa,
             "difference": kappa.difference,
             "interval": interval and list(interval),
             "p": kappa.p,
             "distinguishable": told,
-            "raw": judge_agreement.raw,
-            "kappa_graded": judge_agreement.kappa if alike else None,
-            "bias": {"mean": judge_agreement.bias.mean, "interval": judge_agreement.bias.ends and list(judge_agreement.bias.ends)},
-            "corrected": list(_widths(_corrected(report, labels))),
+            "raw": agreed.raw,
+            "kappa_graded": agreed.kappa if alike else None,
+            "bias": {"mean": agreed.bias.mean, "interval": agreed.bias.ends and list(agreed.bias.ends)},
+            "corrected": list(_widths(corrected)),
             "calls": judge.get("calls", 0) + judge.get("cached", 0),
             "tokens": judge.get("tokens"),
             "cost_usd": judge.get("cost_usd"),
@@ -157,17 +153,19 @@ def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
 
 def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
     """The results of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
-    found = {}
+    outcomes = {}
     for gate in gates:
-        as_told = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
+        asked = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
         with suppress(InputError):  # this report does not measure it
-            for system, result in zip(
-                report.systems,
-                check_gate(as_told, report.summaries, report.scores(), report.samples()),
-                strict=False,
-            ):
-                found[gate.name(system)] = str(result.outcome)
-    return found
+            results = check_gate(asked, report.summaries, report.scores(), report.samples())
+            for system, result in zip(report.systems, results, strict=False):
+                outcomes[gate.name(system)] = str(result.outcome)
+    return outcomes
+
+
+def _signed(mean: float | None, interval: Sequence[float] | None) -> str:
+    ends = (interval[0], interval[1]) if interval else None
+    return f"{in_digits(mean, '+', 3)} ({interval_in_words(ends, 3, '+')})"
 
 
 _HEADS = (
@@ -182,15 +180,12 @@ def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
     rows = []
     for line in sorted(found["judges"], key=lambda line: -(line["kappa"] or -1.0)):
         ends = line["interval"] and tuple(line["interval"])
-        behind = (
-            f"{in_digits(line['difference'], '+', 3)} ({interval_in_words(ends, 3, '+')})" if ends else "-"
-        )
-        bias = line["bias"]
+        behind = _signed(line["difference"], ends) if ends else "-"
         price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
         widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
         rows.append([
             line["name"], in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
-            f"{in_digits(bias['mean'], '+', 3)} ({interval_in_words(bias['interval'], 3, '+')})", widths or "-",
+            _signed(**line["bias"]), widths or "-",
             str(line["calls"]), price, "; ".join(value["gate"] for value in line["gates_otherwise"]) or "-",
         ])  # fmt: skip
     yield "".join(markdown_table(list(_HEADS), rows))

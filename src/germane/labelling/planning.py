@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from germane.clean import counted
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary
-from germane.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,28 +32,21 @@ class LabelPlan:
     narrowest_ends: tuple[float, float] | None = None
     why: str | None = None
 
-    def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
-        return asdict(self)
-
     def __str__(self) -> str:
         name = f"{self.measure} of {self.system}" if self.system else self.measure
         if self.why:
             return f"{name}: nothing can be told: {self.why}"
-        told = [
-            f"{name}: {self.labelled} of {self.total:,} labelled; for a corrected interval {self.width:g} wide"
-        ]
+        wide = f"for a corrected interval {self.width:g} wide"
+        lines = [f"{name}: {self.labelled} of {self.total:,} labelled; {wide}"]
         if self.labels is not None:
-            told.append(f"{LIKE_THESE}: {counted(self.labels, 'label')}")
+            lines.append(f"{LIKE_THESE}: {counted(self.labels, 'label')}")
         elif self.narrowest_ends is not None:
             low, high = self.narrowest_ends
             needed = "not told by so few labels" if self.unsure else "more queries are needed"
             fix = "; label more of every query, or more queries, and ask again" if self.unsure else ""
-            told.append(f"{LIKE_THESE}: {needed} (all labels of these give {low:.4f} to {high:.4f}){fix}")
-        told.append(
-            f"{THESE}: {'not even all labels' if self.set_labels is None else counted(self.set_labels, 'label')}"
-        )
-        return "\n  ".join(told)
+            lines.append(f"{LIKE_THESE}: {needed} (all labels of these give {low:.4f} to {high:.4f}){fix}")
+        enough = "not even all labels" if self.set_labels is None else counted(self.set_labels, "label")
+        return "\n  ".join([*lines, f"{THESE}: {enough}"])
 
 
 def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:

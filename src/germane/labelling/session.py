@@ -57,14 +57,9 @@ class LabellingSession:
         self._skipped.pop(label.item, None)
 
     @property
-    def drawn(self) -> list[DrawnTask]:
-        """All that is to be labelled."""
-        return self.queue.drawn
-
-    @property
     def next(self) -> DrawnTask | None:
         """The next task: an answer taken back first, skipped ones last; None = everything is labelled."""
-        waiting = {task.task.item: task for task in self.drawn if task.task.item not in self._labels}
+        waiting = {task.task.item: task for task in self.queue.drawn if task.task.item not in self._labels}
         if self._back in waiting:
             return waiting[self._back]
         fresh = (task for item, task in waiting.items() if item not in self._skipped)
@@ -73,12 +68,12 @@ class LabellingSession:
     @property
     def done(self) -> int:
         """The number of tasks that have an answer; being unsure is one."""
-        return sum(task.task.item in self._labels for task in self.drawn)
+        return sum(task.task.item in self._labels for task in self.queue.drawn)
 
     @property
     def total(self) -> int:
         """The number of tasks of the queue."""
-        return max(len(self.drawn), self.queue.size if self.queue.design == "passages" else 0)
+        return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
     def answer(self, value: int | bool, reason: str | None = None) -> Label:
         """Label what is next; InputError where the value is not on the scale."""
@@ -93,10 +88,10 @@ class LabellingSession:
 
     def skip(self) -> None:
         """Leave what is next for later; nothing is stored."""
-        if task := self.next:
+        if drawn := self.next:
             self._back = ""
-            self._skipped.pop(task.task.item, None)
-            self._skipped[task.task.item] = None
+            self._skipped.pop(drawn.task.item, None)
+            self._skipped[drawn.task.item] = None
 
     def undo(self) -> bool:
         """Take back the last answer, which is then next; False where there is none."""
@@ -108,27 +103,14 @@ class LabellingSession:
         return True
 
     def _give(self, value: Json, reason: str | None) -> Label:
-        drawn_task = self.next
-        if drawn_task is None:
+        if (drawn := self.next) is None:
             raise InputError("everything is labelled")
-        task, design = drawn_task
+        task, design = drawn
         label = Label(
-            item=task.item,
-            kind=task.kind,
-            answer=value,
-            scale=self.scale,
-            who=self.who,
-            at=now("milliseconds"),
-            queue=self.queue.queue,
-            design=design,
-            blind=True,
-            guideline=self.guideline,
-            reason=reason,
-            sample=task.sample,
-            system=task.system,
-            call=task.call,
-            rank=task.rank,
-        )
+            task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
+            design=design, blind=True, guideline=self.guideline, reason=reason, sample=task.sample,
+            system=task.system, call=task.call, rank=task.rank,
+        )  # fmt: skip
         return self._keep(label)
 
     def _keep(self, label: Label) -> Label:

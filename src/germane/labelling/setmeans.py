@@ -9,9 +9,11 @@ from math import fsum, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.labelling.schema import SetMeanLine
 from germane.questions.relevance import HELPS
 from germane.reports.correct import largest_draw
 from germane.reports.correction.draws import design_of
+from germane.reports.schema import line_of
 from germane.statistics.correction import CorrectedMean, between, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook
@@ -54,12 +56,10 @@ def set_means(
         judged = (grades >= HELPS).astype(float) if value == SHARE else grades
         proxy = grades
         if probabilities:
-            proxy = judged = np.array(
-                [
-                    _expected(probabilities[item], value) if item in probabilities else entry
-                    for item, entry in zip(items, judged.tolist(), strict=True)
-                ]
-            )
+            proxy = judged = np.array([
+                _expected(probabilities[item], value) if item in probabilities else entry
+                for item, entry in zip(items, judged.tolist(), strict=True)
+            ])  # fmt: skip
         least, most = (_people(items, drawn, value, unsure) for unsure in (0.0, 1.0))
         unsure = int((most > least).sum())
         limits = (0.0, 3.0) if value == MEAN else (0.0, 1.0)
@@ -72,10 +72,9 @@ def set_means(
         elif queue == "stratified" and _moved(items, grades, drawn):
             result = "the judge's verdicts changed after labels were drawn from their strata"
         else:
-            sides = [
-                _corrected(judged, people, grades, proxy, of_case, (queue, design), limits)
-                for people in ((least, most) if unsure else (least,))
-            ]
+            ends = (least, most) if unsure else (least,)
+            draw = queue, design
+            sides = [_corrected(judged, people, grades, proxy, of_case, draw, limits) for people in ends]
             result = between(*sides, unsure=unsure) if unsure else sides[0]
         yield _line(kind, value, float(judged.mean()), len(items), result)
 
@@ -141,16 +140,6 @@ def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean
     if isinstance(found, str) or found.mean is None:
         return {**line, "corrected": None, "why": found if isinstance(found, str) else found.why}
     ends = found.ends or (found.mean, found.mean)  # everything is labelled
-    return {
-        **line,
-        "corrected": {
-            "mean": found.mean,
-            "interval": list(ends),
-            "estimand": "set",
-            "method": found.method,
-            "labels": found.labels,
-            "ess": found.ess,
-            "labels_alone": None if found.human_ends is None else list(found.human_ends),
-        },
-        "why": None,
-    }
+    alone = None if found.human_ends is None else list(found.human_ends)
+    corrected = line_of(SetMeanLine, found, interval=list(ends), estimand="set", labels_alone=alone)
+    return {**line, "corrected": corrected, "why": None}
