@@ -142,9 +142,8 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     """The document on a grading script's stdin, the keys of both generations of AgentV side by side."""
     sample = case.sample
     reference, criteria = reference_of(case), criteria_of(case)
-    lines, wanted = [
-        list(map(message_json, messages)) for messages in (sample.messages, case.expected_messages)
-    ]
+    lines = list(map(message_json, sample.messages))
+    wanted = list(map(message_json, case.expected_messages))
     asked = list(map(message_json, case.input_messages)) or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {

@@ -42,7 +42,7 @@ class FieldRule(YamlModel):
     formats: Texts = ()
 
 
-class _Found(NamedTuple):
+class _Comparison(NamedTuple):
     """The result of one field: met or not, in words, and True in `counts` if it enters the mean."""
 
     met: bool
@@ -75,54 +75,46 @@ class FieldAccuracy(DirectGrader):
             return self.absent("No expected data found in expected_messages", why)
         return self._result([self._compared(rule, answer, expected) for rule in self.fields])
 
-    def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Found:
+    def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Comparison:
         path = rule.path
-        expected_value, mine = value_at(expected, path), value_at(answer, path)
-        if expected_value is ABSENT:
-            return _Found(True, f"{path}: no expected value")
+        wanted, mine = value_at(expected, path), value_at(answer, path)
+        if wanted is ABSENT:
+            return _Comparison(True, f"{path}: no expected value")
         if mine is ABSENT:
             message = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
-            return _Found(not rule.required, message, counts=rule.required)
-        if rule.match == "numeric_tolerance":
-            return self._numbers(rule, mine, expected_value)
-        return (
-            self._dates(rule, mine, expected_value)
-            if rule.match == "date"
-            else _exactly(rule, mine, expected_value)
-        )
+            return _Comparison(not rule.required, message, counts=rule.required)
+        compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
+        return compare(rule, mine, wanted)
 
-    def _numbers(self, rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
-        value, wanted = _number(mine, prefix=self.agentv), _number(expected_value, prefix=self.agentv)
+    def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        value, wanted = (_number(given, prefix=self.agentv) for given in (mine, expected))
         if value is None or wanted is None:
-            return _Found(False, f"{rule.path} (non-numeric value)")
+            return _Comparison(False, f"{rule.path} (non-numeric value)")
         if not (isfinite(value) and isfinite(wanted)):
-            return _Found(False, f"{rule.path} (invalid numeric value)")
+            return _Comparison(False, f"{rule.path} (invalid numeric value)")
         off = abs(value - wanted)
         share = off / abs(wanted) if rule.relative and wanted else off
         if share <= rule.tolerance:
-            return _Found(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
+            return _Comparison(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
         message = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
-        return _Found(False, f"{rule.path} (outside tolerance: {message})")
+        return _Comparison(False, f"{rule.path} (outside tolerance: {message})")
 
-    def _dates(self, rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
-        texts = [
-            plain_number(value) if _kind(value) == "number" else str(value).strip()
-            for value in (mine, expected_value)
-        ]
-        days = [date_in(text, rule.formats, agentv=self.agentv) for text in texts]
-        if None in days:
-            whose = "expected" if days[0] else "candidate"
-            return _Found(False, f"{rule.path} (unparseable {whose} date)")
-        if days[0] == days[1]:
-            return _Found(True, rule.path)
-        return _Found(False, f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
+    def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        both = mine, expected
+        texts = [plain_number(given) if _kind(given) == "number" else str(given).strip() for given in both]
+        day, wanted = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
+        if day is None or wanted is None:
+            whose = "expected" if day else "candidate"
+            return _Comparison(False, f"{rule.path} (unparseable {whose} date)")
+        if day == wanted:
+            return _Comparison(True, rule.path)
+        return _Comparison(False, f"{rule.path} (date mismatch: got {day}, expected {wanted})")
 
-    def _result(self, found: Sequence[_Found]) -> GraderResult:
+    def _result(self, found: Sequence[_Comparison]) -> GraderResult:
         hits = tuple(value.text for value in found if value.met)
         misses = tuple(value.text for value in found if not value.met)
-        counted = [
-            (rule.weight, value.met) for rule, value in zip(self.fields, found, strict=True) if value.counts
-        ]
+        pairs = zip(self.fields, found, strict=True)
+        counted = [(rule.weight, value.met) for rule, value in pairs if value.counts]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
@@ -134,21 +126,18 @@ class FieldAccuracy(DirectGrader):
         return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
 
 
-def _exactly(rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
-    if same(mine, expected_value):
-        return _Found(True, rule.path)
-    got, wanted = _kind(mine), _kind(expected_value)
+def _exactly(rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+    if same(mine, expected):
+        return _Comparison(True, rule.path)
+    got, wanted = _kind(mine), _kind(expected)
     differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
-    return _Found(False, f"{rule.path} ({differs})")
+    return _Comparison(False, f"{rule.path} ({differs})")
 
 
 def _expected(case: Case) -> Json:
     """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
-    contents = [
-        expected_message.content
-        for expected_message in reversed(case.expected_messages)
-        if expected_message.role == "assistant"
-    ]
+    messages = reversed(case.expected_messages)
+    contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
         listed = isinstance(content, list | tuple)
         parts = listed and any(isinstance(part, Mapping) and "type" in part for part in content)
@@ -229,17 +218,16 @@ def _day(parts: Mapping[str, str | None]) -> date | None:
 
 def _moment(text: str) -> date | None:
     try:
-        parse_time = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (parse_time.astimezone(UTC) if parse_time.tzinfo else parse_time).date()
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
 
 
 def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
     """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
-    month, day = (
-        (first, second) if first <= 12 or ("MM" in starts and "DD" not in starts) else (second, first)
-    )
+    month_first = first <= 12 or ("MM" in starts and "DD" not in starts)
+    month, day = (first, second) if month_first else (second, first)
     if not (1 <= month <= 12 and 1 <= day <= 31 and year):
         return None
     return date(year, month, 1) + timedelta(days=day - 1)

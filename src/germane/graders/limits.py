@@ -87,9 +87,8 @@ class TokenUsage(DirectGrader):
     @model_validator(mode="after")
     def _limited(self) -> Self:
         if self.max_total is self.max_input is self.max_output is None:
-            raise InputError(
-                "token_usage has no limit", fix="write max_total: 2000 (or max_input, max_output)"
-            )
+            fix = "write max_total: 2000 (or max_input, max_output)"
+            raise InputError("token_usage has no limit", fix=fix)
         return self
 
     def check(self, case: Case) -> GraderResult:
@@ -107,7 +106,7 @@ class TokenUsage(DirectGrader):
 
 
 EXPLORING = frozenset(
-    {"read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"}
+    ["read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"]
 )
 """Tools that look at things and change nothing."""
 

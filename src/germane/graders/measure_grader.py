@@ -89,9 +89,8 @@ class MeasureGrader(CaseGrader):
         """The case's sample, with the contexts that this grader names."""
         if self.contexts is None:
             return case.sample
-        return structs.replace(
-            case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None
-        )
+        contexts = tuple(Context(text=text) for text in self.contexts)
+        return structs.replace(case.sample, contexts=contexts, calls=None)
 
     def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
         if (lists := block.rankings(0, self.measure)) is not None:

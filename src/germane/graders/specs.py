@@ -166,9 +166,8 @@ def _own(name: str, script: Path, node: Node) -> Node:
     """A type of the user's own: its script, run by bun as AgentV does, by node where there is only that."""
     program = ["node"] if shutil.which("node") and not shutil.which("bun") else ["bun", "run"]
     usual = node_of({"name": name, "script": [*program, str(script)]}, node.place)
-    return replace(
-        node, pairs={**(usual.pairs or {}), **(node.pairs or {})}, keys={**usual.keys, **node.keys}
-    )
+    pairs, keys = {**(usual.pairs or {}), **(node.pairs or {})}, {**usual.keys, **node.keys}
+    return replace(node, pairs=pairs, keys=keys)
 
 
 def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:

@@ -21,13 +21,11 @@ _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "contains": (lambda text, value: value in text, "contains", "does not contain"),
     "icontains": (lambda text, value: value.lower() in text.lower(), "contains", "does not contain"),
     "starts_with": (
-        lambda text, value: text.strip().startswith(value.strip()),
-        "starts with",
-        "does not start with",
+        lambda text, value: text.strip().startswith(value.strip()), "starts with", "does not start with"
     ),
     "ends_with": (lambda text, value: text.strip().endswith(value.strip()), "ends with", "does not end with"),
     "equals": (lambda text, value: text.strip() == value.strip(), "equals", "does not equal"),
-}
+}  # fmt: skip
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "g": 0, "u": 0}
 REGEX_SECONDS = 2.0
 """Seconds that a regular expression may search one answer."""
@@ -74,10 +72,8 @@ class TextAssertion(DirectGrader):
             try:
                 self._pattern()
             except (regex.error, KeyError, RecursionError) as wrong:
-                problem = f"the regular expression cannot be read: {wrong}"
-                raise InputError(
-                    problem, fix="check its brackets, and that its flags are i, m or s"
-                ) from None
+                fix = "check its brackets, and that its flags are i, m or s"
+                raise InputError(f"the regular expression cannot be read: {wrong}", fix=fix) from None
         return self
 
     def _pattern(self) -> regex.Pattern[str]:

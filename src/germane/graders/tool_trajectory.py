@@ -208,10 +208,8 @@ class SkillTrigger(DirectGrader):
         """The use of the skill by a call, in words; "" where it does not use it."""
         arguments: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
         file, tool = f"skills/{self.skill}/", call.tool.lower()
-        named, path = (
-            str(arguments.get("skill") or ""),
-            str(arguments.get("file_path") or arguments.get("path") or ""),
-        )
+        named = str(arguments.get("skill") or "")
+        path = str(arguments.get("file_path") or arguments.get("path") or "")
         if tool == "skill" and self.skill in named:
             return f'Skill tool invoked with skill="{named}"'
         if tool == "read" and file in path:
