@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -66,6 +66,7 @@ def label(
     report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
     """
     from germane.labelling.files import export_labels, import_labels
+    from germane.labelling.gold import audit_gold, mean_lines, suspects_queue
     from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
@@ -88,26 +89,17 @@ def label(
         _plan(Report.open(folder), for_width, json=json)
     if take is not None or give is not None or for_width is not None:
         return
-    settings = report.manifest.get("settings") or {}
-    of_gold = queue == "gold"
+    settings, of_gold = report.manifest.get("settings") or {}, queue == "gold"
+    scale = scale or (settings.get("scale", "graded") if kind == "relevance" else "binary")
+    known = dict.fromkeys(label for report in reports for label in report.labels())
     if of_gold:
-        from germane.labelling.gold import suspects_queue
-
         drawn = suspects_queue(reports, budget)
     else:
         drawn = queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed)  # type: ignore[arg-type]
-    session = LabellingSession(
-        drawn,
-        person,
-        _store_in(reports),
-        dict.fromkeys(label for report in reports for label in report.labels()),
-        scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
-        guideline=fingerprint,
-    )
+    store = _store_in(reports)
+    session = LabellingSession(drawn, person, store, known, scale=scale, guideline=fingerprint)
     _label(session, report if len(reports) == 1 and not of_gold else None, text)
     if of_gold:
-        from germane.labelling.gold import audit_gold, mean_lines
-
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
 
 
@@ -215,28 +207,15 @@ class _View:
     """
 
     def __init__(self, task: LabelTask, session: LabellingSession) -> None:
+        relevance, height = task.kind == "relevance", _height()
+        names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
+        kind = session.scale if relevance else "sufficiency" if task.claim is None else "support"
+        self.question, self._at = _QUESTIONS.get(kind, _QUESTIONS["graded"]), 0
         rule = ["", f"─── {session.done + 1} of {session.total} ───"]
-        before = [line for role, text in task.history for line in _paragraph(role, text)]
-        beside = [line for name, text in task.beside for line in _paragraph(name, text)]
-        if task.kind == "relevance":
-            against, names = _paragraph("query", task.query), ["passage"]
-            binary = session.scale == "binary"
-            self.question = (
-                "Is the passage relevant to the query?" if binary else "How relevant is the passage?"
-            )
-        else:
-            names = [f"[{number}]" for number in range(1, len(task.passages) + 1)]
-            about = ("query", task.query) if task.claim is None else ("claim", task.claim)
-            self.question = (
-                "Do the passages together hold all that is needed to answer?"
-                if task.claim is None
-                else "Do the passages support the claim?"
-            )
-            against, beside = _paragraph(*about), []
-        texts = zip(names, task.passages, strict=False)
-        body = [line for name, text in texts for line in _paragraph(name, text)]
+        before, beside = _paragraphs(task.history), _paragraphs(task.beside if relevance else ())
+        against = _paragraphs([("query", task.query) if task.claim is None else ("claim", task.claim)])
+        body = _paragraphs(zip(names, task.passages, strict=False))
         self.head, self.pages = [*rule, *before, *against, *beside], [body]
-        self._at, height = 0, _height()
         room = height - _BELOW - len(self.head)
         if len(body) > room:
             if room < height // 3:  # what is in the way is paged too
@@ -257,6 +236,13 @@ class _View:
         self.show()
 
 
+_QUESTIONS = {
+    "graded": "How relevant is the passage?",
+    "binary": "Is the passage relevant to the query?",
+    "support": "Do the passages support the claim?",
+    "sufficiency": "Do the passages together hold all that is needed to answer?",
+}
+"""The question by the scale of relevance, else by the kind."""
 _BELOW = 4
 """Lines below a text: what is asked, the keys, which may take two, and one to spare."""
 
@@ -267,10 +253,14 @@ def _height() -> int:
     return shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
 
 
-def _paragraph(name: str, text: str) -> list[str]:
-    width = min(shutil.get_terminal_size((100, 24)).columns, 110)
-    lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]
-    return [f"{name if number == 0 else '':9} {line}".rstrip() for number, line in enumerate(lines or [""])]
+def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """The lines of named texts, wrapped, each name before the first of its lines."""
+    width, shown = min(shutil.get_terminal_size((100, 24)).columns, 110), []
+    for name, text in texts:
+        parts = text.splitlines() or [""]
+        lines = [line for part in parts for line in textwrap.wrap(clean(part), width - 10) or [""]]
+        shown += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
+    return shown
 
 
 def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
@@ -283,11 +273,10 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
 
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
-    results = [(summary, *now.of(summary)) for summary in judged]
-    lines = list(
-        corrected_in_words(replace(summary, corrected=corrected) for summary, corrected, _ in results)
-    )
-    whys = dict.fromkeys(why for _, corrected, why in results if corrected is None)
+    means = [now.of(summary) for summary in judged]
+    pairs = zip(judged, means, strict=True)
+    lines = list(corrected_in_words(replace(summary, corrected=mean) for summary, (mean, _) in pairs))
+    whys = dict.fromkeys(why for mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print(f"so far   {line}")
 
