@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from germane.clean import clean, counted
 from germane.cli.values import print_document, say
@@ -104,7 +104,9 @@ def export(
     with closing(_opened(ledger)) as ledger_table:
         lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(ledger_table, chosen))
         if output is None:
-            _stdout().writelines(lines)
+            if sys.stdout is None:  # it was closed (`>&-`) before we came
+                raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
+            sys.stdout.buffer.writelines(lines)
             return
         with written(output, getattr(ledger_table, "path", None)) as file:
             count = sum(bool(file.write(line)) for line in lines)
@@ -182,13 +184,6 @@ def check(*, ledger: str | None, json: bool) -> int:
     elif not problems:
         print(f"{path} is sound: {counted(sound, 'judgement')}")
     return 1 if problems else 0
-
-
-def _stdout() -> BinaryIO:
-    """The stream itself; InputError where it was closed (`>&-`) before we came."""
-    if sys.stdout is None:
-        raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
-    return sys.stdout.buffer
 
 
 def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Chosen:

@@ -48,11 +48,9 @@ class Corpus:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path, self._location = path, SourceLocation(str(path))
         if not path.exists():
-            raise InputError(
-                "no such corpus", fix="check the path of --corpus", place=SourceLocation(str(path))
-            )
-        self.path = path
+            raise InputError("no such corpus", fix="check the path of --corpus", place=self._location)
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """The id and the text of each document, in their order."""
@@ -66,19 +64,18 @@ class Corpus:
         if not self.path.is_dir():
             if suffix_of(self.path) not in READERS:
                 fix = f"name a {', '.join(READERS)} file, or a folder"
-                raise InputError("this is not a corpus", fix=fix, place=SourceLocation(str(self.path)))
+                raise InputError("this is not a corpus", fix=fix, place=self._location)
             return [self.path]
         beir = [self.path / f"corpus{suffix}" for suffix in (".jsonl", ".jsonl.gz", ".jsonl.zst")]
         if whole := [file for file in beir if file.exists()]:
             return whole[:1]
-        files = [
-            file for file in sorted(self.path.rglob("*")) if file.is_file() and not file.name.startswith(".")
-        ]
+        inside = sorted(self.path.rglob("*"))
+        files = [file for file in inside if file.is_file() and not file.name.startswith(".")]
         rows = [file for file in files if suffix_of(file) in READERS]
         paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError("no document in this folder", fix=fix, place=SourceLocation(str(self.path)))
+            raise InputError("no document in this folder", fix=fix, place=self._location)
         return paths
 
     @cached_property
@@ -89,25 +86,14 @@ class Corpus:
         """
         total, count, seen = 0, 0, set[int]()
         for document, text in self.documents():
-            made = hashlib.sha256(
-                f"{len(document)}:{document}{text}".encode("utf-8", "surrogatepass")
-            ).digest()
-            total += int.from_bytes(made[:16], "big")
+            named = f"{len(document)}:{document}{text}".encode("utf-8", "surrogatepass")
+            total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
             count += 1
             if (name := hash(document)) in seen:
-                self._check_twice()
+                problem = f"document {document} stands there twice"
+                raise InputError(problem, fix="give each document its own id", place=self._location)
             seen.add(name)
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
-
-    def _check_twice(self) -> None:
-        seen = set[str]()
-        for document, _ in self.documents():
-            if document in seen:
-                problem = f"document {document} stands there twice"
-                raise InputError(
-                    problem, fix="give each document its own id", place=SourceLocation(str(self.path))
-                )
-            seen.add(document)
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of those of these documents that it has."""
@@ -143,10 +129,9 @@ class Corpus:
                     span = listed[start].start, listed[end - 1].end
                     everything = (start, end) == (0, len(words))
                     result[piece].append(FoundPlace(document, *span, share, exact, everything))
-        return {
-            piece: sorted(found_places, key=lambda found_place: (-found_place.share, not found_place.exact))
-            for piece, found_places in result.items()
-        }
+        for places in result.values():
+            places.sort(key=lambda place: (-place.share, not place.exact))
+        return result
 
 
 def _held(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
