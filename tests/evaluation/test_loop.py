@@ -14,7 +14,7 @@ from germane.evaluation.options import Options
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.judges import FakeJudge, LLMJudge
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.measures import Measure
 from germane.measures.declaration import parse_measures
 from germane.questions import Relevance
@@ -129,7 +129,7 @@ def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, t
     if in_folder:
         (tmp_path / "judgements.jsonl").write_bytes(b"".join(map(judgement_line, rows)))
         stored = ReportFolder(tmp_path).judgements
-    (found,) = Recorded(stored, however=however).look_up([question])
+    (found,) = StoredAnswers(stored, however=however).look_up([question])
     assert found.answer == {"grade": 3}
 
 

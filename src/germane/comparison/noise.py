@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from germane.judging.driver import replay
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
@@ -45,7 +45,7 @@ def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, 
     merged = [judgement for judgement in report.judgements() if judgement.parent is None]
     result = []
     for own in replicas:
-        answers = Recorded([*own, *merged])  # what was asked once is everyone's; the first answer counts
+        answers = StoredAnswers([*own, *merged])  # what was asked once is everyone's; the first answer counts
         for sample, value in zip(samples, _scores(report, measure, samples, answers), strict=True):
             if value is not None:
                 result.append((sample.id, sample.trial, value))
@@ -57,7 +57,7 @@ def _samples(report: ReportData, system: str) -> Mapping[str, Sequence[Sample]]:
 
 
 def _scores(
-    report: ReportData, measure: Measure, samples: Sequence[Sample], answers: Recorded
+    report: ReportData, measure: Measure, samples: Sequence[Sample], answers: StoredAnswers
 ) -> list[float | None]:
     """The score of each sample by these answers."""
     graders = graders_of((measure,))

@@ -14,7 +14,7 @@ from germane.clean import shorten
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import result_of
 from germane.judging.queue import judgement_of
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.measures.labels import distinct_contexts, rankings, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
@@ -186,7 +186,7 @@ class _SharedVerdicts:
 
     def __init__(self, a: Side, b: Side) -> None:
         self.fell_back = False
-        self._first = _labels_of(a) or Recorded(a.report.tables.judgements, however=True).find
+        self._first = _labels_of(a) or StoredAnswers(a.report.tables.judgements, however=True).find
         self._own = _labels_of(b) or recorded(b.report).look_up
 
     def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.evaluation.choice import needs_judge
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -68,7 +68,7 @@ def rescore(
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
-    answers = Recorded(source.judgements)
+    answers = StoredAnswers(source.judgements)
     existed = folder is not None and Path(folder).exists()
     target = _target(source, folder, form)
     try:
@@ -113,7 +113,7 @@ def _score_again(
     source: Tables,
     manifest: Mapping[str, Json],
     graders: tuple[Grader, ...],
-    answers: Recorded,
+    answers: StoredAnswers,
     target: Tables,
 ) -> None:
     """Score the samples of one report by its judgements into the tables of another."""

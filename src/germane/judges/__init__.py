@@ -21,22 +21,18 @@ if TYPE_CHECKING:
     from germane.judges.panel import PanelJudge, repeated
     from germane.types import Json
 
-_HOME = {
-    "DecisionJudge": "llm",
-    "FakeJudge": "fake",
-    "GoldJudge": "labels",
-    "Judge": "judge",
-    "LLMJudge": "llm",
-    "LabelsJudge": "labels",
-    "LexicalJudge": "lexical",
-    "LocalJudge": "judge",
-    "PanelJudge": "panel",
-    "Price": "client.providers",
-    "RateLimiter": "client.limits",
-    "Reply": "judge",
-    "RetryPolicy": "client.retry",
-    "repeated": "panel",
+_HOMES = {
+    "client.limits": ("RateLimiter",),
+    "client.providers": ("Price",),
+    "client.retry": ("RetryPolicy",),
+    "fake": ("FakeJudge",),
+    "judge": ("Judge", "LocalJudge", "Reply"),
+    "labels": ("GoldJudge", "LabelsJudge"),
+    "lexical": ("LexicalJudge",),
+    "llm": ("DecisionJudge", "LLMJudge"),
+    "panel": ("PanelJudge", "repeated"),
 }
+"""The modules of the public names."""
 
 __all__ = [
     "DecisionJudge",
@@ -60,11 +56,11 @@ _LOCAL = {"labels": "LabelsJudge", "gold": "GoldJudge", "lexical": "LexicalJudge
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'germane.judges' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"germane.judges.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f"germane.judges.{home}"), name)
+            return value
+    raise AttributeError(f"module 'germane.judges' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

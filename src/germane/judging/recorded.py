@@ -19,7 +19,7 @@ _Name = tuple[str | None, ...]
 """An item, and the settings that it was judged with."""
 
 
-class Recorded:
+class StoredAnswers:
     """The judgements of a report as answers.
 
     A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
@@ -41,10 +41,10 @@ class Recorded:
     ) -> None:
         self.found = self.unknown = 0
         self._however = however
-        self._stored: StoredAnswers | None = None
+        self._stored: _AnswersOnDisk | None = None
         self._known: dict[_Name, Judgement] = {}
         if isinstance(judgements, StoredJudgements):
-            self._stored = StoredAnswers(judgements, judge, however=however)
+            self._stored = _AnswersOnDisk(judgements, judge, however=however)
             return
         for judgement in judgements:
             if (
@@ -99,7 +99,7 @@ def _lacking(kind: str, item: str) -> Judgement:
     return Judgement(key="", item=item, kind=kind, judge="", error="no stored judgement")
 
 
-class StoredAnswers:
+class _AnswersOnDisk:
     """The places of a report folder's judgements in their file, by item and settings: some 16 bytes each."""
 
     def __init__(self, judgements: StoredJudgements, judge: str | None, *, however: bool) -> None:

@@ -50,12 +50,6 @@ class Limits(NamedTuple):
     things: int = 0
     bytes_each: int = 1
 
-    def entries(self, name: str, items: Mapping[str, Json]) -> int:
-        """Of the list of that name, at most."""
-        if name == self.verdicts:
-            return self.things
-        return self.numbers if items.get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
-
     def tokens(self, part: Mapping[str, Json], name: str = "") -> int:
         """Of an answer with that schema, at most: several times what is usual."""
         if part.get("type") == "object":
@@ -73,7 +67,10 @@ class Limits(NamedTuple):
             inner = {key: self.limit(value, key) for key, value in part["properties"].items()}
             return {**part, "properties": inner}
         if part.get("type") == "array":
-            most = self.entries(name, part["items"])
+            most = (
+                self.numbers if part["items"].get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
+            )
+            most = self.things if name == self.verdicts else most
             return {"maxItems": most, **part, "items": self.limit(part["items"], name)}
         if part.get("type") == "string" and "enum" not in part and "const" not in part:
             return {"maxLength": REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH, **part}

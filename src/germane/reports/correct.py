@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from germane.errors import MeasureError
 from germane.judging.driver import replay
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.measures.labels import PlaceLabels, Settings
 from germane.measures.measure import LabelChoice, Measure
 from germane.measures.scoring import program_of, sample_means
@@ -311,7 +311,7 @@ class Corrections:
 
     @cached_property
     def _judged(self) -> JudgedSamples:
-        return JudgedSamples(self._samples, self._settings, Recorded(self._tables.judgements).look_up)
+        return JudgedSamples(self._samples, self._settings, StoredAnswers(self._tables.judgements).look_up)
 
     def _rows(self, summary: MeasureSummary) -> ScoreTerms:
         measure, table = Measure.remembered(summary.type), self._tables.scores

@@ -13,7 +13,7 @@ from germane.encoding import canonical
 from germane.errors import InputError
 from germane.judges.panel import votes_on
 from germane.judging.driver import replay
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.kernel import RankedLabels
@@ -41,9 +41,9 @@ def settings_of(report: ReportData) -> Settings:
     return Settings.stored(report.manifest, people or None)
 
 
-def recorded(report: ReportData) -> Recorded:
+def recorded(report: ReportData) -> StoredAnswers:
     """The report's judgements, by question; only those that are wanted are read."""
-    return Recorded(report.tables.judgements)
+    return StoredAnswers(report.tables.judgements)
 
 
 def explain_score(report: ReportData, score: Score) -> Explanation:
@@ -69,7 +69,7 @@ def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
         yield score, explainer.of(score, samples.get(score.key))[0]
 
 
-def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
+def votes_in(exchange: Exchange, answers: StoredAnswers) -> list[dict[str, Json]]:
     """What the members of a panel said to each of these questions; {} where there was none."""
     questions = [question for question, _ in exchange]
     return list(map(votes_on, questions, answers.look_up(questions)))
@@ -108,7 +108,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     settings = settings_of(report)
     first = (next(labels_for(measure, value, settings), ()) for value in samples.values() if measure)
     items = {question.item for asked in first for question in asked}  # a label program asks no more than that
-    answers = Recorded(report.tables.judgements.of_items(items) if items else ())
+    answers = StoredAnswers(report.tables.judgements.of_items(items) if items else ())
     for score in scores:
         sample = samples.get(score.key)
         text = ""

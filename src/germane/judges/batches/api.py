@@ -6,10 +6,18 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from germane.errors import JudgeError
 from germane.types import Json
 
 UNRUN = "batch_expired"
 """The code of an error of a request that was not answered before its batch ended."""
+
+
+class AbsentBatch(JudgeError):
+    """The provider has no such batch, or no longer."""
+
+
+GONE = "the provider has it no more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import BatchLine, BatchState, unrun
+from germane.judges.batches.api import GONE, AbsentBatch, BatchLine, BatchState, unrun
 from germane.judges.client.errors import TransportError
 from germane.judges.client.foreign import PydanticAITransport, completion_of
 from germane.types import Json
@@ -76,7 +76,7 @@ class _ForeignBatches:
         try:
             batch = await self._asked(self._model.batch_status(await self._handle(name)))
         except AbsentBatch:
-            return BatchState("gone", ended=True, why="the provider has it no more")
+            return BatchState("gone", ended=True, why=GONE)
         details = batch.provider_details or {}
         return BatchState(str(details.get("state") or batch.status), ended=batch.status == "ended")
 
@@ -209,10 +209,6 @@ class GeminiBatches(_ForeignBatches):
             if job.dest is not None and job.dest.file_name:
                 async for line in super().answers(name):
                     yield line
-
-
-class AbsentBatch(JudgeError):
-    """The provider has no such batch, or no longer."""
 
 
 _MOST_BYTES = 200_000_000

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import BatchLine, BatchState
+from germane.judges.batches.api import GONE, AbsentBatch, BatchLine, BatchState
 from germane.judges.client.errors import TransportError, message_of
 from germane.judges.client.providers import Service
 from germane.types import Json
@@ -88,8 +88,8 @@ class OpenAIBatches:
         """The state of the batch, as the server calls it."""
         try:
             result = await self._call("GET", f"batches/{name}")
-        except _Absent:
-            return BatchState("gone", ended=True, why="the provider has it no more")
+        except AbsentBatch:
+            return BatchState("gone", ended=True, why=GONE)
         status = str(result.get("status"))
         errors = ((result.get("errors") or {}).get("data") or []) if status == "failed" else []
         why = (
@@ -100,7 +100,7 @@ class OpenAIBatches:
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
-        with suppress(_Absent):
+        with suppress(AbsentBatch):
             result = await self._call("GET", f"batches/{name}")
             for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
                 async for line in self._lines(file):
@@ -156,11 +156,7 @@ class OpenAIBatches:
         if status >= 500 or status in _UNSURE:
             raise TransportError(told)
         if status == 404:
-            raise _Absent(
+            raise AbsentBatch(
                 f"{told}; are there batches at this server? germane questions writes the requests to a file"
             )
         raise JudgeError(told)
-
-
-class _Absent(JudgeError):
-    """No such thing at the provider."""

@@ -160,14 +160,14 @@ class SlidingWindow:
             entry.units = units
 
 
-Taken: TypeAlias = tuple[_Entry | None, _Entry | None]
+Taken: TypeAlias = list[_Entry]
 """The entries of one request in a RateLimiter, one per window."""
 
 
 class RateLimiter:
     """Requests and tokens per minute, and requests in flight, for all judges that share it; None = no limit.
 
-    Who waits is served in the order of arrival.
+    Requests leave in the order of their arrival.
 
     Args:
         rpm, tpm: Requests and tokens per minute, more than 0.
@@ -183,8 +183,9 @@ class RateLimiter:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
                 check_number(name, value, "write how many a minute: more than 0")
-        self._requests = SlidingWindow(floor(rpm) if rpm >= 1 else rpm) if rpm else None
-        self._tokens = SlidingWindow(tpm) if tpm else None
+        self._windows = [(SlidingWindow(floor(rpm) if rpm >= 1 else rpm), False)] if rpm else []
+        if tpm:
+            self._windows.append((SlidingWindow(tpm), True))  # the one that counts tokens
         self._places = AdaptiveConcurrency(in_flight) if in_flight else None
         self._turn = asyncio.Lock()
 
@@ -196,35 +197,29 @@ class RateLimiter:
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
             async with self._turn:  # the first who came waits for the windows, the others wait for it
-                wait = self._wait(tokens)
-                while wait > 0:
+                while True:
+                    units = [tokens() if counts_tokens else 1 for _, counts_tokens in self._windows]
+                    both = list(zip(self._windows, units, strict=True))
+                    wait = max([window.wait(number) for (window, _), number in both], default=0.0)
+                    if wait <= 0:
+                        return [window.take(number) for (window, _), number in both]
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
-                    wait = self._wait(tokens)
-                return (
-                    self._requests.take(1) if self._requests else None,
-                    self._tokens.take(tokens()) if self._tokens else None,
-                )
         except asyncio.CancelledError:
             self.release()
             raise
 
-    def _wait(self, tokens: Callable[[], float]) -> float:
-        wait = self._requests.wait(1) if self._requests else 0.0
-        return max(wait, self._tokens.wait(tokens())) if self._tokens else wait
-
     def correct(self, taken: Taken | None, tokens: float) -> None:
         """Replace the estimate by the tokens that the request and its answer really had."""
-        if self._tokens and taken and taken[1]:
-            self._tokens.correct(taken[1], tokens)
+        for (window, counts_tokens), entry in zip(self._windows, taken or (), strict=False):
+            if counts_tokens:
+                window.correct(entry, tokens)
 
     def give_back(self, taken: Taken | None) -> None:
-        """The request was not sent; None = it had taken nothing yet."""
-        if taken is None:
-            return
-        if self._requests and taken[0]:
-            self._requests.correct(taken[0], 0)
-        self.correct(taken, 0)
-        self.release()
+        """Give back what a request has taken that was not sent; None = nothing yet."""
+        if taken is not None:
+            for (window, _), entry in zip(self._windows, taken, strict=True):
+                window.correct(entry, 0)
+            self.release()
 
     def release(self) -> None:
         """The request is not in flight any more."""
