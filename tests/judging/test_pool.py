@@ -445,7 +445,7 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
         async with Pool(lambda _: Windowed(), ledger) as pool:
             (live,) = await pool.judge([relevance(1)])
         async with Pool(lambda _: Windowed(), ledger) as pool:
-            ((stored,),) = await pool.known([[relevance(1)]])
+            ((stored,),) = await pool.lookup([[relevance(1)]])
             assert stored is not None
         return live, stored
 
@@ -465,7 +465,7 @@ def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
     file = tmp_path / "judgements.jsonl"
 
     async def run(route: Judge) -> tuple[Answer, ...]:
-        async with Pool(lambda _: route, known=EarlierJudgements([file])) as pool:
+        async with Pool(lambda _: route, earlier=EarlierJudgements([file])) as pool:
             return tuple(await pool.judge([relevance(1)]))
 
     (live,) = asyncio.run(run(panel))

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from germane.judging.driver import AnswerSource, Running, finish, recall
+from germane.judging.driver import AnswerSource, Running, finish, replay_known
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
@@ -77,9 +77,9 @@ class Evaluation(Generic[Store]):
         asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
         try:
             for jobs in self._cut():
-                await self.answers.known([])  # signals are heard here
+                await self.answers.lookup([])  # signals are heard here
                 working = Working(jobs, self.settings)
-                await recall(working.programs, self.answers)
+                await replay_known(working.programs, self.answers)
                 asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
                 while asking and (len(asking) == _AHEAD or asking[0][0].finished):
                     yield await _first(asking)

@@ -241,7 +241,7 @@ class _Counted:
         self.took: list[float] = []
         self._pool, self._timed = pool, UsageLog()
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
+    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """An answer to everything."""
         keyed = [self._pool.keyed(questions) for questions in asked]
         judgements = self._pool.find(chain.from_iterable(keyed))
@@ -255,7 +255,7 @@ class _Counted:
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """The same."""
-        return (await self.known([questions]))[0]
+        return (await self.lookup([questions]))[0]
 
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
@@ -277,7 +277,7 @@ class _Counted:
         self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
     ) -> list[_LookedUp]:
         judgement = found.get(key)
-        if judgement is not None and judgement.ms is not None and self._timed.first(key):
+        if judgement is not None and judgement.ms is not None and not self._timed.seen_before(key):
             self.took.append(judgement.ms)
         answer = None if judgement is None else answered(question, judgement)
         if answer is not None and not answer.holds:
@@ -310,7 +310,7 @@ class Forecaster:
         ledger: Ledger | None = None,
         usage_log: UsageLog | None = None,
     ) -> None:
-        self._answers = _Counted(Pool(Router(judge), ledger, known=known))
+        self._answers = _Counted(Pool(Router(judge), ledger, earlier=known))
         self.found = Forecast(judge.name if judge is not None else "none needed", took=self._answers.took)
         self._settings, self._usage_log, self._seen = settings, usage_log or UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
@@ -352,7 +352,7 @@ class Forecaster:
         """`estimated`: the question follows from a typical answer."""
         if not asked.calls:
             return
-        if not self._seen.first(asked.key):
+        if self._seen.seen_before(asked.key):
             line.shared += asked.calls
         elif asked.answer is None:
             line.new += asked.calls

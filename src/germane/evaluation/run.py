@@ -270,7 +270,7 @@ class _Run:
         pool = Pool(
             router,
             session.ledger,
-            known=session.known,
+            earlier=session.known,
             usage_log=session.usage_log,
             budget=self.budget,
             replay=self.options.replay or "",

@@ -120,31 +120,24 @@ def _citations(question: CitationSupport) -> Json:
     contexts = [stems(text) for text in question.contexts]
     items = []
     for number, statement in enumerate(question.statements, 1):
-        cited = question.cited(number)
-        wanted = terms(statement.split(" [")[0])
-        union = {position: contexts[position - 1] for position in cited}
-        together = carries(wanted, frozenset().union(*union.values()))
-        alone = [position for position in cited if carries(wanted, union[position])]
-        parts = alone or [
-            position
-            for position in cited
-            if together
-            and not carries(
-                wanted, frozenset().union(*(union[other] for other in cited if other != position))
-            )
-        ]
-        lacking = [term.word for term in wanted if term.stem not in frozenset().union(*union.values())]
-        items.append(
-            {
-                "statement": number,
-                "reasoning": f"no cited context has {named(lacking)}"
-                if lacking
-                else "the cited contexts have its words",
-                "supported": bool(parts),
-                "contexts": parts,
-            }
-        )
+        cited, wanted = question.cited(number), terms(statement.split(" [")[0])
+        together = _union(contexts, cited)
+        parts = [position for position in cited if carries(wanted, contexts[position - 1])]
+        if not parts and carries(wanted, together):
+            others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
+            parts = [position for position in cited if not carries(wanted, others[position])]
+        missing = _missing(wanted, together)
+        why = f"no cited context has {named(missing)}" if missing else "the cited contexts have its words"
+        items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
     return {"statements": items}
+
+
+def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> frozenset[str]:
+    return frozenset[str]().union(*(contexts[position - 1] for position in positions))
+
+
+def _missing(wanted: Terms, found: frozenset[str]) -> list[str]:
+    return [term.word for term in wanted if term.stem not in found]
 
 
 def _nuggets(question: NuggetSupport) -> Json:
@@ -184,7 +177,7 @@ def reason(what: str, wanted: Terms, found: frozenset[str]) -> str:
     if not wanted:
         return f"the {what} has no words"
     covered = [term.word for term in wanted if term.stem in found]
-    missing = [term.word for term in wanted if term.stem not in found]
+    missing = _missing(wanted, found)
     parts = [f"covers {named(covered)}"] * bool(covered) + [f"lacks {named(missing)}"] * bool(missing)
     return f"of the {what}'s words the passage {' and '.join(parts)}"
 
@@ -202,12 +195,14 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     covered = [stems_of_claim & context for context in contexts]
     alone = [position for position, part in enumerate(covered, start=1) if carries(wanted, part)]
     positions = alone or _pair(wanted, covered)
-    if positions:
-        visible = frozenset[str]().union(*(covered[position - 1] for position in positions))
+    closest = max(covered, key=lambda part: coverage(wanted, part), default=frozenset[str]())
+    missing = named(_missing(wanted, _union(covered, positions) if positions else closest))
+    if not positions:
+        why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
     else:
-        visible = max(covered, key=lambda part: coverage(wanted, part), default=frozenset())
-    missing = [term.word for term in wanted if term.stem not in visible]
-    return {"claim": number, "contexts": positions, "reasoning": _why(positions, missing, together=not alone)}
+        why = f"{'one context covers' if alone else 'two contexts together cover'} the claim's words"
+        why += f", though no context has {missing}" if missing else ""
+    return {"claim": number, "contexts": positions, "reasoning": why}
 
 
 def carries(wanted: Terms, found: frozenset[str]) -> bool:
@@ -218,19 +213,9 @@ def carries(wanted: Terms, found: frozenset[str]) -> bool:
 
 def _pair(wanted: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
     first = {part: position for position, part in reversed(list(enumerate(covered, start=1))) if part}
-    useful = sorted(
-        (position, part) for part, position in first.items()
-    )  # contexts with equal words count once
+    useful = sorted((position, part) for part, position in first.items())  # those with equal words count once
     pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(wanted, value | other))
     return next(pairs, [])
-
-
-def _why(places: Sequence[int], missing: Sequence[str], *, together: bool) -> str:
-    lacking = f"no context has {named(missing)}" if missing else ""
-    if not places:
-        return f"not enough of the claim's words in one context or two; the closest lacks {named(missing)}"
-    how = "two contexts together cover" if together else "one context covers"
-    return f"{how} the claim's words" + (f", though {lacking}" if lacking else "")
 
 
 VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0

@@ -42,7 +42,7 @@ class Pool:
     Args:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
-        known: Judgements that hold without looking further: those of a resumed evaluation's earlier sessions.
+        earlier: Judgements that hold without looking further: those of a resumed evaluation's earlier sessions.
         usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
         budget: The limit of spending; where it is used up, the pool stops with LimitReached.
         replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
@@ -57,7 +57,7 @@ class Pool:
         route: Callable[[AnyQuestion], Judge],
         ledger: Ledger | None = None,
         *,
-        known: EarlierJudgements | None = None,
+        earlier: EarlierJudgements | None = None,
         usage_log: UsageLog | None = None,
         budget: Budget | None = None,
         replay: str = "",
@@ -74,7 +74,7 @@ class Pool:
         self._replay = replay
         self._budget = budget or Budget()
         self._before_asking: Callable[[], None] | None = before_asking
-        self._earlier, self._own = known or None, dict[str, Judgement]()
+        self._earlier, self._own = earlier or None, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
@@ -166,7 +166,7 @@ class Pool:
 
     # Answers that are known
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
+    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
         """For each list of questions: the answers that are known; None in the place of those that must be asked for."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
@@ -211,7 +211,7 @@ class Pool:
         """A known answer, once it is counted; None where it cannot be used, and the question must be asked."""
         if not (answer := self._read(question, judgement)).holds:
             return None
-        self._usage_log.known(key, judge, question, answer)
+        self._usage_log.reused(key, judge, question, answer)
         return answer
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
@@ -264,7 +264,7 @@ class Pool:
                         self._settle(pending, answer)
                         continue
                     self._unusable[key] = judgement  # the next answer takes its place
-                self._usage_log.first(key)
+                self._usage_log.seen_before(key)
                 missing.setdefault(id(judge), []).append(pending)
             for some in missing.values():
                 self._queue(some[0].judge, some)

@@ -55,7 +55,7 @@ class StoredAnswers:
                 put = (judgement.kind,) if however else tuple(map(judgement.provenance.get, _SETTINGS))
                 self._known.setdefault((judgement.item, *put), judgement)
 
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
+    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
         """The recorded answer to everything: nobody else is asked."""
         return [await self.judge(questions) for questions in asked]
 

@@ -116,26 +116,26 @@ class UsageLog:
 
     # What comes in
 
-    def first(self, key: str) -> bool:
-        """Remember a question; True if it has not come before in this session."""
+    def seen_before(self, key: str) -> bool:
+        """True if this question has come before in this session; it is remembered."""
         short = hash(key)
         if short in self._seen:
-            return False
+            return True
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
         self._seen.add(short)
-        return True
+        return False
 
     def shared(self, judge: Judge, question: AnyQuestion) -> None:
         """A question that this evaluation is asking already."""
         self.spent.shared += judge.paid_calls(question)
 
-    def known(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
+    def reused(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
         """A question that need not be asked.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
-        if not self.first(key):
+        if self.seen_before(key):
             self.shared(judge, question)
         elif answer.usable:
             if self.failed:

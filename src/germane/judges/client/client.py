@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from time import monotonic
 from uuid import uuid4
 
-from germane.clean import counted
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.errors import (
     FILTERED,
@@ -181,8 +180,6 @@ class ModelClient:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
             decision = await self._admit(ask, call, pause) or await self._send(ask, note, call)
-            if decision.action in {Action.RETRY, Action.WAIT}:
-                decision = self._again(decision, call)
             pause = decision.seconds or 0.0
             match decision.action:
                 case Action.TAKE:
@@ -407,45 +404,39 @@ class ModelClient:
         return f"{why} (--timeout)"
 
     def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
-        """Tell the limits of the endpoint what a request without an answer shows; the decision, where that is known now."""
+        """The decision after a request without an answer: send it again after some seconds, in another form, or not at all.
+
+        The limits of the endpoint are told. While the circuit is open a failure costs no attempt.
+        """
         call.count(*tokens_in(decision.body))
+        policy, url, asked = self.policy, self.transport.url, decision.seconds
         if decision.action is Action.RETRY:
             self.breaker.reached |= decision.status not in {0, UNKNOWN}
             if self.breaker.failed(decision.why):
-                seconds, url = self.breaker.outage, self.transport.url
+                seconds = self.breaker.outage
                 _log.warning("%s does not answer: %s; trying for %.0f s more", url, decision.why, seconds)
-            return decision
-        self.breaker.succeeded()
-        if decision.action is Action.WAIT:
-            self.concurrency.throttled(sent)
-            if decision.seconds is not None and decision.seconds <= self.policy.deadline:
-                self.pause.start(sent, decision.seconds)  # for all requests
-        elif decision.action is Action.UNUSABLE:
-            return RetryDecision(Action.UNUSABLE, f"{self.transport.url} cannot be used: {decision.why}")
-        return decision
-
-    def _again(self, decision: RetryDecision, call: CallState) -> RetryDecision:
-        """The decision on a request that failed or was asked to wait: send it again after some seconds, or give up.
-
-        While the circuit is open a failure costs no attempt.
-        """
-        if decision.action is Action.WAIT:
-            if (asked := decision.seconds) is not None and asked > self.policy.deadline:
-                raise LimitReached(
-                    f"{self.transport.url} asks to wait until {_clock(asked)} ({decision.why})"
-                )
-            call.waits += 1
-            pause, why = self.policy.wait(asked, call.waits), f"asked to wait ({decision.why})"
-        else:
             call.faults += 1
             call.failures += not self.breaker.open
-            if call.failures >= self.policy.attempts:
-                return self._gone(f"no answer in {counted(call.failures, 'attempt')}: {decision.why}")
+            if call.failures >= policy.attempts:
+                return self._gone(f"no answer in {call.failures} attempts: {decision.why}")
             if self.breaker.exhausted:
                 return self._gone(self.breaker.exhausted)
-            pause, why = self.policy.delay(call.failures), decision.why
+            pause, why = policy.delay(call.failures), decision.why
+        else:
+            self.breaker.succeeded()
+            if decision.action is Action.UNUSABLE:
+                return RetryDecision(Action.UNUSABLE, f"{url} cannot be used: {decision.why}")
+            if decision.action is not Action.WAIT:
+                return decision
+            self.concurrency.throttled(sent)
+            if asked is not None and asked > policy.deadline:
+                raise LimitReached(f"{url} asks to wait until {_clock(asked)} ({decision.why})")
+            if asked is not None:
+                self.pause.start(sent, asked)  # for all requests
+            call.waits += 1
+            pause, why = policy.wait(asked, call.waits), f"asked to wait ({decision.why})"
         if 0 < call.left <= pause:
-            rest = f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
+            rest = f"a wait of {pause:.0f} s is more than is left of {policy.deadline:.0f} s per call"
             return RetryDecision(Action.GIVE_UP, f"{why}; {rest}")
         call.left -= pause
         return RetryDecision(Action.WAIT, why, seconds=pause)
