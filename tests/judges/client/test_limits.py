@@ -354,9 +354,8 @@ class TestRateLimiter:
             waiting = asyncio.ensure_future(limiter.acquire(lambda: expected))
             await asyncio.sleep(0)
             expected = 7000
-            taken = await waiting
-            assert taken[1] is not None
-            assert taken[1].units == 7000
+            (taken,) = await waiting
+            assert taken.units == 7000
 
         asyncio.run(main())
 
