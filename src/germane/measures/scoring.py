@@ -336,7 +336,7 @@ class Block:
             more = ranked.belonging_to(grader.measure for grader in graders) if companions else ()
             added = [others.setdefault(m, _Column(Grader(measure=m), len(jobs))) for m in more]
             for column in (*columns, *added):
-                column.graded[numbers] = True
+                column.jobs += numbers
         self._companions = list(others.values())
         self._every = [*own.values(), *self._companions]
         self._start()
@@ -344,7 +344,7 @@ class Block:
 
     def _start(self) -> None:
         """Set the scores that are known before anything is answered, and gather what must be asked."""
-        unsure = [number for number, job in enumerate(self.jobs) if job.sample.unsure]
+        unsure = {number for number, job in enumerate(self.jobs) if job.sample.unsure}
         for column in self._every:
             if column.grader.by is not None:
                 continue
@@ -364,16 +364,16 @@ class Block:
             for number in range(len(self.jobs)):
                 self._ask(number)
 
-    def _put_known(self, column: _Column, unsure: Sequence[int]) -> None:
+    def _put_known(self, column: _Column, unsure: set[int]) -> None:
         """Set the scores that cannot be computed, and those of samples with unsure gold."""
         measure = column.grader.measure
         refused = self._eligible.refusals(measure)
-        for number, outcome in refused.items():
-            if column.graded[number]:
-                column.put(number, outcome)
-        for number in unsure if reads_gold_alone(measure) else ():
+        for number in column.jobs if refused else ():
+            if number in refused:
+                column.put(number, refused[number])
+        for number in unsure.intersection(column.jobs) if unsure and reads_gold_alone(measure) else ():
             lacking = refused.get(number)
-            if column.graded[number] and (lacking is None or lacking.why == NOTHING_RELEVANT):
+            if lacking is None or lacking.why == NOTHING_RELEVANT:
                 outcome = between(measure, self.jobs[number].sample, self.settings)
                 column.put(number, outcome)
                 column.noted[number] = outcome
@@ -601,8 +601,8 @@ class _Column:
     """The scores of one grader for the jobs of a block.
 
     Attributes:
-        graded: Whether it grades each job.
-        values: The value of each job, nan where there is none.
+        jobs: The numbers of the jobs that it grades.
+        values: The value of each job of the block, nan where there is none.
         noted: The outcomes that say more than a value, by the number of the job.
         programs: The program whose result the score of a job is.
         ranked: Whether its scores are a formula on labels.
@@ -610,7 +610,7 @@ class _Column:
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
-        self.grader, self.graded, self.values = grader, np.zeros(jobs, np.bool_), np.full(jobs, nan)
+        self.grader, self.jobs, self.values = grader, list[int](), np.full(jobs, nan)
         self.noted: dict[int, Outcome] = {}
         self.programs: dict[int, int] = {}
         self.ranked = grader.by is None and grader.measure.definition.family == "ranked"
@@ -633,9 +633,7 @@ class _Column:
 
     def unnoted(self) -> Ints:
         """The jobs whose outcome is no more than a value."""
-        mask = self.graded.copy()
-        mask[[*self.noted]] = False
-        return np.flatnonzero(mask)
+        return np.array([number for number in self.jobs if number not in self.noted], np.int64)
 
 
 class _BlockLabels:
