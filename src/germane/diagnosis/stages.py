@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from germane.clean import counted
 from germane.errors import InputError
@@ -140,55 +141,43 @@ class StagesReport:
     def documents(self, *, lost: bool = False) -> Iterator[DocumentLine]:
         """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
         journeys = self.journeys
-        order = np.arange(len(journeys.query))
+        last, ends = _last(journeys.ranks), _ends(journeys)
+        order = np.arange(len(last))
         if lost:
-            missing = np.flatnonzero(journeys.ranks[-1] == 0)
-            last = _last(journeys.ranks[:, missing])
-            before = np.where(last >= 0, journeys.ranks[last, missing], np.iinfo(np.int64).max)
+            missing = np.flatnonzero(ends != RETURNED)
+            before = np.where(last >= 0, journeys.ranks[last, order], np.iinfo(np.int64).max)[missing]
             order = missing[np.lexsort((before, -journeys.grades[missing]))]
         for at in order.tolist():
-            yield self._document(at)
-
-    def _document(self, at: int) -> DocumentLine:
-        journeys = self.journeys
-        ranks = [rank or None for rank in journeys.ranks[:, at].tolist()]
-        there = [number for number, rank in enumerate(ranks) if rank]
-        lost = None
-        if ranks[-1] is not None:
-            where = RETURNED
-        elif there:
-            lost = there[-1] + 1
-            where = BELOW if journeys.cut and lost == len(ranks) - 1 else LOST
-        else:
-            lost = 0
-            where = NOWHERE if journeys.nowhere is not None and journeys.nowhere[at] else NEVER
-        return DocumentLine(
-            sample=journeys.queries[int(journeys.query[at])],
-            document=journeys.documents[at],
-            grade=int(journeys.grades[at]),
-            where=where,
-            entered=journeys.names[there[0]] if there else None,
-            lost=None if lost is None else journeys.names[lost],
-            ranks=tuple(ranks),
-        )
+            ranks = tuple(rank or None for rank in journeys.ranks[:, at].tolist())
+            yield DocumentLine(
+                sample=journeys.queries[int(journeys.query[at])],
+                document=journeys.documents[at],
+                grade=int(journeys.grades[at]),
+                where=str(ends[at]),
+                entered=next((name for name, rank in zip(journeys.names, ranks, strict=True) if rank), None),
+                lost=None if ends[at] == RETURNED else journeys.names[last[at] + 1],
+                ranks=ranks,
+            )
 
     def counts(self) -> dict[str, int]:
         """The number of relevant documents that came to each end."""
-        journeys, last = self.journeys, _last(self.journeys.ranks)
-        there, never = journeys.ranks[-1] > 0, last < 0
-        cut = ~there & (last == len(journeys.names) - 2) & journeys.cut & ~never
-        nowhere = never & (
-            journeys.nowhere if journeys.nowhere is not None else np.zeros(len(never), np.bool_)
-        )
-        counts = (there, cut, ~there & ~never & ~cut, never & ~nowhere, nowhere)
-        words = (RETURNED, BELOW, LOST, NEVER, NOWHERE)
-        return {word: int(marks.sum()) for word, marks in zip(words, counts, strict=True) if marks.any()}
+        ends = _ends(self.journeys)
+        counts = {end: int((ends == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
+        return {end: count for end, count in counts.items() if count}
 
 
 def _last(ranks: Ints) -> Ints:
     """The last stage that has each document; -1 = none."""
     stages = np.arange(len(ranks))[:, None]
     return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
+
+
+def _ends(journeys: Journeys) -> NDArray[np.str_]:
+    """The end that each document came to."""
+    last, stages = _last(journeys.ranks), len(journeys.names)
+    nowhere = False if journeys.nowhere is None else journeys.nowhere
+    ends = [last == stages - 1, (last < 0) & nowhere, last < 0, (last == stages - 2) & journeys.cut]
+    return np.select(ends, [RETURNED, NOWHERE, NEVER, BELOW], LOST)
 
 
 def follow(journeys: Journeys, system: str = "") -> StagesReport:
