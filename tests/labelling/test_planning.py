@@ -68,10 +68,10 @@ def test_a_width_is_told_only_where_the_spread_between_queries_is_known_well_eno
     near, far = pilot.labels_for(limit * 1.1), pilot.labels_for(limit * 2)
     assert near is not None
     assert far is not None
-    assert not pilot.told(near)
-    assert pilot.told(far)
-    assert replace(pilot, labels=600).told(near)
-    assert pilot.told(near, "report")
+    assert not pilot.is_reliable(near)
+    assert pilot.is_reliable(far)
+    assert replace(pilot, labels=600).is_reliable(near)
+    assert pilot.is_reliable(near, "report")
 
 
 @pytest.mark.parametrize("population", POPULATIONS)

@@ -17,7 +17,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.judging.driver import LookUp, result_of
 from germane.measures.kernel import Bools, Floats, RankedLabels
-from germane.measures.labels import PlaceLabels, Settings, same
+from germane.measures.labels import PlaceLabels, Settings, passage_key
 from germane.measures.measure import Measure
 from germane.measures.scoring import applicable, least_level, open_holes, sample_means
 from germane.questions.asking import Program
@@ -237,7 +237,7 @@ class _Lists:
         for _, contexts in self.labels.lists:
             seen: set[tuple[str, str | None]] = set()
             for context in contexts:
-                name = same(context)
+                name = passage_key(context)
                 marks.append(name in seen)
                 seen.add(name)
         return np.array(marks, np.bool_)

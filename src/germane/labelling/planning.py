@@ -72,7 +72,7 @@ def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
         return LabelPlan(**plan, labelled=mean.labels if mean else 0, why=why)  # type: ignore[arg-type]
     pilot, total = mean.pilot, mean.total
     labels, ends = pilot.labels_for(width), (pilot.width(total, off=-1), pilot.width(total, off=1))
-    unsure = not pilot.told(labels) if labels is not None else ends[0] <= width
+    unsure = not pilot.is_reliable(labels) if labels is not None else ends[0] <= width
     return LabelPlan(
         **plan,  # type: ignore[arg-type]
         labelled=mean.labels,

@@ -20,8 +20,8 @@ from germane.measures.labels import (
     asked_before,
     distinct,
     distinct_contexts,
+    passage_key,
     rankings,
-    same,
     texts_of,
     turns,
 )
@@ -203,13 +203,13 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
     if not claims:
         return skipped(NO_CLAIMS)
     columns = {
-        same(context): frozenset(n for n, supported in enumerate(support) if position in supported.contexts)
-        for position, context in enumerate(contexts, 1)
+        passage_key(context): frozenset(n for n, verdict in enumerate(support) if at in verdict.contexts)
+        for at, context in enumerate(contexts, 1)
     }
     result = []
     for _, ranked in rankings(sample, final=final):
         left = dict(columns)
-        met = [left[same(c)] if repeats else left.pop(same(c), frozenset()) for c in ranked]
+        met = [left[key] if repeats else left.pop(key, frozenset()) for key in map(passage_key, ranked)]
         result.append(tuple(met))
     return _Matrix(claims, tuple(result))
 
@@ -426,12 +426,12 @@ def repeat_rate(sample: Sample) -> Outcome:
     if len(lists) < 2:
         return skipped(ONE_SEARCH)
     items: list[Item] = []
-    seen = set(map(same, lists[0]))
+    seen = set(map(passage_key, lists[0]))
     for number, contexts in enumerate(lists[1:], 2):
         for position, context in enumerate(contexts, 1):
             name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
-            items.append(Item(name, same(context) not in seen))
-        seen.update(map(same, contexts))
+            items.append(Item(name, passage_key(context) not in seen))
+        seen.update(map(passage_key, contexts))
     if not items:
         return skipped("nothing came back after the first search")
     repeated = sum(item.held is False for item in items)

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
@@ -185,7 +185,6 @@ GROUP = "germane.measures"
 
 _MARK = ".py:"
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
-_loaded: dict[Path, ModuleType] = {}
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
@@ -227,20 +226,20 @@ def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Me
 
 
 def _module(path: Path) -> ModuleType:
-    """The module in a file, run once however often it is named."""
+    """The module in a file, which is run once."""
     try:
         real = path.resolve(strict=True)
     except OSError:
         near = nearest(path.name, [p.name for p in path.parent.glob("*.py")], 0.6)
         fix = f"did you mean {path.with_name(near)}?" if near else "give the path of a Python file"
         raise InputError(f"no file {path}", fix=fix) from None
-    if real not in _loaded:
-        _loaded[real] = _run(real)
-    return _loaded[real]
+    return _run(real)
 
 
+@cache
 def _run(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"_germane_user_{path.stem}_{len(_loaded)}", path)
+    name = f"_germane_user_{path.stem}_{_run.cache_info().currsize}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -20,12 +20,13 @@ _UNION = one_of(
     "final",
 )
 TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
+_REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F",
     "nothing": "no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
-    "params": {"rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1), "over": _UNION},
+    "params": {"rel": _REL, "over": _UNION},
     "answerable": True,
 }
 _OF_GROUPS: MeasureOptions = {
@@ -142,7 +143,7 @@ def spare_searches(enough: int, made: int) -> Outcome:
 _OF_SEARCHES: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "germane",
-    "params": {"rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1)},
+    "params": {"rel": _REL},
     "better": "lower",
     "answerable": True,
 }
@@ -256,7 +257,7 @@ def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
     reference="germane; a token is 4 bytes of UTF-8, rounded up per context",
     nothing="no relevant document known or retrieved, contexts without ids or texts: skipped",
     params={
-        "rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1),
+        "rel": _REL,
         "over": one_of(
             "several searches: one after another as they were made, or the final list alone", "calls", "final"
         ),

@@ -54,7 +54,7 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
     ]
 
 
-def same(context: Context) -> tuple[str, str | None]:
+def passage_key(context: Context) -> tuple[str, str | None]:
     """The identity of a context's passage: its text or, where that says nothing, its id."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
@@ -113,7 +113,7 @@ def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
     """Each passage of several lists once, in order of first appearance."""
     contexts: dict[tuple[str, str | None], Context] = {}
     for context in chain.from_iterable(lists):
-        contexts.setdefault(same(context), context)
+        contexts.setdefault(passage_key(context), context)
     return tuple(contexts.values())
 
 

@@ -43,7 +43,7 @@ FEWEST = 10
 """Labels below which nothing is corrected."""
 _FREE = 10
 """Labels beyond the first of each query from which on the variance within queries is estimated."""
-_TOLD = 0.15
+_TOLERANCE = 0.15
 """The error allowed in a forecast of an interval's width, as a share of it."""
 _RARE = 5
 """Labels that must differ from the commonest one for a variance to be estimated from them."""
@@ -104,9 +104,9 @@ class LabelPilot:
         way = sqrt(2 * slope * self.between + slope**2 + rest)
         return max(0.0, self.between + slope + (way if off > 0 else -way))
 
-    def told(self, labels: int, population: Population = "queries") -> bool:
+    def is_reliable(self, labels: int, population: Population = "queries") -> bool:
         """True if this many labels give the width that is forecast, but for 15%, if `between` is a standard error larger."""
-        return self.width(labels, population, off=1) <= (1 + _TOLD) * self.width(labels, population)
+        return self.width(labels, population, off=1) <= (1 + _TOLERANCE) * self.width(labels, population)
 
     def labels_for(self, width: float, population: Population = "queries") -> int | None:
         """The smallest number of labels whose interval is at most this wide; None = not even all of them."""
