@@ -118,8 +118,7 @@ def _within(table: RankedLabels, k: int | None) -> Bools:
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
-    mask, within = reached(table.level, table.chances, rel), _within(table, k)
-    return mask & within if _certain(mask) else mask * within
+    return reached(table.level, table.chances, rel) * _within(table, k)
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
@@ -127,7 +126,7 @@ def _certain(marks: Marks) -> TypeIs[Bools]:
     return marks.dtype == np.bool_
 
 
-def _hits(table: RankedLabels, rel: float, k: int | None) -> Ints | Floats:
+def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
     return _count(table, _relevant(table, rel, k))
 
 
@@ -155,17 +154,14 @@ def _so_far(table: RankedLabels, marked: Bools) -> Ints:
     return np.asarray(running[1:] - before, dtype=np.int64)
 
 
-def _count(table: RankedLabels, marked: Marks) -> Ints | Floats:
+def _count(table: RankedLabels, marked: Marks) -> Floats:
     """The number of marked places of each row, or its expectation."""
-    if _certain(marked):
-        return np.bincount(table.row[marked], minlength=table.rows)
-    return np.bincount(table.row, marked, minlength=table.rows)
+    return np.asarray(np.bincount(table.row, marked, table.rows), dtype=np.float64)
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]]) -> Floats:
     """The sum of the values of each row's marked places, each by its probability."""
-    counted = np.where(marked, values, 0.0) if _certain(marked) else marked * values
-    return np.asarray(np.bincount(table.row, counted, table.rows), dtype=np.float64)
+    return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
 def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:

@@ -711,15 +711,11 @@ class _BlockLabels:
         labels, holes = self.places, open_holes(measure)
         read = labels.read(sample, measure.depth)
         failed = [labels.failed[position] for position in read if position in labels.failed]
-        unjudged = [
-            position
-            for position in read
-            if not labels.columns.labelled[position] and position not in labels.failed
-        ]
-        whys = failed + ["no label"] * (len(unjudged) if holes else 0)
-        if not whys:
+        unjudged = int((~labels.columns.labelled[read]).sum()) - len(failed) if holes else 0
+        if not failed and not unjudged:
             return None
-        why = f"{len(whys)} of {len(read)} {'labels' if holes else 'verdicts'} missing: {whys[0]}"
+        what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
+        why = f"{len(failed) + unjudged} of {len(read)} {what} missing: {first}"
         if len(failed) == len(read):
             return error(why)
         scales = labels.scales_of(sample)
@@ -738,9 +734,7 @@ class _BlockLabels:
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome
         read = self.places.read(sample, grader.measure.depth)
-        relevant = (
-            int((self.places.columns.level[read] >= least_level(grader.measure)).sum()) if len(read) else 0
-        )
+        relevant = int((self.places.columns.level[read] >= least_level(grader.measure)).sum())
         notes = []
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
