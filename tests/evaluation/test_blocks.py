@@ -80,6 +80,21 @@ def test_one_part_and_many_are_equal(jobs: list[Job], size: int) -> None:
     assert found.summaries == expected.summaries
 
 
+def test_jobs_with_graders_of_their_own(jobs: list[Job]) -> None:
+    """Jobs that share some graders, in any order, are scored in a block as each is alone."""
+    first, *others = jobs[0].graders
+    sets = ((first, *others[:2]), (*others[2:], first), graders_of(parse_measures(["AP nDCG@3"])))
+    mixed = [Job(sample=job.sample, graders=sets[n * n % 5 % 3]) for n, job in enumerate(jobs)]
+    (whole,) = parts(31, mixed)
+    merged = merge(parts(1, mixed))
+    assert rows(merged) == rows(whole)
+    assert merged.notes == whole.notes
+    assert (merged.reads, merged.graded, merged.graders) == (whole.reads, whole.graded, whole.graders)
+    assert {name: sorted(values) for name, values in merged.beside.items()} == {
+        name: sorted(values) for name, values in whole.beside.items()
+    }
+
+
 def test_merging_is_associative(jobs: list[Job]) -> None:
     """However parts are put together, the rows are the same."""
     first, second, third = parts(11, jobs)
