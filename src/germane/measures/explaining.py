@@ -1,12 +1,12 @@
 """Scores and measures in words.
 
 Why a score is what it is: hits, misses, working and wording, derived from the same program and its answers. And what a
-measure is: the list of `germane measures` and the table of the documentation, made of the definitions themselves.
+measure is: the list of `germane measures`, made of the definitions themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
@@ -283,38 +283,3 @@ def listing(definitions: Iterable[Definition]) -> str:
             f"{definition.heading}  {first}\n    = {definition.formula}\n    needs {facts['needs']}{lower}{source}"
         )
     return "\n\n".join(paragraphs)
-
-
-def markdown(definitions: Iterable[Definition]) -> str:
-    """The page of the documentation: a table of all measures, then each in full, by what is read."""
-    known = list(definitions)
-    table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
-    for definition in known:
-        anchor = "".join(c for c in definition.heading.lower() if c.isalnum() or c in "_-")
-        calls = definition.cost.replace("|", "\\|")
-        table.append(
-            f"| [`{definition.heading}`](#{anchor}) | {definition.all_needs} | {calls} | {definition.span} |"
-        )
-    parts = ["\n".join(table)]
-    for title, family in _FAMILIES:
-        parts.append(f"## {title}")
-        for definition in filter(family, known):
-            first, _, rest = definition.doc.partition("\n\n")
-            parts += [f"### `{definition.heading}`", " ".join(first.split()), *filter(None, [rest])]
-            named = ((f"`{name}`" if "=" in name else name, text) for name, text in definition.facts())
-            parts.append("\n".join(f"- {name}: {text}" for name, text in named))
-    return "\n\n".join(parts) + "\n"
-
-
-_FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
-    (
-        "Ranked, over gold labels",
-        lambda definition: definition.family == "ranked" and definition.labels != "judge",
-    ),
-    (
-        "Ranked, over the judge's verdicts",
-        lambda definition: definition.family == "ranked" and definition.labels == "judge",
-    ),
-    ("Judged", lambda definition: definition.asks),
-    ("From gold and scores alone", lambda definition: definition.family != "ranked" and not definition.asks),
-)
