@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
 from germane.evaluation import rank as ranking
-from germane.evaluation.rank import document_ids, rank, rank_part
+from germane.evaluation.rank import rank, rank_part
 from germane.measures import Measure
 from germane.reports.report import Report
 from germane.samples import bulk
+from germane.samples.contexts import document_ids
 from germane.samples.trec import Results, Run, read_qrels, read_run
 
 HERE = Path(__file__).parent

@@ -70,9 +70,10 @@ def _of_runs(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
     from germane.cli.rank import system_names
     from germane.diagnosis.stages import follow, of_hits
     from germane.evaluation import rank as ranking
+    from germane.samples.contexts import document_ids
 
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
-    mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
+    mapping = document_ids(chosen.doc_id) if chosen.doc_id else None
     first = chosen.duplicates == "first"
     gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first)
     runs: dict[str, Hits] = {}

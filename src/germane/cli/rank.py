@@ -38,6 +38,7 @@ def rank(**flags: Any) -> int:
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
+    from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
     from germane.samples.trec import role
 
@@ -56,7 +57,7 @@ def rank(**flags: Any) -> int:
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
     for name in named:
         role(name)
-    mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
+    mapping = document_ids(chosen.doc_id) if chosen.doc_id else None
     skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
     gold = ranking.GoldFile(
         chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=BadRows(skip=skip)

@@ -11,7 +11,6 @@ A list without scores keeps its order. Results of queries without gold are ignor
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -316,22 +315,6 @@ def ranked_report(
     if by is not None:
         report.slices(by)  # an unknown name is an error here
     return report
-
-
-def document_ids(pattern: str) -> DocumentId:
-    """A mapping of chunk ids to document ids: what the pattern (or its first group) matches, else the id itself."""
-    try:
-        result = re.compile(pattern)
-    except re.error as fault:
-        raise InputError(
-            f"--doc-id {pattern!r} is not a regular expression: {fault}", fix="write e.g. '^[^#]+'"
-        ) from None
-
-    def document_id(chunk: str) -> str:
-        match = result.search(chunk)
-        return (match[1 if result.groups else 0] or chunk) if match else chunk
-
-    return document_id
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:

@@ -150,23 +150,29 @@ def _blocks(text: str) -> tuple[Context, ...]:
     return tuple(Context(text=block) for block in blocks if block)
 
 
-def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """The function that maps the ids of a sample's contexts (of its calls and stages too) to document ids; None changes nothing.
-
-    The id becomes the part that the pattern's first group matches, or its whole match where it has no group; an
-    id without a match stays as it is. Gold ids are document ids already.
-    """
-    if pattern is None:
-        return lambda sample: sample
+def document_ids(pattern: str) -> Callable[[str], str]:
+    """The function from a chunk's id to its document's: what the pattern (or its first group) matches, else the id itself."""
     try:
         rule = re.compile(pattern)
     except re.error as error:
-        fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
+        fix = "write a regular expression like '^[^#]+' or '<(urn:uuid:[^>]+)>'"
         raise InputError(f"doc-id: {pattern!r} is not a regular expression: {error}", fix=fix) from None
 
-    def document(chunk: str) -> str:
+    def document_id(chunk: str) -> str:
         match = rule.search(chunk)
         return (match and match[1 if rule.groups else 0]) or chunk
+
+    return document_id
+
+
+def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
+    """The function that maps the ids of a sample's contexts (of its calls and stages too) by `document_ids`; None changes nothing.
+
+    Gold ids are document ids already.
+    """
+    if pattern is None:
+        return lambda sample: sample
+    document = document_ids(pattern)
 
     def mapped(context: Context) -> Context:
         known = None if context.id is None else document(context.id)
