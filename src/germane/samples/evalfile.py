@@ -87,8 +87,7 @@ class GraderSpec:
 def _spec(node: Node) -> GraderSpec:
     if node.pairs is None:
         if node.text is None or node.is_null():
-            fix = "write type: context_precision@5"
-            raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
+            raise node.fault(f"a grader is {node.kind}", "write type: context_precision@5")
         return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
@@ -157,8 +156,7 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
             file = _template(name, folder, above, node.place)
             listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
             if listed is None or listed.items is None:
-                fix = "write assertions: [...] in it"
-                raise InputError(f"{file} holds no assertions", fix=fix, place=node.place)
+                raise node.fault(f"{file} holds no assertions", "write assertions: [...] in it")
             result += _included(listed.items, folder, (*above, file))
         else:
             members = {
@@ -470,9 +468,8 @@ def read_eval_file(
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
-        raise InputError(
-            "this file has no cases and names no data", fix=fix, place=SourceLocation(str(path), 1, 1)
-        )
+        location = SourceLocation(str(path), 1, 1)
+        raise InputError("this file has no cases and names no data", fix=fix, place=location)
     if strict and faults:
         raise faults[0]
     return file.model_copy(update={"cases": cases})
@@ -486,8 +483,7 @@ def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tu
     pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
     results = [key for key in pairs if fold(key) in _CASES]
     if len(results) > 1:
-        location = pairs[results[1]].place
-        raise InputError("the file has two lists of cases", fix="keep one of them", place=location)
+        raise pairs[results[1]].fault("the file has two lists of cases", "keep one of them")
     if not results:
         return root, [], False
     node, replaced = pairs[results[0]], fold(results[0]) == "evalcases"
@@ -496,19 +492,17 @@ def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tu
         if cases is not None:
             return root, cases, replaced
         if "data" in pairs:
-            fix = "name all of them under data: [...]"
-            raise InputError("the file names samples twice", fix=fix, place=node.place)
+            raise node.fault("the file names samples twice", "name all of them under data: [...]")
         keys = {**root.keys, "data": root.keys[results[0]]}
         return replace(root, pairs={**pairs, "data": node}, keys=keys), [], False
     if node.items is None:
-        raise InputError(f"the cases are {node.kind}", fix="write a list: - id: ...", place=node.place)
+        raise node.fault(f"the cases are {node.kind}", "write a list: - id: ...")
     inline: list[Node] = []
     for item in node.items:
         named = (item.text or "").startswith("file://")
         cases = _cases_in(item, folder, parsed) if named else [item]
         if cases is None:
-            fix = "write data: FILE for samples"
-            raise InputError(f"{item.text} holds no cases", fix=fix, place=item.place)
+            raise item.fault(f"{item.text} holds no cases", "write data: FILE for samples")
         inline += cases
     return root, inline, replaced
 
@@ -528,7 +522,7 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
             one_case = path.stem == "case" and root.pairs is not None
             inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
             if inside is None:
-                raise InputError("this file holds no list of cases", fix="write - id: ...", place=root.place)
+                raise root.fault("this file holds no list of cases", "write - id: ...")
             cases += inside
         elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
             lines = [(number, line) for number, line in read_lines(path) if line.strip()]
@@ -539,9 +533,9 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
         elif path.exists():
             return None
         else:
-            raise InputError(f"no file {name!r} in {folder}", fix="check the path", place=node.place)
+            raise node.fault(f"no file {name!r} in {folder}", "check the path")
     if not cases:
-        raise InputError(f"{name} holds no cases", fix="check the path", place=node.place)
+        raise node.fault(f"{name} holds no cases", "check the path")
     return cases
 
 
@@ -645,7 +639,7 @@ def _case(
     if not query and all(SPELLINGS[key] != "query" for key in fields):
         fix = 'write query: "the question that was asked"'
         if len(faults) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
-            faults.append(InputError("a case has no query", fix=fix, place=node.place))
+            faults.append(node.fault("a case has no query", fix))
         row["query"] = "-"
     reader = RowReader(warn=warn)
     try:

@@ -7,7 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
-from germane.errors import InputError, Invalid
+from germane.errors import Invalid
 from germane.samples.fields import read_messages
 from germane.samples.files import check_readable, repository_root
 from germane.samples.yamltext import Node
@@ -23,8 +23,7 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
     value = node.json()
     if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
         if isinstance(value, list) and any(isinstance(item, dict) and "content" in item for item in value):
-            fix = "write - role: user, then content"
-            raise InputError("a message has no role", fix=fix, place=node.place)
+            raise node.fault("a message has no role", "write - role: user, then content")
         value = [{"role": role, "content": node.text if node.text is not None else value}]
     for message in value:
         if isinstance(message.get("content"), list):
@@ -41,11 +40,10 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
         return part
     named = part.get("value", part.get("path"))
     if not isinstance(named, str) or not named:
-        raise InputError("a file part names no file", fix="write value: path/to/file", place=node.place)
+        raise node.fault("a file part names no file", "write value: path/to/file")
     path = _find(named, folder)
     if path is None:
-        fix = f"put it below {folder} or the repository's root"
-        raise InputError(f"no file {named!r}", fix=fix, place=node.place)
+        raise node.fault(f"no file {named!r}", f"put it below {folder} or the repository's root")
     check_readable(path, node.place)
     try:
         return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}

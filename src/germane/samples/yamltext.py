@@ -86,6 +86,10 @@ class Node:
         """True if it is empty, `~` or `null`."""
         return self.plain and self.text in _NULLS
 
+    def fault(self, problem: str, fix: str) -> InputError:
+        """The error on this value, at its location."""
+        return InputError(problem, fix=fix, place=self.place)
+
     def json(self) -> Json:
         """The value as JSON; InputError on a number that is not finite."""
         if self.pairs is not None:
@@ -105,8 +109,7 @@ class Node:
                 return number
         except ValueError:  # .inf and .nan, as YAML writes them
             pass
-        fix = "leave it out or put it in quotes"
-        raise InputError(f"{text[:40]} is not a finite number", fix=fix, place=self.place)
+        raise self.fault(f"{text[:40]} is not a finite number", "leave it out or put it in quotes")
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
         """The place of what stands at a path below it, or of the last thing on the way that is there."""
@@ -168,7 +171,7 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
             if strict and found[1] not in environ:
                 problem = f"the environment variable {found[1]} is not set"
                 fix = f"export {found[1]}=... (of a file that is not trusted also --allow {found[1]})"
-                raise InputError(problem, fix=fix, place=scalar.place)
+                raise scalar.fault(problem, fix)
             return environ.get(found[1], found[0])
 
         text = scalar.text or ""
@@ -332,18 +335,17 @@ class _Builder:
             key = self._node(event, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
             if key.text is None:
-                raise InputError(f"a key is {key.kind}", fix="write a text as the key", place=key.place)
+                raise key.fault(f"a key is {key.kind}", "write a text as the key")
             if key.text == "<<" and key.plain:
                 merged += [value] if value.items is None else value.items
                 continue
             if key.text in keys:
                 problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
-                raise InputError(problem, fix="keep one of the two", place=key.place)
+                raise key.fault(problem, "keep one of the two")
             pairs[key.text], keys[key.text] = value, key.place
         for source in merged:
             if source.pairs is None:
-                fix = "write <<: *name of a mapping"
-                raise InputError(f"<< merges {source.kind}", fix=fix, place=source.place)
+                raise source.fault(f"<< merges {source.kind}", "write <<: *name of a mapping")
             pairs |= {name: value for name, value in source.pairs.items() if name not in pairs}
             keys = source.keys | keys
         return Node(place, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))

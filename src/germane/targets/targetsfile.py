@@ -85,10 +85,9 @@ def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     fix = f"write {' or '.join(PROVIDERS)}"
     if kind is None:
         what = f"the target {name}"
-        missing = InputError(f"{what} has no provider", fix=fix, place=entry.place)
-        raise misspelling_of("provider", what, entry) or missing
+        raise misspelling_of("provider", what, entry) or entry.fault(f"{what} has no provider", fix)
     if kind.text is None or kind.text not in PROVIDERS:
-        raise InputError(f"unknown provider {kind.text!r}", fix=fix, place=kind.place)
+        raise kind.fault(f"unknown provider {kind.text!r}", fix)
     return entry, path, PROVIDERS[kind.text]
 
 
@@ -124,17 +123,15 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
         fix = "write targets: [{name: ..., provider: ...}]"
-        missing = InputError("the file lists no targets", fix=fix, place=root.place)
-        raise misspelling_of("targets", "the file", root) or missing
+        raise misspelling_of("targets", "the file", root) or root.fault("the file lists no targets", fix)
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
-            missing = InputError("this target has no name", fix="write name: my_rag", place=item.place)
-            raise misspelling_of("name", "this target", item) or missing
+            fault = item.fault("this target has no name", "write name: my_rag")
+            raise misspelling_of("name", "this target", item) or fault
         if text in names:
-            problem = f"two targets are named {text!r}"
-            raise InputError(problem, fix="give one of them another name", place=item.place)
+            raise item.fault(f"two targets are named {text!r}", "give one of them another name")
         names[text] = item
     if name not in names:
         near = nearest(name, names)
