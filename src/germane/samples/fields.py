@@ -161,6 +161,14 @@ def _id(value: Json) -> str:
     raise Invalid(f"is {say(value)}", "write a string that is not empty, or a whole number")
 
 
+def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
+    """The value as `read` makes it; a fault is below this step."""
+    try:
+        return read(value)
+    except Invalid as wrong:
+        raise wrong.under(step) from None
+
+
 def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[Json], Json]:
     """A list whose values are read so; what is not a list stays as it is, for the record to refuse.
 
@@ -279,10 +287,7 @@ def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: d
         if type(more[name]) is not int or more[name] < 0:
             raise Invalid(f"is {say(value)}", "write a whole number from 0", key)
     else:
-        try:
-            made[name] = _OF_PASSAGE[name][1](value)
-        except Invalid as wrong:
-            raise wrong.under(key) from None
+        made[name] = _at(key, _OF_PASSAGE[name][1], value)
 
 
 _read_passages = _each(_passage)
@@ -309,20 +314,14 @@ def passages(values: Json) -> Json:
 def _call(value: Json) -> Json:
     if not isinstance(value, dict) or "contexts" not in value:
         return value
-    try:
-        contexts = passages(value["contexts"])
-    except Invalid as wrong:
-        raise wrong.under("contexts") from None
+    contexts = _at("contexts", passages, value["contexts"])
     return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
 
 
 def _stage(value: Json) -> Json:
     if not isinstance(value, dict) or "ids" not in value:
         return value
-    try:
-        return {**value, "ids": _ids(value["ids"])}
-    except Invalid as wrong:
-        raise wrong.under("ids") from None
+    return {**value, "ids": _at("ids", _ids, value["ids"])}
 
 
 def _evidence(value: Json) -> Json:
@@ -331,12 +330,7 @@ def _evidence(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     made = {key: _whole(inner) if key in {"start", "end"} else inner for key, inner in value.items()}
-    if made.get("doc") is not None:
-        try:
-            made["doc"] = _id(made["doc"])
-        except Invalid as wrong:
-            raise wrong.under("doc") from None
-    return made
+    return made if made.get("doc") is None else {**made, "doc": _at("doc", _id, made["doc"])}
 
 
 def _tool_call(value: Json) -> Json:
@@ -368,11 +362,11 @@ def _message(value: Json) -> Json:
     """One turn of a conversation; keys that have no meaning here are passed over."""
     if not isinstance(value, dict):
         return value
-    calls = value.get("tool_calls", value.get("toolCalls")) or ()
-    try:
-        known = {"content": value.get("content"), "tool_calls": _each(_tool_call)(calls)}
-    except Invalid as wrong:
-        raise wrong.under("tool_calls" if "tool_calls" in value else "toolCalls") from None
+    key = "tool_calls" if "tool_calls" in value else "toolCalls"
+    known = {
+        "content": value.get("content"),
+        "tool_calls": _at(key, _each(_tool_call), value.get(key) or ()),
+    }
     return {"role": value["role"], **known} if "role" in value else known
 
 
@@ -434,7 +428,7 @@ def read_messages(values: Json) -> tuple[Message, ...]:
     return messages
 
 
-_AT = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
+_PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
 _EXPECTED = re.compile(r"Expected `(\w+)[^`]*`(?: (?:of length )?(>=|<=)? ?(-?\d+))?")
 _BITS = {str(-(2**63)), str(2**63 - 1)}
@@ -450,7 +444,7 @@ _FIXES = {
 
 def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
     """The fault that msgspec found in these values, in our words and with its path."""
-    at = _AT.search(str(error))
+    at = _PATH.search(str(error))
     path, value = _followed(at[1] if at else "", values)
     if isinstance(error.__cause__, Invalid):
         return error.__cause__.under(*path)
