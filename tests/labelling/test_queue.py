@@ -89,18 +89,3 @@ def test_targeted_takes_the_most_doubtful_first_and_has_no_design() -> None:
     drawn = LabelQueue(tasks=tasks([5, 5]), queue="targeted", budget=4).drawn
     assert [one.task.doubt for one in drawn] == [0.4, 0.4, 0.3, 0.3]
     assert all(one.design is None for one in drawn)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"queue": "stratified"}, "write random or targeted"),
-        ({"queue": "best"}, "write random or targeted"),
-        ({"design": "rows"}, "write passages or queries"),
-        ({"budget": 0}, "write 1 or more"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(given: dict[str, object], message: str) -> None:
-    """With what to write instead."""
-    with pytest.raises(InputError, match=message):
-        LabelQueue(tasks=tasks([2]), **given)  # type: ignore[arg-type]

@@ -8,44 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from textwrap import fill
 from typing import Any
 
 from germane.cli.parser import no_such, paragraphs, parse, width
 from germane.version import __version__
 
-VERBS = {
-    "init": "init:init",
-    "run": "run:run",
-    "merge": "merge:merge",
-    "questions": "batchfile:questions",
-    "answers": "batchfile:answers",
-    "rank": "rank:rank",
-    "score": "score:score",
-    "compare": "compare:compare",
-    "power": "compare:power",
-    "overlap": "compare:overlap",
-    "stages": "diagnose:stages",
-    "diagnose": "diagnose:diagnose",
-    "report": "report:report",
-    "plot": "report:plot",
-    "explain": "report:explain",
-    "grade": "grade:grade",
-    "label": "label:label",
-    "audit": "label:audit",
-    "labels check": "labels:check",
-    "labels move": "labels:move",
-    "liverag": "liverag:liverag",
-    "measures": "measures:measures",
-    "validate": "validate:validate",
-    "ledger stats": "ledger:stats",
-    "ledger batches": "ledger:batches",
-    "ledger export": "ledger:export",
-    "ledger import": "ledger:import_",
-    "ledger prune": "ledger:prune",
-    "ledger check": "ledger:check",
+_MODULES = {
+    "init": ("init",),
+    "run": ("run",),
+    "merge": ("merge",),
+    "batchfile": ("questions", "answers"),
+    "rank": ("rank",),
+    "score": ("score",),
+    "compare": ("compare", "power", "overlap"),
+    "diagnose": ("stages", "diagnose"),
+    "report": ("report", "plot", "explain"),
+    "grade": ("grade",),
+    "label": ("label", "audit"),
+    "labels": ("labels check", "labels move"),
+    "liverag": ("liverag",),
+    "measures": ("measures",),
+    "validate": ("validate",),
+    "ledger": (
+        "ledger stats",
+        "ledger batches",
+        "ledger export",
+        "ledger import",
+        "ledger prune",
+        "ledger check",
+    ),
 }
-"""The module and function of each verb; a verb is imported when it is asked for."""
+"""The verbs of each module, in the order of the help; a module is imported when one of them is asked for."""
+VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 
 _ABOUT = {
     "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
@@ -57,8 +53,9 @@ _ABOUT = {
 
 def function_of(verb: str) -> Callable[..., int | None]:
     """The function of a verb."""
-    module, _, name = VERBS[verb].partition(":")
-    result: Callable[..., int | None] = getattr(import_module(f"germane.cli.{module}"), name)
+    name = verb.rpartition(" ")[2]
+    module = import_module(f"germane.cli.{VERBS[verb]}")
+    result: Callable[..., int | None] = getattr(module, f"{name}_" if iskeyword(name) else name)
     return result
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import isnan, nan
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,8 +93,6 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
         unjudged = ((sample, judged) for sample in report.samples() for judged in _unjudged(sample))
         tasks = {(sample.id, judged.item): _task(judged, sample, None) for sample, judged in unjudged}
     if not tasks:
-        if kind not in _NOTHING:
-            raise InputError(f"--kind {kind} is not known", fix=f"write {', '.join(_NOTHING)}")
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
     return list(tasks.values())
@@ -191,16 +189,6 @@ class LabelQueue:
     seed: int = 0
     pool: str = ""
     between: str = ""
-
-    def __post_init__(self) -> None:
-        for value, allowed, flag in (
-            (self.queue, get_args(QueueName), "--queue"),
-            (self.design, get_args(Design), "--design"),
-        ):
-            if value not in allowed:
-                raise InputError(f"{flag} {value} is not known", fix=f"write {' or '.join(allowed)}")
-        if self.budget is not None and self.budget < 1:
-            raise InputError(f"--budget {self.budget} is nothing", fix="write 1 or more")
 
     @property
     def size(self) -> int:
