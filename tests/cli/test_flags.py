@@ -9,6 +9,7 @@ from dataclasses import fields
 
 import pytest
 
+import germane
 from germane.cli.parser import parse
 from germane.cli.verbs import VERBS, function_of
 from germane.evaluation.options import Options
@@ -28,6 +29,8 @@ def test_every_flag_is_used(verb: str) -> None:
         taken |= {field.name for field in fields(Options)} - {"folder", "outputs", "store"} | {"output"}
     elif verb == "questions":  # what a run would ask: its flags become Options too
         taken |= {field.name for field in fields(Options)} & given
+    elif verb == "compare":
+        taken |= inspect.signature(germane.compare).parameters.keys() & given
     elif verb in {"rank", "stages"}:
         taken |= set(re.findall(r"chosen\.(\w+)", inspect.getsource(inspect.getmodule(function))))  # type: ignore[arg-type]
     assert given == taken

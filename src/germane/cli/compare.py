@@ -5,27 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from germane.cli.values import print_document, print_lines, say
 
 
-def compare(
-    reports: Sequence[Path],
-    *,
-    systems: Sequence[str],
-    measures: Sequence[str],
-    primary: Sequence[str],
-    margin: Sequence[str],
-    across_judges: bool,
-    allow_stand_in: bool,
-    cluster: str | None,
-    by: str | None,
-    test: Literal["interval", "sign-flip"],
-    seed: int,
-    output: Sequence[Path],
-    json: bool,
-) -> int:
+def compare(reports: Sequence[Path], *, output: Sequence[Path], json: bool, **flags: Any) -> int:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
     Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided: with the number of queries that would
@@ -35,19 +20,7 @@ def compare(
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
-    comparison = compare_reports(
-        *reports,
-        systems=systems,
-        measures=measures or None,
-        primary=primary or None,
-        margin=margin or None,
-        cluster=cluster,
-        by=by,
-        across_judges=across_judges,
-        test=test,
-        allow_stand_in=allow_stand_in,
-        seed=seed,
-    )
+    comparison = compare_reports(*reports, **{name: value for name, value in flags.items() if value != []})
     for path in output:
         comparison.save(path)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
