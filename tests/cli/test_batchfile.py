@@ -269,3 +269,13 @@ def test_a_line_that_is_no_answer_has_its_place(server: ModelServer) -> None:
     done = invoke("answers", "out.jsonl")
     assert done.code == 2
     assert f"out.jsonl:{len(lines()) + 1}" in done.err
+
+
+def test_the_requests_themselves_are_no_answers(server: ModelServer) -> None:
+    """The file that `germane questions` wrote, given back: nothing is stored, and the reason names it."""
+    first = asked()
+    done = invoke("answers", "q.jsonl", "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["requests"]) == (3, 0)
+    assert set(found["failed"].values()) == {"the line holds no response: it is a request"}
+    assert asked()["requests"] == first["requests"]

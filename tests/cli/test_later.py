@@ -286,6 +286,15 @@ def test_batches_are_listed_and_cancelled(kind: type[BatchServer]) -> None:
         assert set(states) == {"done"}
 
 
+@pytest.mark.parametrize("words", [("--ledger", "typo.sqlite"), ("--cancel", "batch_1")])
+def test_batches_of_a_ledger_that_is_not_there(words: tuple[str, str]) -> None:
+    """What is named must be there, and is not made; without a name nothing was sent."""
+    assert "no batch was sent" in invoke("ledger", "batches").out
+    done = invoke("ledger", "batches", *words)
+    assert (done.code, "no ledger" in done.err) == (2, True)
+    assert not list(Path().glob("**/*.sqlite"))
+
+
 def test_a_dry_run_shows_both_prices() -> None:
     """Half in batches; none where there are none."""
     words = (

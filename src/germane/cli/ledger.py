@@ -44,7 +44,9 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
 
     location = ledger_place(ledger)
     rows = []
-    if is_there(location):
+    named = ledger is not None or cancel is not None
+    if named or is_there(location):
+        _opened(ledger).close()  # one that is named and not there is an error, and is not made
         with closing(_opened(ledger, reading=False)) as ledger_table:
             table = AskedTable(ledger_table)
             if cancel is not None:

@@ -215,6 +215,9 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
     body = response.get("body", response) if isinstance(response, Mapping) else None
     status = response.get("status_code", 200) if isinstance(response, Mapping) else 0
     error = line.get("error")
+    if response is None and not error:
+        asked = ": it is a request" if "url" in line else ""
+        raise _Failed(f"the line holds no response{asked}")
     if error or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
         why = error or (body or {}).get("error") or body or response
         told = why.get("message") if isinstance(why, Mapping) else why
