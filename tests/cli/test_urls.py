@@ -65,10 +65,30 @@ def test_a_part_is_one_object(inside: Cli, tmp_path: Path, bucket: str) -> None:
     names = sorted(file.name for file in (tmp_path / "bucket" / "parts").iterdir())
     assert names == ["1-of-3.zip", "2-of-3.zip", "3-of-3.zip"]
     assert "manifest.json" in zipfile.ZipFile(tmp_path / "bucket" / "parts" / names[0]).namelist()
+    assert inside("merge", f"{bucket}/parts", "-o", "merged", "-o", f"{bucket}/merged.md").code == 0
+    assert sorted(file.name for file in (tmp_path / "bucket" / "parts").iterdir()) == names
+    assert (tmp_path / "bucket" / "merged.md").exists()
     merged = inside("merge", f"{bucket}/parts", "-o", f"{bucket}/merged")
     assert merged.code == 0, merged.err
     assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "merged")
     assert "no parts at" in inside("merge", f"{bucket}/nothing", "-o", "m").err
+
+
+@pytest.mark.parametrize("out", ["nosuch://bucket/out", "nosuch://bucket/out/r.md"])
+def test_a_url_that_nothing_reaches_is_refused_before_anything_is_asked(
+    inside: Cli, bucket: str, out: str
+) -> None:
+    """The report would be paid for, and then stay here."""
+    ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", out)
+    assert (ran.code, ran.out) == (2, "")
+    assert "cannot be used" in ran.err
+
+
+def test_a_report_at_a_url_is_to_be_copied(inside: Cli, bucket: str) -> None:
+    """Commands that read reports read folders."""
+    ran = inside("report", f"{bucket}/today")
+    assert ran.code == 2
+    assert "copy it here first" in ran.err
 
 
 def test_an_engine_needs_no_shared_folder(inside: Cli, tmp_path: Path, bucket: str) -> None:

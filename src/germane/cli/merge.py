@@ -31,5 +31,5 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     report, before = merge_parts(parts, target, force=force)
     baselines = {} if before is None else {"": before}
     code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
-    outputs.put({"": report}, store=outputs.store)
+    outputs.put({"": report}, store=outputs.store or "")
     return code

@@ -22,7 +22,7 @@ from germane.clean import clean, clean_lines, counted
 from germane.cli.values import ignore_closed_stderr, print_document, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
-from germane.evaluation.parts.remote import pack, put, scratch, url_of
+from germane.evaluation.parts.remote import check_store, pack, put, scratch, url_of
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
@@ -423,7 +423,9 @@ class Outputs:
         """Sort these paths and URLs."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
-            if not (url := url_of(path)):
+            if url := url_of(path):
+                check_store(url)
+            if not url:
                 folder = folder or (None if path.suffix else path)
                 files += [path] if path.suffix else []
             elif path.suffix:
@@ -436,6 +438,8 @@ class Outputs:
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
         """Put what was written where it belongs: files with what stands beside them, then each report's folder.
 
+        The folder goes to `store`; None = where the report's options say, "" = nowhere.
+
         InputError where that fails; what is here stays here.
         """
         for local, url in self.urls.items():
@@ -443,7 +447,7 @@ class Outputs:
                 put(file, f"{url.rpartition('/')[0]}/{file.name}")
         for name, report in reports.items():
             options = report.manifest.get("options") or {}
-            where: str = store or options.get("store") or ""
+            where: str = (options.get("store") or "") if store is None else store
             if not where or report.folder is None:
                 continue
             if options.get("part"):

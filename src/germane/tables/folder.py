@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -619,7 +620,13 @@ def read_manifest(path: Path) -> dict[str, Json]:
     """The manifest of a report folder, finished or not; InputError where there is none, or it is of another version."""
     file = path / _MANIFEST
     if not path.exists():
-        raise InputError(f"no report folder {path}", fix="name a folder that `germane run` wrote")
+        at_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path))
+        fix = (
+            "copy it here first: a report is read from disk"
+            if at_url
+            else "name a folder that `germane run` wrote"
+        )
+        raise InputError(f"no report folder {path}", fix=fix)
     if not file.is_file():
         raise InputError(
             f"{path} is not a report folder: it has no {_MANIFEST}",

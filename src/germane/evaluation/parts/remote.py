@@ -50,6 +50,12 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
         ) from error
 
 
+def check_store(url: str) -> None:
+    """InputError, before anything is spent, where what reaches a URL is not installed or does not know it."""
+    with _store(url):
+        pass
+
+
 def scratch() -> Path:
     """A folder for copies, which goes with this process."""
     import tempfile
