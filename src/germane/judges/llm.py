@@ -115,7 +115,7 @@ class LLMJudge(Judge):
         rpm, tpm: Requests and tokens per minute at most.
         limiter: In the place of these two: what several judges keep to together (`germane.judges.RateLimiter`).
         reading: "fused" asks what concerns one text in one request, "single" one question per request.
-        batch: Up to so many passages of one query, or texts to extract from, in one request.
+        batch: The passages of one query, or texts to extract from, in one request, at most.
         prompts: Your own wording: the name of a prompt and its file.
         price: Where it is not to be looked up.
         retry: Timeouts, deadline, attempts, backoff.
@@ -279,7 +279,7 @@ class LLMJudge(Judge):
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Readings, and lists of them, as the settings say."""
+        """The questions of each request, fused and in lists as the settings say."""
         asked, others = split_trivial(questions)
         results = fused_requests(asked, self.prompts, fuse=self.fuse)
         lists = (

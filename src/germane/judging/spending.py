@@ -21,7 +21,7 @@ from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
 
 _REMEMBERED = 100_000
-"""A question that comes again after so many others may count as cached instead of shared: memory has an end."""
+"""A question that comes again after this many others may count as cached instead of shared: memory has an end."""
 
 
 @dataclass(slots=True)

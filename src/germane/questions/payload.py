@@ -30,7 +30,7 @@ from germane.errors import AnswerError, Unended
 REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
 """Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
 _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
-"""Tokens of a field beside its value, characters of a reason per token, and tokens of a list about a short text."""
+"""Tokens of a field without its value, characters of a reason per token, and tokens of a list about a short text."""
 
 
 class Limits(NamedTuple):

@@ -43,7 +43,7 @@ class ScriptResult:
 class Script(Question[A], Generic[A]):
     """The output of this command for this document: a list is argv, a string runs through `sh -lc`.
 
-    `max_calls` (not None) lends the program the evaluation's judge for so many calls. With `agentv` a program that fails
+    `max_calls` (not None) lends the program the evaluation's judge for that many calls. With `agentv` a program that fails
     or prints no score scores 0, as with AgentV.
     """
 

@@ -47,19 +47,19 @@ STEPS = 12
 BYTES_PER_TOKEN = 4
 """Of a request, where the endpoint does not count: more than most texts have."""
 
-_ENOUGH, _FORGET = 20, 0.98
+_LATENCY_ANSWERS, _SLOWEST_DECAY = 20, 0.98
 """Answers that show how long answers take, and the part of the slowest that is remembered at each."""
 
-_YEARS = 3e8
+_LATEST_SECONDS = 3e8
 """Seconds: the latest date that is shown."""
 
-_LONG_TEXT, _SMALLEST_CONTEXT = 4000, 512
+_LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
-_SPARSE, _DENSE = 8, 5
+_CUT_OFF_CHARACTERS, _FULL_CHARACTERS = 8, 5
 """Characters per token that no script reaches, and that few texts reach: above the one a prompt was cut off, above the
 other where as many tokens were read as a context of the usual sizes holds."""
-_CONTEXT_SIZES = {1024 << n for n in range(8)}
-_SAME = 16
+_CONTEXT_TOKENS = {1024 << n for n in range(8)}
+_SAME_TOKENS = 16
 """Tokens by which two counts of a full context differ."""
 
 _log = logging.getLogger("germane")
@@ -266,11 +266,11 @@ class ModelClient:
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
         """GaveUp where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""
         size = len(" ".join(ask.user.split()))
-        if read > self._cuts_at + _SAME:
+        if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all
-        sparse = read >= _SMALLEST_CONTEXT and read * _SPARSE < size
-        full = read in _CONTEXT_SIZES and read * _DENSE < size
-        if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME):
+        sparse = read >= _SMALLEST_TOKENS and read * _CUT_OFF_CHARACTERS < size
+        full = read in _CONTEXT_TOKENS and read * _FULL_CHARACTERS < size
+        if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
             self._cuts_at = max(read, self._cuts_at)
             raise GaveUp(
                 f"the server read {read:,} tokens of about {sent // BYTES_PER_TOKEN:,}: it cuts off in silence what is"
@@ -310,7 +310,7 @@ class ModelClient:
             raise GaveUp(got.refusal)
         if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and not got.whole:
             got = replace(got, cut=True)  # whatever the server calls it
-        if note is None and got.input_tokens is not None and len(ask.user) > _LONG_TEXT:
+        if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
             self._check_read(got.input_tokens, ask, call.size)
         return got
 
@@ -362,7 +362,7 @@ class ModelClient:
         """
         policy, sent = self.policy, monotonic()
         seconds = limit = min(policy.read, call.left)
-        if self._answers >= _ENOUGH and call.failures + 1 < policy.attempts:
+        if self._answers >= _LATENCY_ANSWERS and call.failures + 1 < policy.attempts:
             seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
         try:
             body = self._compose(ask, note, call)
@@ -382,7 +382,7 @@ class ModelClient:
             self.breaker.succeeded()
             self.pause.answered(sent)
             self.concurrency.succeeded(sent)
-            self._slowest = max(monotonic() - sent, _FORGET * self._slowest)
+            self._slowest = max(monotonic() - sent, _SLOWEST_DECAY * self._slowest)
             return decision
         return self._failed(decision._replace(text=self._masked(decision.text)), sent, call)
 
@@ -457,5 +457,5 @@ class ModelClient:
 def _clock(seconds: float) -> str:
     """The time then, with its date where that is not today's."""
     now = datetime.now().astimezone()
-    then = now + timedelta(seconds=min(seconds, _YEARS))
+    then = now + timedelta(seconds=min(seconds, _LATEST_SECONDS))
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"

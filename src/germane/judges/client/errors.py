@@ -135,7 +135,7 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
     """The error in a body that came with success, and the status that it should have had; None where there is none.
 
-    It stands beside the choices, in the first of them (OpenRouter), or it is all that there is. The status is its own
+    It stands next to the choices, in the first of them (OpenRouter), or it is all that there is. The status is its own
     number or what its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without
     choices is an empty answer.
     """

@@ -26,7 +26,7 @@ LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 ROOM = 4096
 """Tokens to ask for where an answer was cut off without a limit of ours."""
 
-_SHAPELESS = 2
+_IGNORED_ANSWERS = 2
 """First answers that are not of the schema after which a server is taken to ignore it."""
 
 _ENDLESS = 2
@@ -102,7 +102,7 @@ class ModelCapabilities:
     alone: bool = False
     left_out: tuple[str, ...] = ()
     version: int = 0
-    _shapeless: int = 0
+    _ignored: int = 0
     _endless: int = 0
 
     def __post_init__(self) -> None:
@@ -259,8 +259,8 @@ class ModelCapabilities:
     def schema_ignored(self) -> None:
         """An answer was not of the schema: a server that takes a schema and ignores it is asked by the prompt."""
         if not self.proven:
-            self._shapeless += 1
-            if self._shapeless >= _SHAPELESS:
+            self._ignored += 1
+            if self._ignored >= _IGNORED_ANSWERS:
                 self.lower(PROMPT, "its first answers were not of the schema")
 
 

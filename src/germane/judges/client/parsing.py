@@ -18,7 +18,7 @@ from germane.errors import AnswerError
 from germane.types import Json
 
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Where some servers count cached input beside the rest of it, not within."""
+"""Cached input that some servers count apart from the rest of it."""
 
 _ENDLESS = "the answer is a thought without an end"
 
