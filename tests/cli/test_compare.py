@@ -45,8 +45,8 @@ def test_long_names_of_reports_stand_above_the_table(reports: Path) -> None:
     a, b = "retrieval-set-20260101-000000", "retrieval-set-20260102-000000"
     for old, new in (("a", a), ("b", b)):
         (reports / old).rename(reports / new)
-    first, *lines = invoke("compare", reports / a, reports / b).out.splitlines()
-    assert first == f"new {b} against baseline {a}"
+    lines = invoke("compare", reports / a, reports / b).out.splitlines()
+    assert f"new {b} against baseline {a}" in lines
     assert any(line.split()[:3] == ["measure", "baseline", "new"] for line in lines)
 
 

@@ -258,13 +258,10 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         text = f"the results have {say(next(iter(result)))}, the references {say(next(iter(gold)))}"
         raise InputError(f"no qid of the results is among the references: {text}", fix="give the same qids")
     qids: list[Id] = [*common, *(qid for qid in gold if qid not in result)]
-    retrieved = [result[qid].documents if qid in result else () for qid in qids]
     known = [frozenset(gold[qid].documents) for qid in qids]
-    values = _values(retrieved, known)
-    rows: _Rows = [
-        (qid, row if some else dict.fromkeys(COLUMNS))
-        for qid, row, some in zip(qids, values, known, strict=True)
-    ]
+    values = _values([result[qid].documents if qid in result else () for qid in qids], known)
+    pairs = list(zip(qids, values, known, strict=True))
+    rows: _Rows = [(qid, row if some else dict.fromkeys(COLUMNS)) for qid, row, some in pairs]
     counts = {
         "questions with gold and no result, counted 0": len(qids) - len(common),
         "results without a reference, left out": len(result) - len(common),
@@ -281,12 +278,11 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         "references that name no document, skipped": known.count(frozenset()),
     }
     notes = [f"{what}: {count}" for what, count in counts.items() if count]
-    counted = [row for row, some in zip(values, known, strict=True) if some]
+    counted = [row for _, row, some in pairs if some]
     if not counted:
         return dict.fromkeys(AGGREGATES), rows, notes
-    notes.append(
-        "nDCG@10 ranks documents against all gold (the original: chunks, against the gold that was found)"
-    )
+    original = "the original: chunks, against the gold that was found"
+    notes.append(f"nDCG@10 ranks documents against all gold ({original})")
     ndcg = statistics.fmean(row["ndcg_10"] or 0.0 for row in counted)
     return _aggregates(counted, ndcg, statistics.fmean), rows, notes
 
@@ -348,19 +344,13 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
     gold. Where a denominator is 0 the value is 0.
     """
-    marked = [
-        [float(doc in known) for doc in results] for results, known in zip(retrieved, gold, strict=True)
-    ]
+    pairs = zip(retrieved, gold, strict=True)
+    marked = [[float(doc in known) for doc in results] for results, known in pairs]
     table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
-    columns = (
-        ranked.values(ranked.SetR, table).tolist(),
-        ranked.values(ranked.SetP, table).tolist(),
-        ranked.values(ranked.SetF, table).tolist(),
-        [len(results) for results in retrieved],
-        [len(known) for known in gold],
-        [int(sum(row)) for row in marked],
-        ranked.values(ranked.nDCG @ 10, table).tolist(),
-    )
+    measures = ranked.SetR, ranked.SetP, ranked.SetF, ranked.nDCG @ 10
+    recall, precision, f1, ndcg = (ranked.values(measure, table).tolist() for measure in measures)
+    counts = list(map(len, retrieved)), list(map(len, gold)), [int(sum(row)) for row in marked]
+    columns = recall, precision, f1, *counts, ndcg
     return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
 

@@ -179,10 +179,8 @@ def write_files(
     }
     known = {"evaluator_name": result.evaluator_name, "is_aggregated": False, **dict.fromkeys(COLUMNS)}
     rows = [{"qid": row.qid, **known, **row.metrics} for row in result.rows]
-    for path, header, content in zip(
-        paths, (list(aggregated), ["qid", *known]), ([aggregated], rows), strict=True
-    ):
-        path.write_text(_written(header, content, fmt), "utf-8", newline="")
+    paths[0].write_text(_written(list(aggregated), [aggregated], fmt), "utf-8", newline="")
+    paths[1].write_text(_written(["qid", *known], rows, fmt), "utf-8", newline="")
     return paths
 
 
