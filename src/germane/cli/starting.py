@@ -48,12 +48,12 @@ def _code() -> int:
     except SystemExit as done:
         return int(done.code or 0)
     except KeyboardInterrupt:
-        return _said(Interrupted("interrupted"))
+        return _report_error(Interrupted("interrupted"))
     except (GermaneError, OSError) as error:
-        return _said(error)
+        return _report_error(error)
     except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is no gate that failed
         what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
-        return _said(GermaneError(what))
+        return _report_error(GermaneError(what))
 
 
 def _flushed(code: int) -> int:
@@ -62,29 +62,26 @@ def _flushed(code: int) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        code = code or _said(error)
+        code = code or _report_error(error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
     return code
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """The message; that of the operating system as the file and what is wrong with it."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     path = str(error.filename)
-    fix = (
-        "name a folder that can be written"
-        if not os.access(path, os.F_OK)
-        else "check the path and its permissions"
-    )
+    there = os.access(path, os.F_OK)
+    fix = "check the path and its permissions" if there else "name a folder that can be written"
     return f"{path}: {error.strerror}; {fix}"
 
 
-def _said(error: BaseException) -> int:
+def _report_error(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return EXIT_SIGPIPE
     with suppress(OSError):  # whoever does not read has the exit code
         if os.environ.get("GERMANE_DEBUG"):
             import_module("traceback").print_exc()
-        print(f"germane: {clean_lines(_words(error))}", file=sys.stderr)
+        print(f"germane: {clean_lines(_message(error))}", file=sys.stderr)
     return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
