@@ -167,14 +167,14 @@ class LimitReached(Interrupted):
     """A limit of calls or cost, or a wait that the endpoint asks for, stopped the run; what was done is kept."""
 
 
-def report(fault: InputError, faults: list[InputError] | None) -> None:
+def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None:
     """Add a fault to the others, where all of them are wanted; else raise it."""
     if faults is None:
         raise fault
     faults.append(fault)
 
 
-def say(value: Any) -> str:
+def describe(value: Any) -> str:
     """A value in a message: its type, and the value itself where that is short."""
     if value is None:
         return "null"

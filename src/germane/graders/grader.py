@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
-from germane.errors import InputError, Invalid, say
+from germane.errors import InputError, Invalid, describe
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
@@ -34,7 +34,7 @@ Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
 
 def _gate(value: Any) -> Any:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Invalid(f"is {say(value)}", "write true (0.8) or a number from 0 to 1")
+        raise Invalid(f"is {describe(value)}", "write true (0.8) or a number from 0 to 1")
     return value
 
 
@@ -49,7 +49,7 @@ def _command(value: Any) -> str | tuple[str, ...]:
     words = (value,) if isinstance(value, str) else value
     texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
     if not texts or not "".join(words).strip():
-        raise Invalid(f"is {say(value)}", "write a command: python3 grade.py")
+        raise Invalid(f"is {describe(value)}", "write a command: python3 grade.py")
     return str(value) if isinstance(value, str) else tuple(map(str, words))
 
 
@@ -134,7 +134,7 @@ def result_from(value: Any, name: str) -> GraderResult:
     if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1:
         return GraderResult(score=float(value))
     problem = f"check of {name} must return true or false, a number from 0 to 1 or a GraderResult"
-    return GraderResult.failed(f"{problem}, not {say(value)}")
+    return GraderResult.failed(f"{problem}, not {describe(value)}")
 
 
 _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
-from germane.errors import Invalid, say
+from germane.errors import Invalid, describe
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
@@ -25,7 +25,7 @@ NOT_FOUND = "No retrieved context found in candidate answer"
 
 def _measure(measure: Any) -> Any:
     if not isinstance(measure, Measure | str):
-        raise Invalid(f"is {say(measure)}", "write a measure's name: context_precision@5")
+        raise Invalid(f"is {describe(measure)}", "write a measure's name: context_precision@5")
     return Measure.parse(measure) if isinstance(measure, str) else measure
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from germane.errors import InputError, SourceLocation, report
+from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Composite
 from germane.graders.field_accuracy import FieldAccuracy
@@ -219,7 +219,7 @@ def graders_of_specs(
         try:
             made = grader_of(spec.node, where, faults)
         except InputError as fault:
-            report(fault, faults)
+            collect_or_raise(fault, faults)
             continue
         name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
         number = 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from germane.clean import counted
-from germane.errors import InputError, Invalid, SourceLocation, say
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.samples.files import JsonFault, parse_strict_json
@@ -179,13 +179,13 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
     if isinstance(value, dict) or not isinstance(value, Iterable):
-        raise Invalid(f"is {say(value)}", _LIST)
+        raise Invalid(f"is {describe(value)}", _LIST)
     ids = tuple(value)
     for id_ in ids:
         if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
-            raise Invalid(f"holds {say(id_)}", "an id is a string that is not empty")
+            raise Invalid(f"holds {describe(id_)}", "an id is a string that is not empty")
         if strict and isinstance(id_, str) and len(_URN.findall(id_)) > 1:
-            raise Invalid(f"holds several documents in one id: {say(id_)}", _LIST)
+            raise Invalid(f"holds several documents in one id: {describe(id_)}", _LIST)
     return ids
 
 
@@ -200,7 +200,7 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
             return result
         return [] if result is None else [result] if isinstance(result, str) else [text]
     if strict and text.startswith(("[", "(", "{")):
-        raise Invalid(f"is a list that cannot be read: {say(text)}", _LIST)
+        raise Invalid(f"is a list that cannot be read: {describe(text)}", _LIST)
     return [text] if text else []
 
 
@@ -229,7 +229,9 @@ def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Lis
             location = SourceLocation("results" if name == "doc_ids" else "references", number)
         qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
-            raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=location)
+            raise InputError(
+                f"qid is {describe(qid)}", fix="write a string or a whole number", place=location
+            )
         if value is _ABSENT or (value is None and name == "doc_ids"):
             raise InputError(f"no {name}", fix=f'write "{name}": [...]', place=location)
         try:
@@ -255,7 +257,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:
-        text = f"the results have {say(next(iter(result)))}, the references {say(next(iter(gold)))}"
+        text = f"the results have {describe(next(iter(result)))}, the references {describe(next(iter(gold)))}"
         raise InputError(f"no qid of the results is among the references: {text}", fix="give the same qids")
     qids: list[Id] = [*common, *(qid for qid in gold if qid not in result)]
     known = [frozenset(gold[qid].documents) for qid in qids]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import cell, counted
-from germane.errors import InputError, Invalid, SourceLocation, say
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
@@ -81,7 +81,9 @@ def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[SourceLo
 
 def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
-        raise InputError(f"this is {say(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place)
+        raise InputError(
+            f"this is {describe(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place
+        )
     if needed not in row:
         text = ", ".join(row)[:200]
         raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=place)

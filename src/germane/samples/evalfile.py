@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
-from germane.errors import InputError, Invalid, SourceLocation, say
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.contexts import only_contexts
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
@@ -55,7 +55,7 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
-        raise Invalid(f"is {say(value)}", "write a path")
+        raise Invalid(f"is {describe(value)}", "write a path")
     return (folder_of(info) / without_scheme(str(value))).resolve()
 
 
@@ -142,7 +142,7 @@ def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
-            raise Invalid(f"is {say(item)}", "write type: context_precision@5", number)
+            raise Invalid(f"is {describe(item)}", "write type: context_precision@5", number)
     return _included(items, folder_of(info))
 
 
@@ -315,13 +315,13 @@ class Case:
 
 def _gate(value: Any) -> tuple[str, SourceLocation]:
     if not isinstance(value, Scalar):
-        raise Invalid(f"is {say(value)}", "write a condition: mean(nDCG@10)>=0.7")
+        raise Invalid(f"is {describe(value)}", "write a condition: mean(nDCG@10)>=0.7")
     return str(value), value.node.place
 
 
 def _columns(value: Any) -> FrozenDict:
     if not isinstance(value, Node) or value.pairs is None:
-        raise Invalid(f"is {say(value)}", "write a mapping: query: Question")
+        raise Invalid(f"is {describe(value)}", "write a mapping: query: Question")
     columns = {ours: theirs.text or "" for ours, theirs in value.pairs.items()}
     try:
         check_columns(columns)
@@ -337,7 +337,7 @@ def _judges(value: Any) -> str:
     names = as_list(value)
     for position, name in enumerate(names):
         if not isinstance(name, str):
-            raise Invalid(f"is {say(name)}", "write the name of a judge: openai:gpt-4o-mini", position)
+            raise Invalid(f"is {describe(name)}", "write the name of a judge: openai:gpt-4o-mini", position)
     return " ".join(names)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from germane.errors import Invalid, say
+from germane.errors import Invalid, describe
 from germane.types import Context, Json, Message, Record, Step
 
 T = TypeVar("T")
@@ -158,7 +158,7 @@ def _id(value: Json) -> str:
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str) and value):
         return str(whole)
-    raise Invalid(f"is {say(value)}", "write a string that is not empty, or a whole number")
+    raise Invalid(f"is {describe(value)}", "write a string that is not empty, or a whole number")
 
 
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
@@ -220,7 +220,7 @@ def _superseded(value: Json) -> Json:
 
 def _metadata(value: Json) -> Json:
     if not isinstance(value, Mapping):
-        raise Invalid(f"is {say(value)}", 'write an object: {"name": value}')
+        raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}')
     return {str(key): value for key, value in value.items()}
 
 
@@ -256,7 +256,7 @@ def _passage(value: Json) -> Json:
             return value
         if isinstance(value, str):
             return {"text": str(value) or EMPTY}
-        raise Invalid(f"is {say(value)}", _EXAMPLE)
+        raise Invalid(f"is {describe(value)}", _EXAMPLE)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
     for key, name, kinds in _plan(tuple(value)):
@@ -285,7 +285,7 @@ def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: d
     elif name in {"start", "end"}:
         more[name] = _whole(value)
         if type(more[name]) is not int or more[name] < 0:
-            raise Invalid(f"is {say(value)}", "write a whole number from 0", key)
+            raise Invalid(f"is {describe(value)}", "write a whole number from 0", key)
     else:
         made[name] = _at(key, _OF_PASSAGE[name][1], value)
 
@@ -339,7 +339,7 @@ def _tool_call(value: Json) -> Json:
     if not isinstance(value, dict):
         if hasattr(value, "tool"):  # a record already
             return value
-        raise Invalid(f"is {say(value)}", fix)
+        raise Invalid(f"is {describe(value)}", fix)
     function = value["function"] if isinstance(value.get("function"), dict) else {}
     tool = value.get("tool") or value.get("name") or function.get("name")
     if not isinstance(tool, str):
@@ -348,7 +348,7 @@ def _tool_call(value: Json) -> Json:
     times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
     took = next((time for time in times if time is not None), None)
     if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
-        raise Invalid(f"took {say(took)}", "write its duration in milliseconds: 120")
+        raise Invalid(f"took {describe(took)}", "write its duration in milliseconds: 120")
     return {
         "tool": tool,
         "input": value.get("input", value.get("args", function.get("arguments"))),
@@ -457,8 +457,8 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
         return Invalid("is not a known field here", "remove it or correct its name", *path, match[1])
     match = _EXPECTED.match(message)
     if match is None or match[3] in _BITS:  # the number is out of range
-        return Invalid(f"is {say(value)}, more than 64 bits hold", "write a smaller number", *path)
-    return Invalid(f"is {say(value)}", _limited(*match.groups()), *path)
+        return Invalid(f"is {describe(value)}, more than 64 bits hold", "write a smaller number", *path)
+    return Invalid(f"is {describe(value)}", _limited(*match.groups()), *path)
 
 
 def _limited(kind: str, sign: str | None, limit: str | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from germane.clean import counted
-from germane.errors import InputError, Invalid, SourceLocation, report
+from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.collections.spans import is_trace
@@ -269,7 +269,7 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
                     row = parse_strict_json(text.rstrip("\r\n"))
                 except JsonFault as fault:
                     document = number == 1 and text.strip() in {"[", "{"}
-                    report(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
+                    collect_or_raise(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
                     continue
             yield number, row, functools.partial(_json_location, path, line, number, ())
 

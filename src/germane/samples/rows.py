@@ -11,7 +11,7 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Invalid, SourceLocation, say
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
@@ -104,7 +104,7 @@ class RowReader:
     def _sample(self, row: Json, number: int, where: Where) -> Sample:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
-            raise Invalid(f"a sample is an object, and this is {say(row)}", fix)
+            raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
         if _NULL in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
         plan = self._plan(tuple(row))

@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from germane.errors import InputError, Invalid, SourceLocation, report, say
+from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
 from germane.samples.files import Notice, fold, location_in, nearest
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
@@ -424,7 +424,7 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
         kind = "whole_from"
     template = _WRITE.get(kind) or _WRITE.get(kind.partition("_")[0])
     fix = fault["msg"] if template is None else template.format_map(context)
-    return loc, Invalid(f"is {say(fault['input'])}", fix)
+    return loc, Invalid(f"is {describe(fault['input'])}", fix)
 
 
 def _storable(value: int) -> int:
@@ -437,7 +437,7 @@ def _storable(value: int) -> int:
 def no_word(value: Json) -> Json:
     """Numbers in quotes and booleans are refused, which pydantic would read; numbers of numpy pass."""
     if isinstance(value, str | bytes | bool):
-        raise Invalid(f"is {say(value)}", "write a number")
+        raise Invalid(f"is {describe(value)}", "write a number")
     return value
 
 
@@ -467,7 +467,7 @@ def as_list(value: Any) -> Any:
 
 def _mapping(value: Any) -> FrozenDict:
     if not isinstance(value, Node | dict) or (isinstance(value, Node) and value.pairs is None):
-        raise Invalid(f"is {say(value)}", "write a mapping: key: value")
+        raise Invalid(f"is {describe(value)}", "write a mapping: key: value")
     frozen: FrozenDict = freeze(plain_value(value))
     return frozen
 
@@ -513,7 +513,9 @@ class Keys:
         """
         if (near := nearest(key, known)) is None:
             return False
-        report(misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults"))
+        collect_or_raise(
+            misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults")
+        )
         return True
 
 
@@ -594,7 +596,7 @@ class YamlModel(BaseModel):
         if isinstance(value, cls):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
-            raise Invalid(f"is {say(value)}", "write a mapping: key: value")
+            raise Invalid(f"is {describe(value)}", "write a mapping: key: value")
         keys = cls._sorted(value, info.context or {})
         cls.complete(keys)
         return handler(keys.values)

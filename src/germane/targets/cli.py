@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
-from germane.errors import InputError, Invalid, SourceLocation, TargetError, say
+from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
 from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
@@ -41,7 +41,7 @@ def _command(value: Any) -> str | tuple[str, ...]:
     given = plain_value(value)
     words = [given] if isinstance(given, str) else given
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Invalid(f"is {say(given)}", "write a command: my-rag {PROMPT}")
+        raise Invalid(f"is {describe(given)}", "write a command: my-rag {PROMPT}")
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
         raise Invalid("is told no question", "put {PROMPT} where the question belongs; it is one word")
     if isinstance(given, str):

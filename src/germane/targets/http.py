@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from germane.clean import counted
-from germane.errors import Invalid, TargetError, say
+from germane.errors import Invalid, TargetError, describe
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
@@ -36,7 +36,7 @@ _REDIRECTS = 10
 
 def _address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise Invalid(f"is {say(url)}", "write url: https://host/search")
+        raise Invalid(f"is {describe(url)}", "write url: https://host/search")
     return url
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, say
+from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
@@ -31,7 +31,7 @@ _THREAD = "germane target"
 
 def _module_and_name(function: str) -> str:
     if not all(function.partition(":")):
-        raise Invalid(f"is {say(function)}", "write module:name, as in my_rag:answer")
+        raise Invalid(f"is {describe(function)}", "write module:name, as in my_rag:answer")
     return function
 
 
