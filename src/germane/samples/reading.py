@@ -36,11 +36,11 @@ from germane.samples.files import (
     table_rows,
 )
 from germane.samples.frames import LIST, parquet_batches, records
-from germane.samples.rows import Columns, RowReader, Where
+from germane.samples.rows import Columns, Locate, RowReader
 from germane.samples.trec import read_qrels
 from germane.types import Json, Sample, Step
 
-Row: TypeAlias = tuple[int, Json, Where]
+Row: TypeAlias = tuple[int, Json, Locate]
 """The row's number (its id where it has none), the row, and the function that locates a path in it."""
 FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""

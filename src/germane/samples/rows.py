@@ -17,7 +17,7 @@ from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
-Where: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
+Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 """The place of what stands at a path of a row."""
 
 
@@ -70,7 +70,7 @@ class RowReader:
         name = self._mapped.get(key) or SPELLINGS.get(key)
         return None if name in self._taken and key not in self._mapped else name
 
-    def read(self, row: Json, number: int, where: Where) -> Sample:
+    def read(self, row: Json, number: int, where: Locate) -> Sample:
         """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
         if self._only is not None and isinstance(row, dict):
             fields = self._plan(tuple(row)).fields
@@ -82,7 +82,7 @@ class RowReader:
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
 
-    def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
+    def faults_of(self, row: Json, number: int, where: Locate) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
         input_errors: list[InputError] = []
         left = dict(row) if isinstance(row, dict) else row
@@ -101,7 +101,7 @@ class RowReader:
             else:
                 return input_errors
 
-    def _sample(self, row: Json, number: int, where: Where) -> Sample:
+    def _sample(self, row: Json, number: int, where: Locate) -> Sample:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
@@ -164,7 +164,7 @@ class RowReader:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Where) -> None:
+    def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """A notice for each key that is probably misspelt, or a second spelling with another value."""
         assert self._warn is not None
         for key in plan.others:

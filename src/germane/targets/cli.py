@@ -29,24 +29,24 @@ _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE",
 
 def _environment(value: Any) -> Json:
     """`env: {NAME: value}` sets variables, `env: [NAME]` passes them on."""
-    given = plain_value(value)
-    if isinstance(given, dict):
-        return {name: str(inner) for name, inner in given.items()}
-    names = given if isinstance(given, list) else [given]
+    content = plain_value(value)
+    if isinstance(content, dict):
+        return {name: str(inner) for name, inner in content.items()}
+    names = content if isinstance(content, list) else [content]
     return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
     """A text for a shell, or a list: a program and its arguments."""
-    given = plain_value(value)
-    words = [given] if isinstance(given, str) else given
+    content = plain_value(value)
+    words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Invalid(f"is {describe(given)}", "write a command: my-rag {PROMPT}")
+        raise Invalid(f"is {describe(content)}", "write a command: my-rag {PROMPT}")
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
         raise Invalid("is told no question", "put {PROMPT} where the question belongs; it is one word")
-    if isinstance(given, str):
-        check_slots(given)
-        return str(given)
+    if isinstance(content, str):
+        check_slots(content)
+        return str(content)
     return tuple(map(str, words))
 
 

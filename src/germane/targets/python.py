@@ -71,15 +71,17 @@ class PythonTarget(Target):
         self._called = function
 
     @classmethod
-    def calling(cls, found: Any) -> Self:
+    def calling(cls, system: Any) -> Self:
         """The target that asks this function, retriever, engine or pipeline. InputError where it is none."""
-        function = None if isinstance(found, str) else _asked_by(found)
+        function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"
-            if isinstance(found, Mapping | list | tuple):
+            if isinstance(system, Mapping | list | tuple):
                 fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
-            raise InputError(f"{found!r} is not a system that can be asked", fix=fix)
-        target = cls(name=getattr(found, "__name__", None) or type(found).__name__, function="python:object")
+            raise InputError(f"{system!r} is not a system that can be asked", fix=fix)
+        target = cls(
+            name=getattr(system, "__name__", None) or type(system).__name__, function="python:object"
+        )
         target._called = function
         return target
 
@@ -203,21 +205,21 @@ def functions_run() -> bool:
 _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
 
 
-def _asked_by(found: Any) -> Callable[..., Any] | None:
+def _asked_by(system: Any) -> Callable[..., Any] | None:
     """The function that a query is put to: itself, or the method of a retriever that answers one."""
-    if inspect.isroutine(found) or inspect.isclass(found):
-        return found
+    if inspect.isroutine(system) or inspect.isclass(system):
+        return system
     for name in _METHODS:
-        if callable(method := getattr(found, name, None)):
+        if callable(method := getattr(system, name, None)):
             return method  # type: ignore[no-any-return]
-    if callable(run := getattr(found, "run", None)):
-        return lambda query, **more: _haystack_answer(run(**{**_haystack_input(found, query), **more}))
-    return found if callable(found) else None
+    if callable(run := getattr(system, "run", None)):
+        return lambda query, **more: _haystack_answer(run(**{**_haystack_input(system, query), **more}))
+    return system if callable(system) else None
 
 
-def _haystack_input(found: Any, query: str) -> dict[str, Any]:
+def _haystack_input(system: Any, query: str) -> dict[str, Any]:
     """A component is run with the query; a pipeline with the data of each component that takes a query."""
-    if not callable(inputs := getattr(found, "inputs", None)):
+    if not callable(inputs := getattr(system, "inputs", None)):
         return {"query": query}
     wanted = {"query", "text", "question", "prompt"}
     data = {component: dict.fromkeys(wanted & set(sockets), query) for component, sockets in inputs().items()}

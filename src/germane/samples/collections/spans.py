@@ -98,11 +98,11 @@ def _first(row: Mapping[str, Json], names: tuple[str, ...]) -> Json:
 
 
 def _span(row: dict[str, Json]) -> Span:
-    known = _attributes(row)
-    kind = _kind(row, known)
+    attributes = _attributes(row)
+    kind = _kind(row, attributes)
     parent = _name(_first(row, _PARENT))
     retrieved = kind in {RETRIEVER, RERANKER}
-    told = retrieved or kind == EMBEDDING or not parent  # of a root what was asked, of the rest nothing
+    has_query = retrieved or kind == EMBEDDING or not parent  # of a root what was asked, of the rest nothing
     start = _seconds(_first(row, _START))
     return Span(
         trace=_name(_first(row, _TRACE)),
@@ -112,12 +112,12 @@ def _span(row: dict[str, Json]) -> Span:
         kind=kind,
         start=start,
         end=max(start, _seconds(_first(row, _END))),
-        query=_query(known) if told else None,
-        documents=_documents(known) if retrieved else None,
-        inputs=documents_in(_at(known, "reranker.input_documents")) if kind == RERANKER else None,
-        response=None if retrieved or parent else text_in(_at(known, "output.value"), _ANSWERS),
-        session=_session(row, known),
-        model=_name(next(filter(None, (_at(known, name) for name in _MODELS)), None)) or None,
+        query=_query(attributes) if has_query else None,
+        documents=_documents(attributes) if retrieved else None,
+        inputs=documents_in(_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
+        response=None if retrieved or parent else text_in(_at(attributes, "output.value"), _ANSWERS),
+        session=_session(row, attributes),
+        model=_name(next(filter(None, (_at(attributes, name) for name in _MODELS)), None)) or None,
         error=_error(row) if retrieved else None,
     )
 
@@ -126,17 +126,17 @@ _MODELS = ("embedding.model_name", "reranker.model_name", "gen_ai.request.model"
 _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen_ai.input.messages")
 
 
-def _query(known: Mapping[str, Json]) -> str | None:
-    results = (text_in(_at(known, name), _QUESTIONS) for name in _QUERIES)
-    embedded = _items(_at(known, "embedding.embeddings")) or [None]
+def _query(attributes: Mapping[str, Json]) -> str | None:
+    results = (text_in(_at(attributes, name), _QUESTIONS) for name in _QUERIES)
+    embedded = _items(_at(attributes, "embedding.embeddings")) or [None]
     first = _at(_tree(embedded[0]), "embedding.text") if isinstance(embedded[0], dict) else None
     return next(filter(None, results), None) or text_in(first, _QUESTIONS)
 
 
-def _session(row: Mapping[str, Json], known: Mapping[str, Json]) -> str | None:
+def _session(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str | None:
     values = (
-        _at(known, "session.id"),
-        _at(known, "gen_ai.conversation.id"),
+        _at(attributes, "session.id"),
+        _at(attributes, "gen_ai.conversation.id"),
         _first(row, ("session_id", "sessionId")),
     )
     return next(filter(None, map(_name, values)), None)
@@ -152,16 +152,16 @@ def _error(row: Mapping[str, Json]) -> str | None:
     return _name(message) or "the retrieval failed"
 
 
-def _kind(row: Mapping[str, Json], known: Mapping[str, Json]) -> str:
+def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
     """The kind of a span: as it names it, else by the documents that it has."""
     operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING}.get(
-        str(_at(known, "gen_ai.operation.name"))
+        str(_at(attributes, "gen_ai.operation.name"))
     )
-    values = (_at(known, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
+    values = (_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values} | {operation}
-    if RERANKER in words or _at(known, "reranker.output_documents") is not None:
+    if RERANKER in words or _at(attributes, "reranker.output_documents") is not None:
         return RERANKER
-    if RETRIEVER in words or _at(known, "retrieval.documents") is not None:
+    if RETRIEVER in words or _at(attributes, "retrieval.documents") is not None:
         return RETRIEVER
     return EMBEDDING if EMBEDDING in words else ""
 
@@ -173,20 +173,20 @@ _PREFIXES = {"retrieval", "reranker", "embedding", "gen_ai", "input", "output", 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     """The attributes of a span by their dotted names, however the export holds them."""
-    known: dict[str, Json] = {}
+    attributes: dict[str, Json] = {}
     if isinstance(row.get("attributes"), Mapping):
-        known |= row["attributes"]
-    known |= {
+        attributes |= row["attributes"]
+    attributes |= {
         key[11:]: value for key, value in row.items() if key.startswith("attributes.") and value is not None
     }
     metadata = _parsed(row.get("metadata"))
     more = _parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     if isinstance(more, Mapping):  # of a span that Langfuse took by OpenTelemetry
-        known |= more
+        attributes |= more
     for name in ("input", "output"):  # of Langfuse's observations
-        if row.get(name) not in (None, "") and f"{name}.value" not in known:
-            known[f"{name}.value"] = row[name]
-    return _tree({key: value for key, value in known.items() if str(key).partition(".")[0] in _PREFIXES})
+        if row.get(name) not in (None, "") and f"{name}.value" not in attributes:
+            attributes[f"{name}.value"] = row[name]
+    return _tree({key: value for key, value in attributes.items() if str(key).partition(".")[0] in _PREFIXES})
 
 
 def _tree(values: Mapping[str, Json]) -> dict[str, Json]:
@@ -253,12 +253,12 @@ _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.
 _HOLDERS = ("documents", "results", "nodes", "contexts", "matches", "hits", "docs")
 
 
-def _documents(known: Mapping[str, Json]) -> list[dict[str, Json]] | None:
+def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
     """The documents that a retrieval returned: by the conventions, else the list in its output."""
     for name in _LISTS:
-        if (result := documents_in(_at(known, name))) is not None:
+        if (result := documents_in(_at(attributes, name))) is not None:
             return result
-    output = _parsed(_at(known, "output.value"))
+    output = _parsed(_at(attributes, "output.value"))
     if isinstance(output, Mapping):
         output = next((output[name] for name in _HOLDERS if isinstance(output.get(name), list)), None)
     return documents_in(output)

@@ -192,13 +192,13 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
     for search in searches:
         steps: list[tuple[str, list[str]]] = []
         for span in search:
-            values, handed = _ids(span.inputs), _ids(span.documents)
+            values, returned = _ids(span.inputs), _ids(span.documents)
             if span.inputs is not None and values not in (ids for _, ids in steps):
                 steps.append((f"input of {span.name}", values))
             if span.documents is not None and not (
-                steps and span.kind == RETRIEVER and steps[-1][1] == handed
+                steps and span.kind == RETRIEVER and steps[-1][1] == returned
             ):
-                steps.append((span.name, handed))
+                steps.append((span.name, returned))
         names: dict[str, int] = {}
         for name, ids in steps:
             names[name] = names.get(name, 0) + 1
