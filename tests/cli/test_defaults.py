@@ -91,6 +91,21 @@ def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     assert "no contexts" in invoke("run", "y.jsonl").err
 
 
+def test_gold_in_groups_and_evidence_have_measures_of_their_own() -> None:
+    """Beside those of graded gold, or alone."""
+    assert measured(write("x.jsonl", gold=[["d1", "d7"], ["d3"]])) == ["group_recall", "full_recall"]
+    evidence = [{"quote": "high at noon"}]
+    assert measured(write("y.jsonl", qrels={"d1": 1}, evidence=evidence)) == [*GOLD, "evidence_recall"]
+
+
+def test_gold_without_ids_of_contexts_says_what_is_missing() -> None:
+    """The gold is there: what it is matched by is not."""
+    ran = invoke("run", write("x.jsonl", qrels={"d1": 1}, contexts=["high at noon"]))
+    assert ran.code == 2
+    assert "no context has an id" in ran.err
+    assert "give each context its id" in ran.err
+
+
 def test_stdin_gets_the_measures_that_it_allows(cli: Cli) -> None:
     """It can be read once, and is looked at before it is evaluated."""
     text = Path(write("x.jsonl", qrels={"d1": 1})).read_text()

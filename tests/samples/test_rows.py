@@ -262,3 +262,11 @@ def test_numbers_that_nothing_holds_are_refused(row, problem):
     """As a grade, a score or a trial, each at its place."""
     with pytest.raises(InputError, match=problem):
         one({"query": "a", **row})
+
+
+def test_gold_without_groups_says_what_to_write_instead() -> None:
+    """A list of ids may mean that each is relevant, or that all are needed."""
+    with pytest.raises(InputError, match=r"gold is a list of groups.*qrels"):
+        list(samples_from([{"query": "q", "gold": ["a", "b"]}]))
+    (sample,) = samples_from([{"query": "q", "gold": [["a"], ["b", "c"]]}])
+    assert sample.gold == (("a",), ("b", "c"))

@@ -28,8 +28,9 @@ def run(
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
     Without paths it takes the folder evals/. Data that no measure is named for get those that they allow: of gold nDCG@10,
-    R@10 and RR, of people's labels or a judge that is named context_precision and context_relevancy(unit=context), of a
-    judge and references context_recall too. A judge that only the environment names is not asked by default.
+    R@10 and RR, of groups of it group_recall and full_recall, of evidence evidence_recall; of people's labels or a judge
+    that is named context_precision and context_relevancy(unit=context), of a judge and references context_recall too. A
+    judge that only the environment names is not asked by default.
 
     An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
     nothing of it, --untrusted refuses it.

@@ -229,6 +229,8 @@ class DefaultMeasures(NamedTuple):
 
 
 _OF_GOLD = ("nDCG@10", "R@10", "RR")
+_OF_GROUPS = ("group_recall", "full_recall")
+_OF_EVIDENCE = ("evidence_recall",)
 _OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
 _OF_REFERENCES = ("context_recall",)
 
@@ -247,12 +249,15 @@ def default_measures(
         asked: Whether a target is asked, from which the contexts come.
         alone: Whether these samples are the whole evaluation, whose judge may be chosen.
     """
-    gold = retrieved = references = False
+    gold = groups = evidence = retrieved = references = unnamed = False
     for sample in samples:
         contexts = [passage.context for passage in sample.places()]
         retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
         found_by_id = asked or not contexts or any(context.id for context in contexts)
-        gold = gold or (found_by_id and any(grade > 0 for grade in (sample.qrels or {}).values()))
+        relevant = any(grade > 0 for grade in (sample.qrels or {}).values())
+        gold, groups = gold or (found_by_id and relevant), groups or (found_by_id and bool(sample.gold))
+        unnamed = unnamed or (not found_by_id and (relevant or bool(sample.gold)))
+        evidence = evidence or bool(sample.evidence)
         references = references or bool(sample.reference)
         labels = labels or any(
             context.grade is not None or context.relevant is not None for context in contexts
@@ -265,6 +270,10 @@ def default_measures(
             (), "", why, 'write "contexts": [...] on each line, or name the system: --target'
         )
     result: dict[tuple[str, ...], str] = {_OF_GOLD: "from gold labels (qrels)"} if gold else {}
+    if groups:
+        result[_OF_GROUPS] = "from groups of gold ids"
+    if evidence:
+        result[_OF_EVIDENCE] = "from gold evidence"
     reads = set(judge.split()) <= {"labels", "gold"}
     chosen = "labels" if labels and alone and not judge else ""
     if judge or chosen:
@@ -280,8 +289,16 @@ def default_measures(
         f"; {environment('judge')} of GERMANE_JUDGE is asked only where it is named: --judge" if told else ""
     )
     if not result:
-        fix = 'name a judge: --judge openai:gpt-4o-mini, give gold ("qrels": {"d7": 1}), or name measures with -m'
-        return DefaultMeasures((), "", f"the data hold neither gold nor people's labels{named}", fix)
+        give = (
+            'give each context its id ({"id": "d7", "text": "..."})'
+            if unnamed
+            else 'give gold ("qrels": {"d7": 1})'
+        )
+        fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
+        lack = "the data hold neither gold nor people's labels"
+        if unnamed:
+            lack = "the data hold gold ids, but no context has an id"
+        return DefaultMeasures((), "", f"{lack}{named}", fix)
     why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in result.items())
     measures = tuple(name for names in result for name in names)
     return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")

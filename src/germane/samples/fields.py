@@ -209,6 +209,16 @@ def _qrels(value: Json) -> Json:
     return {key: _whole(grade) for key, grade in value.items()}
 
 
+def _gold(value: Json) -> Json:
+    """Groups of ids; a list of ids alone does not say which of them are needed."""
+    if isinstance(value, _LISTS) and (
+        ids := [at for at, group in enumerate(value) if isinstance(group, str)]
+    ):
+        fix = 'write the ids as "qrels": ["a", "b"], or groups of which one id each is needed: [["a", "b"], ["c"]]'
+        raise Invalid(f"is {say(value[ids[0]])}, and gold is a list of groups", fix, ids[0])
+    return _each(_ids)(value)
+
+
 def _superseded(value: Json) -> Json:
     """A list of stale ids does not say which version is current."""
     if isinstance(value, _LISTS):
@@ -395,7 +405,7 @@ READ: dict[str, Callable[[Json], Json]] = {
     "calls": _each(_call),
     "stages": _each(_stage),
     "qrels": _qrels,
-    "gold": _each(_ids),
+    "gold": _gold,
     "evidence": _each(_evidence),
     "forbidden": _ids,
     "superseded": _superseded,
