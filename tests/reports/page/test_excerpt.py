@@ -111,7 +111,7 @@ class TestHeadline:
         assert found["name"] == "nDCG@4"
         assert found["mean"] == f"{report['nDCG@4'].mean:.4f}"
         words = " ".join(found["text"])
-        assert "best possible graded ranking" in words
+        assert "share of the best possible one" in words
         assert "95% interval" in words
         assert "8 score 0" in words
 
@@ -138,6 +138,16 @@ class TestHeadline:
         assert steps[-1] == "Read the worst queries."
         failing = evaluate([row(1)], "nDCG@4", gates=["mean(nDCG@4)>=1"])
         assert next_steps(failing)[0]["link"] == "queries?only=gate"
+
+    def test_labels_that_are_missing_are_for_people_to_give(self) -> None:
+        """Asking again brings none."""
+        contexts = [{"text": "a"}, {"text": "b", "relevant": True}]
+        report = evaluate(
+            [{"id": "q", "query": "q", "contexts": contexts}], "context_precision", judge="labels"
+        )
+        first = next_steps(report)[0]
+        assert first["text"] == "Label more passages: for lack of a label 1 score could not be measured."
+        assert first["command"] == "germane label REPORT"
 
 
 def test_what_a_format_leaves_out_of_a_large_report_is_named(

@@ -97,11 +97,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
     lost = max((summary.errors + summary.incomplete for summary in report.summaries), default=0)
     where = report.where or "REPORT"
     if lost:
-        yield _step(
-            f"Ask again for the {counted(lost, 'score')} that could not be measured.",
-            f"germane run --resume {where} --retry-errors",
-            "queries?only=errors",
-        )
+        yield _step(*_for_missing(counted(lost, "score"), where, judge))
     failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]
     if failed:
         yield _step("Read the queries that are below a gate, the worst first.", "", "queries?only=gate")
@@ -142,6 +138,15 @@ def _steps(report: ReportData) -> Iterator[Json]:
             return
     if lines:
         yield _step("Read the worst queries.", "", "queries")
+
+
+def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
+    """What brings scores that are missing: a label where people are the judge, else another try."""
+    if judge.get("source") == "labels":
+        text = f"Label more passages: for lack of a label {scores} could not be measured."
+        return text, f"germane label {where}", "label"
+    text = f"Ask again for the {scores} that could not be measured."
+    return text, f"germane run --resume {where} --retry-errors", "queries?only=errors"
 
 
 def _step(text: str, command: str, link: str) -> Json:

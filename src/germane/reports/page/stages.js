@@ -8,7 +8,7 @@ export function stages() {
   return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((/** @type {any} */ one) => [
     one.system && el("h3", null, data(one.system)),
     one.stages.slice(1).some((/** @type {any} */ stage) => stage.lost || stage.saved) && funnel(one),
-    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}: ${Object.entries(one.ends).map(([where, times]) => `${times} ${where}`).join(", ")}. germane stages names each of them.`),
+    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}: ${Object.entries(one.ends).map(([where, times]) => `${times.toLocaleString("en")} ${where}`).join(", ")}. germane stages names each of them.`),
     ...one.notes.map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))),
   ]));
 }
