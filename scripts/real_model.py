@@ -91,7 +91,7 @@ def main() -> None:
         wrong = look(report, code, found, audit)
         judge = found["judge"]
         print(
-            f"{judge['calls']} calls, {judge['tokens']['input']:,} tokens in, {judge['tokens']['output']:,} out,"
+            f"{judge['calls']} questions, {judge['requests']} requests, {judge['tokens']['input']:,} tokens in, {judge['tokens']['output']:,} out,"
             f" {seconds:.0f} s, of the server's CPU {cpu:.0f} s"
         )
         del server

@@ -320,7 +320,7 @@ class Progress(Callbacks):
 
     def stopping(self) -> None:
         """Show that requests in flight are finished, in the place of the bar."""
-        text = "interrupted: what is in flight is finished and kept; Ctrl-C once more gives it up"
+        text = "interrupted: finishing what is in flight; Ctrl-C again gives it up"
         if self._bar is None:
             say(text)
         else:
