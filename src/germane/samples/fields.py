@@ -215,7 +215,7 @@ def _gold(value: Json) -> Json:
         ids := [at for at, group in enumerate(value) if isinstance(group, str)]
     ):
         fix = 'write the ids as "qrels": ["a", "b"], or groups of which one id each is needed: [["a", "b"], ["c"]]'
-        raise Invalid(f"is {say(value[ids[0]])}, and gold is a list of groups", fix, ids[0])
+        raise Invalid(f"is {describe(value[ids[0]])}, and gold is a list of groups", fix, ids[0])
     return _each(_ids)(value)
 
 
