@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -310,3 +311,16 @@ def test_engines_by_name() -> None:
     for text in ("dask?num_gpus=1", "ray?num_gpus=many", "processes:-1", ""):
         with pytest.raises(InputError):
             Engine.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("library", "name"), [("distributed", "dask:tcp://127.0.0.1:1"), ("ray", "ray:127.0.0.1:1")]
+)
+def test_a_cluster_that_is_not_there_is_named_soon(library: str, name: str) -> None:
+    """Within Dask's half minute; Ray by itself tries for several."""
+    if why := missing(library):
+        pytest.skip(why)
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=r"no (Dask|Ray) at .*127.0.0.1:1"), Engine.parse(name).executor():
+        pass
+    assert time.monotonic() - begun < 60

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -151,15 +153,22 @@ class RayExecutor(Executor):
         return future
 
 
+def _check_answers(address: str) -> None:
+    """OSError where nothing listens at HOST:PORT; other forms of an address are not looked at."""
+    if match := re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+)\]?:(\d+)", address):
+        socket.create_connection((match[1], int(match[2])), 10).close()
+
+
 @contextmanager
 def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
     ray = _library("ray", "ray")
     mine = not ray.is_initialized()
     if mine:
         try:
+            _check_answers(engine.address)  # Ray tries for minutes, and says so in its own log lines
             ray.init(address=engine.address or "local", include_dashboard=False if not engine.address else None,
                      log_to_driver=False, logging_level=logging.ERROR)  # fmt: skip
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise InputError(f"no Ray at {engine.address!r}: {error}", fix=_FIX) from None
     try:
         resources = {"num_cpus": 1, **dict(engine.resources)}
