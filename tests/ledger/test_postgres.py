@@ -252,6 +252,8 @@ def test_how_a_place_is_shown() -> None:
     for given, shown in (
         ("postgresql://a:b@h:1/d?sslmode=require&password=c", "postgresql://a@h:1/d?sslmode=require"),
         ("postgres://h/d", "postgres://h/d"),
+        ("postgresql:///d", "postgresql:///d"),  # by a socket
+        ("postgresql://", "postgresql://"),
         ("x/l.sqlite", "x/l.sqlite"),
     ):
         assert without_password(given) == shown

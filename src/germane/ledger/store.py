@@ -20,7 +20,7 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
@@ -515,9 +515,9 @@ def without_password(where: str | Path) -> str:
         return str(where)
     parts = urlsplit(str(where))
     login, at, host = parts.netloc.rpartition("@")
-    query = [(name, value) for name, value in parse_qsl(parts.query) if "password" not in name]
-    result = parts._replace(netloc=login.partition(":")[0] + at + host, query=urlencode(query))
-    return urlunsplit(result)
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if "password" not in name])
+    # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
+    return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
 
 
 def password_apart(where: str) -> str:
