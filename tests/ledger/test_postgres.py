@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -257,6 +258,20 @@ def test_how_a_place_is_shown() -> None:
         ("x/l.sqlite", "x/l.sqlite"),
     ):
         assert without_password(given) == shown
+
+
+def test_a_url_without_a_host(server: PostgresServer, here: Path) -> None:
+    """The host stands among its parameters, or is a socket: the run and its report find the same database."""
+    parts = urlsplit(server.url)
+    url = f"postgresql:///postgres?host={parts.hostname}&port={parts.port}&user={parts.username}"
+    url += f"&password={parts.password}"
+    (here / "s.jsonl").write_text(json.dumps({"query": "a red thing", "contexts": ["a red thing"]}))
+    ran = invoke(
+        "run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "--ledger", url, "-o", "r"
+    )
+    assert ran.code == 0, ran.err
+    assert "1 judgement" in invoke("ledger", "stats", "--ledger", server.url).out
+    assert not list(here.glob("postgres*"))
 
 
 def test_batches_and_files_of_requests_are_kept_in_a_database(server: PostgresServer, here: Path) -> None:

@@ -80,7 +80,7 @@ class PostgresLedger(LedgerTable):
             import psycopg
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
-        url = re.sub(r"^(\w+):/+", r"\1://", url)  # a path leaves one slash of two
+        url = re.sub(r"^(\w+):/(?!/)", r"\1://", url)  # a path leaves one slash of two
         self._pg, self._url, self._reading_only = psycopg, url, reading
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
