@@ -182,6 +182,31 @@ def test_a_round_of_nothing_but_failures_is_the_last() -> None:
         assert len(server.batches) == 1
 
 
+@pytest.mark.parametrize(("lines", "code"), [("some", 0), ("none", 3)])
+def test_lines_that_are_missing_or_cannot_be_read(
+    lines: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their requests make the next round; where none can be read, nothing is sent again."""
+    odd = [b"{broken", b"[1]", b'{"custom_id": []}', b"", b"\xff"]
+
+    class Files(dict[str, bytes]):
+        def __setitem__(self, name: str, content: bytes) -> None:
+            found = content.splitlines()
+            if b'"response"' in content and len(server.batches) == 1:
+                found = [*odd, *(found[::2] if lines == "some" else [])]
+            super().__setitem__(name, b"\n".join(found) + b"\n")
+
+    with OpenAIBatchServer() as server:
+        server.files = Files()
+        done = start(server, "--later", "--wait")
+        assert done.code == code, done.err
+        if code:
+            assert "hold no line of it that can be read" in done.err
+            assert len(server.batches) == 1
+        else:
+            assert values(done) == live(server.judge)[0]
+
+
 def test_what_the_queue_of_the_provider_holds_is_learned() -> None:
     """A batch of too many tokens fails as a whole, says how many may wait, and smaller ones follow."""
 

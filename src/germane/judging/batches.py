@@ -21,7 +21,7 @@ from uuid import uuid4
 from germane.clean import counted
 from germane.encoding import now
 from germane.errors import InputError, JudgeError, LimitReached
-from germane.judges.batches.api import BatchAPI, BatchLine
+from germane.judges.batches.api import BatchAPI, BatchLine, BatchState
 from germane.judges.client.errors import TransportError
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge
@@ -38,6 +38,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
+_NO_LINE = "the provider's files hold no line of it that can be read"
 _LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORECASE)
 """The tokens that may be in a provider's queue at once, in the words of a batch that failed."""
 _FAULTS = 10
@@ -144,7 +145,7 @@ class Batches:
             return False
         state = await api.state(row.name)
         if state.ended:
-            await self._take(row, api, state.why)
+            await self._take(row, api, state)
         return state.ended
 
     async def _found(self, row: BatchRow, api: BatchAPI) -> bool:
@@ -159,9 +160,12 @@ class Batches:
             self._table.forget(row)
         return False
 
-    async def _take(self, row: BatchRow, api: BatchAPI, why: str) -> None:
+    async def _take(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
+        why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
+        seen = set[str]()
         async for lines in _chunks(api.answers(row.name), _AT_ONCE):
+            seen.update(line["custom_id"] for line in lines)
             records = self._table.records([line["custom_id"] for line in lines])
             answers = Answers()
             for line in lines:
@@ -173,6 +177,9 @@ class Batches:
                 why for request, why in answers.failed.items() if request not in answers.unrun
             )
             refused += answers.refused
+        whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
+        if whole and (missing := row.requests - len(seen)) > 0:
+            failures[_NO_LINE] += missing
         told = refused or failures
         self._table.done(row, told.most_common(1)[0][0] if told else "", refused=bool(refused))
         self._failures += failures

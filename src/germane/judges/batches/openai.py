@@ -122,8 +122,10 @@ class OpenAIBatches:
                 raise TransportError(f"{type(error).__name__}: {error}") from None
             kept.seek(0)
             for line in kept:  # by b"\n" alone: a text may hold other ends of lines
-                if line.strip():
-                    yield orjson.loads(line)
+                with suppress(orjson.JSONDecodeError):  # its request is then without an answer
+                    answer = orjson.loads(line)
+                    if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
+                        yield answer
 
     async def cancel(self, name: str) -> None:
         """Ask the server to cancel it, which takes up to ten minutes."""
