@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from msgspec.structs import replace
 
@@ -134,6 +135,24 @@ def test_saved_under_a_known_ending_a_report_is_that_file(tmp_path: Path, ending
     assert (tmp_path / f"x.{ending}").stat().st_size > 100
     for name in ("report", "v1.2"):
         assert report.save(tmp_path / name).folder == tmp_path / name
+
+
+def test_a_picture_and_a_table_are_saved_under_their_endings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.png is the picture of `germane plot`, .parquet the table of scores; without the extra the error names it."""
+    sample = {"query": "q", "qrels": {"a": 1, "b": 1}, "contexts": [{"id": "b"}, {"id": "c"}, {"id": "a"}]}
+    report = evaluate([sample], "nDCG@3 nDCG@1")
+    report.save(tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    report.save(tmp_path / "x.parquet")
+    scores = polars.read_parquet(tmp_path / "x.parquet")
+    assert scores["value"].to_list() == [score.value for score in report.scores()]
+    for module, ending, extra in (("resvg_py", "png", "png"), ("polars", "parquet", "tables")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(MissingPart, match=f"extra '{extra}'"):
+            report.save(tmp_path / f"y.{ending}")
+        assert not (tmp_path / f"y.{ending}").exists()
 
 
 def test_a_notebook_shows_bars_and_the_worst_queries() -> None:

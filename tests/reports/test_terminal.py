@@ -12,8 +12,8 @@ from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
 from germane.reports import ranking
-from germane.reports.formats import render_plain
 from germane.reports.report import Report
+from germane.reports.terminal import render_plain
 from germane.types import Json
 from germane.wholetable import WholeTable, plain_text
 

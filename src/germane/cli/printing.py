@@ -26,8 +26,11 @@ from germane.evaluation.parts.remote import check_store, pack, put, scratch, url
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
+from germane.reports.explain import left_out
 from germane.reports.gates import worst_exit_code
+from germane.reports.markdown import markdown_of
 from germane.reports.report import Report, reports_in, same_command
+from germane.reports.terminal import render
 from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
@@ -86,7 +89,7 @@ def finish(
         documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(documents[""] if "" in reports else formats.json_documents(documents))
         for name, report in reports.items():
-            if missing := formats.left_out(report, ".json"):
+            if missing := left_out(report, ".json"):
                 say(f"{clean(name) or '--json'} is {missing}")
     else:
         _print(reports, quiet=quiet)
@@ -101,7 +104,7 @@ def _print(reports: Mapping[str, Report], *, quiet: bool) -> None:
         if not quiet:
             if name:
                 print_console(Text(f"\n{name}", style="bold"))
-            print_console(formats.render(report))
+            print_console(render(report))
     if "" not in reports and not quiet:
         table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for name, report in reports.items():
@@ -121,7 +124,7 @@ def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[s
         file = path.with_stem(f"{path.stem}-{Path(name).stem}") if several else path
         kind = file.suffix.lower()
         formats.write(report, file, **(page(name, kind) if kind in _PAGES else {}))
-        missing = formats.left_out(report, formats.format_of(file))
+        missing = left_out(report, formats.format_of(file))
         say(f"wrote {shown_name(file)}{', ' if missing else ''}{missing}")
 
 
@@ -159,7 +162,7 @@ def _tell_github(
     """In a workflow of GitHub: the reports on the step's summary page, errors at the lines of failed cases."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.markdown_of(reports, comparisons))
+            page.writelines(markdown_of(reports, comparisons))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
@@ -462,9 +465,9 @@ class Outputs:
 
 def check_writable(path: Path, inputs: Iterable[str]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    if path.suffix.lower() not in formats.FORMATS:
+    if path.suffix.lower() not in formats.ENDINGS:
         raise InputError(
-            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.FORMATS)}"
+            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.ENDINGS)}"
         )
     there = next(path for path in (path, *path.parents) if path.exists())
     if there == path and path.is_dir():

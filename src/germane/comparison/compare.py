@@ -52,7 +52,7 @@ def compare(
     itself, and `orders` says how alike the two order them.
 
     Args:
-        a: What the others are held against: a Report, a report folder, a `--json` document, or a folder of reports, of
+        a: The baseline: a Report, a report folder, a `--json` document, or a folder of reports, of
             which the latest is taken. Alone, its systems are compared.
         more: The others.
         systems: Of one report: the systems to compare. Of several: the system of each, or one name for all.
@@ -100,11 +100,11 @@ def compare(
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
         why_not = {
-            comparison.measure: undecidable(pair, comparison, allow_stand_in=allow_stand_in)
-            for comparison in mine
-            if comparison.measure in margins
+            row.measure: undecidable(pair, row, allow_stand_in=allow_stand_in)
+            for row in mine
+            if row.measure in margins
         }
-        rows += [_decided(comparison, margins, why_not) for comparison in _split(pair, mine)]
+        rows += [_decided(row, margins, why_not) for row in _split(pair, mine)]
         notes += [f"no decision: {why}" for why in why_not.values() if why]
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
@@ -134,7 +134,7 @@ def compare(
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """What `germane compare --json` says of a report and its baseline; None where they cannot be compared as a whole."""
+    """The document of `germane compare --json` of a report and its baseline; None where they cannot be compared as a whole."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
@@ -184,9 +184,8 @@ def _margins(
 ) -> dict[str, float]:
     """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
     if not hasattr(margin, "__iter__"):
-        raise InputError(
-            f"margin={margin!r} names no measure", fix=f'write margin={{"{names[0]}": {margin!r}}}'
-        )
+        fix = f'write margin={{"{names[0]}": {margin!r}}}'
+        raise InputError(f"margin={margin!r} names no measure", fix=fix)
     texts = [margin] if isinstance(margin, str) else margin
     margins = texts if isinstance(texts, Mapping) else parse_margins(texts)
     result = {
@@ -199,18 +198,13 @@ def _margins(
 
 
 def _decided(
-    measure_comparison: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
+    row: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
 ) -> MeasureComparison:
     """The row with its decision; undecided where there is a reason why not."""
-    if measure_comparison.measure not in margins:
-        return measure_comparison
-    value = margins[measure_comparison.measure]
-    return replace(
-        measure_comparison,
-        decision=Decision("undecided", value)
-        if why_not[measure_comparison.measure]
-        else measure_comparison.decide(value),
-    )
+    if (margin := margins.get(row.measure)) is None:
+        return row
+    undecided = Decision("undecided", margin)
+    return replace(row, decision=undecided if why_not[row.measure] else row.decide(margin))
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
@@ -230,14 +224,14 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
 
 def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureComparison]:
     """The rows with what their differences are made of."""
-    mixed, refused = mixed_scores(pair, [comparison.measure for comparison in rows])
-    comparisons = []
+    mixed, refused = mixed_scores(pair, [row.measure for row in rows])
+    results = []
     for row in rows:
         parts = split_by_cause(pair, row.measure, mixed[row.measure]) if row.measure in mixed else None
         why = "" if parts else refused.get(row.measure, "no query was measured in both")
         verdicts = verdicts_of((pair.a, pair.b), row.measure)
-        comparisons.append(replace(row, parts=parts, verdicts=verdicts, parts_why=why))
-    return comparisons
+        results.append(replace(row, parts=parts, verdicts=verdicts, parts_why=why))
+    return results
 
 
 def _covered(pair: Pair) -> list[str]:
@@ -250,25 +244,25 @@ def _covered(pair: Pair) -> list[str]:
 def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:
     samples = (s for side in (pair.a, pair.b) for trials in side.samples.values() for s in trials)
     numbers = pair.a.scores.numbers
-    comparisons = []
+    rows = []
     for title, cases in slices_of(samples, by).items():
         keep = np.zeros(len(numbers), bool)
         keep[[numbers[case] for case in cases if case in numbers]] = True
-        comparisons += [pair.compare(name, keep, title) for name in names]
-    return [comparison for comparison in comparisons if comparison.due]
+        rows += [pair.compare(name, keep, title) for name in names]
+    return [row for row in rows if row.due]
 
 
 def _uncalibrated(rows: Iterable[MeasureComparison]) -> list[str]:
-    """Which differences rest on what a judge says alone, and why people's labels do not correct them."""
+    """The differences that rest on a judge alone, and why people's labels do not correct them."""
     result: dict[str, dict[str, None]] = {}
-    for comparison in rows:
-        if comparison.decided_by == "judged" and comparison.corrected_why:
-            result.setdefault(comparison.corrected_why, {})[comparison.measure] = None
+    for row in rows:
+        if row.decided_by == "judged" and row.corrected_why:
+            result.setdefault(row.corrected_why, {})[row.measure] = None
     return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in result.items()]
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
+    """The remarks on the basis of the means, each with its measures, and with its system where it does not concern all."""
     result: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:

@@ -12,35 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.reports.correct import Corrections, ScoreTerms, corrections_of
+from germane.reports.correct import ScoreTerms, corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
-from germane.reports.summary import MeasureSummary
 from germane.statistics.differences import CorrectedDifference, corrected_difference
-from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 
 _SAME = 1e-9
 """Weights and differences within this are equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectedSide:
-    """One of two systems: the tables and corrections of its report, and its summaries by reported name of the measure."""
-
-    tables: Tables
-    corrections: Corrections
-    summaries: Mapping[str, MeasureSummary]
-
-    @classmethod
-    def of(cls, side: Side) -> CorrectedSide:
-        """What a side's corrected differences are made of: its judged measures."""
-        judged = {
-            summary.measure: summary
-            for summary in side.report.summaries
-            if summary.system == side.system and summary.basis.source == "judge" and summary.mean is not None
-        }
-        return cls(side.report.tables, corrections_of(side.report), judged)
 
 
 class DecidedPair(Pair):
@@ -48,7 +27,7 @@ class DecidedPair(Pair):
 
     @cached_property
     def _corrections(self) -> CorrectedDifferences:
-        return CorrectedDifferences(CorrectedSide.of(self.a), CorrectedSide.of(self.b))
+        return CorrectedDifferences(self.a, self.b)
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -76,8 +55,9 @@ class CorrectedDifferences:
     1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
     """
 
-    def __init__(self, a: CorrectedSide, b: CorrectedSide) -> None:
-        self._a, self._b = a, b
+    def __init__(self, a: Side, b: Side) -> None:
+        self._sides = a, b
+        self._corrections = corrections_of(a.report), corrections_of(b.report)
         self._draws: dict[str, _Drawn | str] = {}
 
     def of(
@@ -87,14 +67,14 @@ class CorrectedDifferences:
 
         `judged` is the difference that the judge's verdicts make, to which these must add up.
         """
-        labelled = [bool(len(side.tables.labels)) for side in (self._a, self._b)]
+        labelled = [bool(len(side.report.tables.labels)) for side in self._sides]
         if not all(labelled):
             return None, "only one of the two has human labels" if any(labelled) else "no human labels"
-        sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
+        sides = self._terms(measure)
         if not all(side.items for side in sides):
             return None, "people's labels are about other things than this measure's verdicts"
-        for side, of in zip(sides, (self._a, self._b), strict=True):
-            if why := of.corrections.drifted(side):
+        for side, corrections in zip(sides, self._corrections, strict=True):
+            if why := corrections.drifted(side):
                 return None, why
         drawn = self._drawn(sides[0].kind)
         if isinstance(drawn, str):
@@ -104,10 +84,15 @@ class CorrectedDifferences:
         if by_query:
             result = self._of_queries(sides, drawn, numbers, clusters)
         else:
-            result = self._of_things(sides, drawn, numbers, clusters, judged)
+            result = _of_terms(sides, drawn, numbers, clusters, judged)
         if isinstance(result, str):
             return None, result
         return (result, "") if result.difference is not None else (None, result.why)
+
+    def _terms(self, measure: str) -> list[ScoreTerms]:
+        """The verdicts that the scores of a measure rest on, of each side."""
+        both = zip(self._sides, self._corrections, strict=True)
+        return [corrections.things(side.report[measure, side.system]) for side, corrections in both]
 
     def _drawn(self, kind: str) -> _Drawn | str:
         """The draws from both reports, and the labels that were drawn; or why there are none."""
@@ -116,90 +101,56 @@ class CorrectedDifferences:
         return self._draws[kind]
 
     def _find(self, kind: str) -> _Drawn | str:
-        several = {id(side.tables): side.tables for side in (self._a, self._b)}
-        pools = {key: pool_of(tables, kind) for key, tables in several.items()}
-        labels = {
-            key: [label for label in tables.labels if label.kind == kind] for key, tables in several.items()
-        }
-        draws: list[Draw] = []
-        books = {id(side.tables): side.corrections.book for side in (self._a, self._b)}
-        for key, pool in pools.items():
-            book = books[key]
-            labels[key] = [label for label in labels[key] if book.get(label.item) or book.unsure(label.item)]
+        draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
+        tables = {id(side.report.tables): side.report.tables for side in self._sides}
+        books = {id(of.report.tables): c.book for of, c in zip(self._sides, self._corrections, strict=True)}
+        for key, of in tables.items():
+            pool, book = pool_of(of, kind), books[key]
+            mine = [
+                label
+                for label in of.labels
+                if label.kind == kind and (book.get(label.item) or book.unsure(label.item))
+            ]
             if pool and all(item in book for items in pool.values() for item in items):
-                draws.append(Draw(labels[key], pool))
+                draws.append(Draw(mine, pool))
             else:
-                draws += draws_of(filter(is_drawn, labels[key]), pool)
-        between = fingerprint(*pools.values())
-        mine = [
-            label for some in labels.values() for label in some if design_of(label).get("between") == between
-        ]
-        whole = [label for label in mine if design_of(label).get("design") == "queries"]
+                draws += draws_of(filter(is_drawn, mine), pool)
+            labels += mine
+            pools.append(pool)
+        between = fingerprint(*pools)
+        both = [label for label in labels if design_of(label).get("between") == between]
+        whole = [label for label in both if design_of(label).get("design") == "queries"]
         if whole:
-            cases = dict.fromkeys(case for pool in pools.values() for case in pool)
-            union = {
-                case: frozenset[str]().union(*(pool.get(case, ()) for pool in pools.values()))
-                for case in cases
-            }
+            union: dict[str, frozenset[str]] = {}
+            for pool in pools:
+                for case, items in pool.items():
+                    union[case] = union.get(case, frozenset()) | items
             draws += draws_of(whole, union)
-        draws += draws_of(
-            [label for label in mine if label not in whole], self.unshared(kind) if mine else {}
-        )
+        if passages := [label for label in both if design_of(label).get("design") != "queries"]:
+            draws += draws_of(passages, self.unshared(kind))
         if not draws:
             return "no labels were drawn at random"
         items = frozenset[str]().union(*(draw.items for draw in draws))
-        return _Drawn(
-            draws, tuple({label: None for some in labels.values() for label in some if label.item in items})
-        )
+        return _Drawn(draws, list(dict.fromkeys(label for label in labels if label.item in items)))
 
     def unshared(self, kind: str) -> Pool:
-        """What can make a difference between the two: the items that do not count alike in both, by query."""
+        """The items that do not count alike in both, and can make a difference, by query."""
+        judged = [
+            {
+                line.measure
+                for line in side.report.summaries
+                if line.system == side.system and line.basis.source == "judge" and line.mean is not None
+            }
+            for side in self._sides
+        ]
         result: dict[str, set[str]] = {}
-        for measure in self._a.summaries.keys() & self._b.summaries.keys():
-            sides = [side.corrections.things(side.summaries[measure]) for side in (self._a, self._b)]
+        for measure in judged[0] & judged[1]:
+            sides = self._terms(measure)
             if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
                 for (case, item), term in _terms(sides).items():
                     if abs(term.weight) > _SAME:
                         result.setdefault(case, set()).add(item)
         return {case: frozenset(items) for case, items in sorted(result.items())}
-
-    def _of_things(
-        self,
-        sides: Sequence[ScoreTerms],
-        drawn: _Drawn,
-        numbers: Mapping[str, int],
-        clusters: NDArray[np.generic] | None,
-        judged: float,
-    ) -> CorrectedDifference | str:
-        draws, book = drawn.draws, LabelBook(drawn.labels)
-        terms = {key: term for key, term in _terms(sides).items() if key[0] in numbers}
-        if any(isnan(term.grade) for term in terms.values()):
-            return "some verdicts are missing"
-        if abs(sum(term.judged for term in terms.values()) / len(numbers) - judged) > _SAME:
-            return "the stored verdicts do not add up to the difference"
-        if (why := sides[0].unreadable(book)) is not None:
-            return why
-        terms = {key: term for key, term in terms.items() if abs(term.weight) > _SAME}
-        chances = np.array([_chance(draws, *key, term.grade) for key, term in terms.items()])
-        if missing := int((chances <= 0).sum()):
-            return (
-                f"{missing} of the {counted(len(terms), 'passage')} that make the difference had no chance of being drawn: label "
-                "both reports (germane label A B)"
-            )
-        items = [item for _, item in terms]
-        least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
-        queries = [numbers[case] for case, _ in terms]
-        return corrected_difference(
-            [term.weight for term in terms.values()],
-            least,
-            [term.grade for term in terms.values()],
-            chances,
-            queries,
-            len(numbers),
-            most=most,
-            units=queries if any(draw.whole for draw in draws) else None,
-            clusters=clusters,
-        )
 
     def _of_queries(
         self,
@@ -208,15 +159,16 @@ class CorrectedDifferences:
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
     ) -> CorrectedDifference | str:
+        """The difference of any judged measure, corrected by whole queries."""
         name = sides[0].measure.name
         items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
         if not items:
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         book = LabelBook(label for label in drawn.labels if label.item in items)
         values: list[list[dict[str, float]]] = []
-        for side, of in zip(sides, (self._a, self._b), strict=True):
+        for side, corrections in zip(sides, self._corrections, strict=True):
             unsure = any(map(book.unsure, side.items))
-            ends = [of.corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
+            ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
             if refusal := next((end for end in ends if isinstance(end, str)), None):
                 return refusal
             low, *_, high = [dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends * 2]
@@ -250,6 +202,43 @@ class CorrectedDifferences:
         return replace(difference, labels=len(labelled), queries=int(known.sum()), why=why)
 
 
+def _of_terms(
+    sides: Sequence[ScoreTerms],
+    drawn: _Drawn,
+    numbers: Mapping[str, int],
+    clusters: NDArray[np.generic] | None,
+    judged: float,
+) -> CorrectedDifference | str:
+    """The difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
+    draws, book = drawn.draws, LabelBook(drawn.labels)
+    terms = {key: term for key, term in _terms(sides).items() if key[0] in numbers}
+    if any(isnan(term.grade) for term in terms.values()):
+        return "some verdicts are missing"
+    if abs(sum(term.judged for term in terms.values()) / len(numbers) - judged) > _SAME:
+        return "the stored verdicts do not add up to the difference"
+    if (why := sides[0].unreadable(book)) is not None:
+        return why
+    terms = {key: term for key, term in terms.items() if abs(term.weight) > _SAME}
+    chances = np.array([_chance(draws, *key, term.grade) for key, term in terms.items()])
+    if missing := int((chances <= 0).sum()):
+        of = f"{missing} of the {counted(len(terms), 'passage')} that make the difference"
+        return f"{of} had no chance of being drawn: label both reports (germane label A B)"
+    items = [item for _, item in terms]
+    least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
+    queries = [numbers[case] for case, _ in terms]
+    return corrected_difference(
+        [term.weight for term in terms.values()],
+        least,
+        [term.grade for term in terms.values()],
+        chances,
+        queries,
+        len(numbers),
+        most=most,
+        units=queries if any(draw.whole for draw in draws) else None,
+        clusters=clusters,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """The draws from both reports, and all labels that were drawn, each once."""
@@ -259,7 +248,7 @@ class _Drawn:
 
 
 class _Term(NamedTuple):
-    """What one item adds to the difference: its weight in B less that in A, the judge's grade, what its verdicts add."""
+    """The part of one item in the difference: its weight in B less that in A, the judge's grade, what its verdicts add."""
 
     weight: float
     grade: float
@@ -267,7 +256,7 @@ class _Term(NamedTuple):
 
 
 def _terms(sides: Sequence[ScoreTerms]) -> Mapping[tuple[str, str], _Term]:
-    """What each item of each case adds to the difference; the grade is the mean of the two where both judged it."""
+    """The part of each item of each case in the difference; the grade is the mean of the two where both judged it."""
     result: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         rows = zip(

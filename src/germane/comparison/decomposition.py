@@ -1,4 +1,4 @@
-"""Why a measure moved: its difference by cause - corpus, retrieval, judge, labels - query by query, from stored answers.
+"""The causes of a measure's difference - corpus, retrieval, judge, labels - query by query, from stored answers.
 
 Between A and B stands M, the score of B's lists with A's verdicts and A's gold. M - A is retrieval, B - M is the judge, or the
 labels. Where stored answers cannot tell two causes apart, their part is shown joined and belongs to neither:
@@ -76,19 +76,16 @@ def _place(cause: str) -> tuple[int, int]:
 
 
 def other_corpus(pair: Pair) -> bool | None:
-    """Whether the two were run on different corpora; None where that is not known of both."""
+    """True if the two were run on different corpora; None where that is not known of both."""
     if pair.a.report is pair.b.report:
         return None
-    ours, theirs = (_corpus(side.report.manifest.get("corpus")) for side in (pair.a, pair.b))
+    entries = (side.report.manifest.get("corpus") for side in (pair.a, pair.b))
+    ours, theirs = (entry.get("digest") if isinstance(entry, dict) else None for entry in entries)
     return None if ours is None or theirs is None else ours != theirs
 
 
-def _corpus(entry: Json) -> str | None:
-    return entry.get("digest") if isinstance(entry, dict) else None
-
-
 def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of each case, whether what its verdicts were asked against is another one in B, and whether the lists are the same.
+    """The cases whose verdicts were asked against something else in B, and those whose lists are the same, as two masks.
 
     Gold ids are no such thing: they are read where they stand, A's in the place of B's.
     """
@@ -101,25 +98,18 @@ def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np
         ours, theirs = (side.samples.get(case, ()) for side in (pair.a, pair.b))
         if not ours or not theirs:
             continue
-        against = [
-            setting.shown_with(sample[0]) for setting, sample in zip(settings, (ours, theirs), strict=True)
-        ]
-        gold[row] = against[0] != against[1] or _needed(known, ours[0]) != _needed(known, theirs[0])
+        a, b = settings[0].shown_with(ours[0]), settings[1].shown_with(theirs[0])
+        gold[row] = a != b or _needed(known, ours[0]) != _needed(known, theirs[0])
         lists[row] = _shown(ours) == _shown(theirs)
     return gold, lists
 
 
 def _needed(measure: Measure, sample: Sample) -> list[str | None]:
-    """What a measure takes its questions from, beside the query and the contexts."""
+    """The texts that a measure takes its questions from, apart from the query and the contexts."""
     return [given(sample, name) for name in ("reference", "criterion") if name in measure.definition.needs]
 
 
 def _shown(samples: Sequence[Sample]) -> Json:
-    """What the system handed over: its lists and its answer."""
-    return [
-        (
-            [(query, [(c.text, c.id) for c in contexts]) for query, contexts in rankings(sample)],
-            sample.response,
-        )
-        for sample in samples
-    ]
+    """The system's output: its lists and its answer."""
+    lists = [[(query, [(c.text, c.id) for c in of]) for query, of in rankings(s)] for s in samples]
+    return [lists, [sample.response for sample in samples]]

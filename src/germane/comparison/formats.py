@@ -43,7 +43,7 @@ _COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two or more systems over the same cases, each against the first (or against itself in another report).
+    """Two or more systems over the same cases, each compared with the first (or with itself in another report).
 
     `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `in` and iteration
     are over the measures' names. `str()` is the table that the command line prints.
@@ -63,31 +63,28 @@ class Comparison:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """The systems that are held against another."""
-        return tuple(dict.fromkeys(comparison.b for comparison in self.comparisons))
+        """The systems that are compared with another."""
+        return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     @property
     def whole(self) -> list[MeasureComparison]:
         """The rows over all cases."""
-        return [comparison for comparison in self.comparisons if not comparison.slice]
+        return [row for row in self.comparisons if not row.slice]
 
     @property
     def orders(self) -> Orders:
-        """How alike two reports of the same systems order these, by measure."""
+        """The agreement of two reports on the order of their systems, by measure."""
         means: dict[str, list[tuple[float, float]]] = {}
-        for comparison in self.whole if len({value.a for value in self.comparisons}) > 1 else ():
-            if comparison.mean_a is not None and comparison.mean_b is not None:
-                means.setdefault(comparison.measure, []).append((comparison.mean_a, comparison.mean_b))
+        for row in self.whole if len({row.a for row in self.comparisons}) > 1 else ():
+            if row.mean_a is not None and row.mean_b is not None:
+                means.setdefault(row.measure, []).append((row.mean_a, row.mean_b))
         return {measure: taus(*zip(*both, strict=True)) for measure, both in means.items()}
 
     @property
     def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
         """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
-        results = {
-            comparison.decision.verdict for comparison in self.comparisons if comparison.decision is not None
-        }
-        order: dict[Literal["pass", "fail", "undecided"], int] = {"undecided": 0, "fail": 1, "pass": 2}
-        return min(results, key=order.__getitem__, default=None)
+        verdicts = [row.decision.verdict for row in self.comparisons if row.decision is not None]
+        return min(verdicts, key=("undecided", "fail", "pass").index, default=None)
 
     @property
     def exit_code(self) -> int:
@@ -98,14 +95,14 @@ class Comparison:
         """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         wanted = {measure, canonical_name(measure)}
-        for comparison in self.whole:
-            if comparison.b == system and not wanted.isdisjoint({comparison.measure, comparison.type}):
-                return comparison
+        for row in self.whole:
+            if row.b == system and not wanted.isdisjoint({row.measure, row.type}):
+                return row
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
         raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(comparison.measure for comparison in self.whole))
+        return iter(dict.fromkeys(row.measure for row in self.whole))
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -115,7 +112,25 @@ class Comparison:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
-        return _document(self)
+        slices = [row for row in self.comparisons if row.slice]
+        moved = {"worst": self.worst, "best": self.best}
+        return {
+            "schema_version": 1,
+            "passed": self.exit_code == 0,
+            "exit_code": self.exit_code,
+            "verdict": self.verdict,
+            "systems": list(self.systems),
+            "primary": list(self.primary),
+            "comparisons": list(map(_line, self.whole)),
+            "slices": [{**_line(row), "slice": row.slice} for row in slices],
+            "only_in": {system: list(cases) for system, cases in self.only_in.items()},
+            "moved": {
+                system: {name: list(map(_moved_line, of.get(system, ()))) for name, of in moved.items()}
+                for system in self.held
+            },
+            "orders": orders_json(self.orders),
+            "notes": list(self.notes),
+        }
 
     def save(self, path: str | Path) -> None:
         """Write a file: .json, .csv, .md, .tex or .txt; InputError for another extension."""
@@ -131,9 +146,9 @@ class Comparison:
         return plain_text(render_comparison(self), 120)
 
     def _repr_html_(self) -> str:
-        lines = [line for comparison in self.whole for line in _remarks(self, comparison)]
+        lines = [line for row in self.whole for line in _remarks(self, row)]
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
-        table = _table(self, self.comparisons, file=True)
+        table = _file_table(self)
         return html_table(table.header, table.rows, [*lines, *self.notes, *verdict])
 
 
@@ -144,8 +159,7 @@ def render_comparison(found: Comparison) -> RenderableType:
 
 def _parts(found: Comparison) -> Iterator[RenderableType]:
     """What moved and what to know first, the differences and the verdict last: they stay on a screen of 24 lines."""
-    slices = [value for value in found.comparisons if value.slice]
-    if slices:
+    if slices := [row for row in found.comparisons if row.slice]:
         yield _table(found, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
     for system in found.held:
@@ -154,21 +168,19 @@ def _parts(found: Comparison) -> Iterator[RenderableType]:
                 of = f" in {clean(system)}" if len(found.systems) > 2 else ""
                 yield Text(f"{word} by {clean(found.primary[0])}{of}")
                 yield from map(_moved, queries)
-    yield from map(Text, _orders(found))
-    yield from (Text(line) for line in _only_in(found, "only in  "))
-    yield from (Text(f"note     {clean(note)}") for note in found.notes)
-    yield from map(Text, _methods(found))
+    notes = (f"note     {clean(note)}" for note in found.notes)
+    yield from map(Text, (*_orders(found), *_only_in(found, "only in  "), *notes, *_methods(found)))
     heads = _heads(found)
     against: dict[str, dict[str, None]] = {}
-    for comparison in found.comparisons:
-        against.setdefault(clean(comparison.a), {})[clean(comparison.b)] = None
+    for row in found.comparisons:
+        against.setdefault(clean(row.a), {})[clean(row.b)] = None
     for a, others in against.items():
         named = len(found.systems) == 2 and heads[0] != a
         b = ", ".join(others)
         yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
     yield _table(found, found.whole).rich()
-    for comparison in found.whole:
-        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, comparison))
+    for row in found.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, row))
     if found.verdict is not None:
         word = _WORDS[found.verdict]
         text = Text(f"verdict  {word} (exit code {found.exit_code})")
@@ -177,17 +189,17 @@ def _parts(found: Comparison) -> Iterator[RenderableType]:
 
 
 def _methods(found: Comparison) -> Iterator[str]:
-    """How intervals and p-values were computed, and of what the intervals are."""
+    """The methods of the intervals and p-values, and what the intervals are of."""
     for head, methods in (
-        (f"interval 95%, {LIKE_THESE}: ", {comparison.interval.method for comparison in found.comparisons}),
-        ("test     ", {comparison.test or "" for comparison in found.comparisons}),
+        (f"interval 95%, {LIKE_THESE}: ", {row.interval.method for row in found.comparisons}),
+        ("test     ", {row.test or "" for row in found.comparisons}),
     ):
         if names := ", ".join(sorted(filter(None, methods))):
             yield f"{head}{names}"
 
 
 def _heads(found: Comparison) -> tuple[str, ...]:
-    """What stands over the means: the systems' names, or their parts where two names are too long for a column."""
+    """The headings of the means: the systems' names, or baseline and new where two names are too long for a column."""
     names = tuple(map(clean, found.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
@@ -198,117 +210,98 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 def _table(
     found: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
 ) -> TextTable:
-    """A line per comparison; with several systems one for each, the first one's above.
+    """A line per comparison; with several systems a line for each, the first one's above.
 
     `file`: a line for each system always, with every column, and the slice beside the name of the measure.
     """
     several = file or len(found.systems) > 2
     adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)
-    visible = [at for at, name in enumerate(_NUMBERS) if adjusted or name != "p (Holm)"]
+    numbers = [name for name in _NUMBERS if adjusted or name != "p (Holm)"]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
     means = ("mean",) if several else _heads(found)
-    table = TextTable([*heads, *means, *(_NUMBERS[at] for at in visible)], names=len(heads))
+    table = TextTable([*heads, *means, *numbers], names=len(heads))
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
-    for comparison in rows:
-        groups.setdefault((comparison.slice, comparison.measure), []).append(comparison)
+    for row in rows:
+        groups.setdefault((row.slice, row.measure), []).append(row)
     for (part, measure), alike in groups.items():
-        values = [mean for value in alike for mean in (value.mean_a, value.mean_b) if mean is not None]
+        values = [mean for row in alike for mean in (row.mean_a, row.mean_b) if mean is not None]
         best = (max if higher_is_better(alike[0].type) else min)(values, default=None)
         titles = [*([part] if slices else []), f"{measure} [{part}]" if file and part else measure]
-        lines: dict[str, tuple[list[float | None], list[str]]] = {}
-        for comparison in alike:
-            cells = [_cells(comparison)[at] for at in visible]
+        lines: dict[str, tuple[list[float | None], dict[str, str]]] = {}
+        for row in alike:
             if several:
-                lines.setdefault(comparison.a, ([comparison.mean_a], [""] * len(visible)))
-                lines[comparison.b] = [comparison.mean_b], cells
+                lines.setdefault(row.a, ([row.mean_a], {}))
+                lines[row.b] = [row.mean_b], _cells(row)
             else:
-                lines[""] = [comparison.mean_a, comparison.mean_b], cells
-            if comparison.corrected is not None:
-                corrected = [_corrected_cells(comparison)[at] for at in visible]
-                lines[f"{comparison.b}, corrected" if several else "corrected"] = [], corrected
+                lines[""] = [row.mean_a, row.mean_b], _cells(row)
+            if row.corrected is not None:
+                name = f"{row.b}, corrected" if several else "corrected"
+                lines[name] = [], _cells(row, corrected=True)
         for system, (of_line, cells) in lines.items():
             names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
-            shown_means = map(in_digits, of_line) if of_line else [""] * len(means)
-            table.add([*map(clean, names), *shown_means, *cells], bold)
+            shown = map(in_digits, of_line) if of_line else [""] * len(means)
+            table.add([*map(clean, names), *shown, *(cells.get(name, "") for name in numbers)], bold)
     return table
 
 
-def _cells(measure_comparison: MeasureComparison) -> list[str]:
-    """What stands under each of the heads of numbers."""
-    return [
-        in_digits(measure_comparison.difference, "+"),
-        interval_in_words(measure_comparison.interval.ends, sign="+"),
-        p_in_words(measure_comparison.p),
-        p_in_words(measure_comparison.p_holm if measure_comparison.corrected is None else None),
-        f"{measure_comparison.wins}/{measure_comparison.ties}/{measure_comparison.losses}",
-        str(measure_comparison.n)
-        if measure_comparison.n == measure_comparison.due
-        else f"{measure_comparison.n}/{measure_comparison.due}",
-    ]
+def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]:
+    """The numbers of a comparison by their heading; `corrected`: those of the corrected difference."""
+    judged = row.difference, row.interval, row.p
+    difference, interval, p = row.deciding if corrected else judged
+    cells = {
+        "difference": in_digits(difference, "+"),
+        "interval": interval_in_words(interval.ends, sign="+"),
+        "p": p_in_words(p),
+        "p (Holm)": p_in_words(row.p_holm if corrected or row.corrected is None else None),
+    }
+    if corrected:
+        return cells
+    n = str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
+    return {**cells, "win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": n}
 
 
-def _corrected_cells(measure_comparison: MeasureComparison) -> list[str]:
-    """The same of the corrected difference."""
-    difference, _, p = measure_comparison.deciding
-    return [
-        in_digits(difference, "+"),
-        _ends(measure_comparison),
-        p_in_words(p),
-        p_in_words(measure_comparison.p_holm),
-        "",
-        "",
-    ]
+def _name(found: Comparison, row: MeasureComparison) -> str:
+    return clean(f"{row.measure}, {row.b}" if len(found.systems) > 2 else row.measure)
 
 
-def _ends(measure_comparison: MeasureComparison) -> str:
-    """The interval that decides."""
-    return interval_in_words(measure_comparison.deciding[1].ends, sign="+")
-
-
-def _name(found: Comparison, measure_comparison: MeasureComparison) -> str:
-    return clean(
-        f"{measure_comparison.measure}, {measure_comparison.b}"
-        if len(found.systems) > 2
-        else measure_comparison.measure
-    )
-
-
-def _remarks(found: Comparison, measure_comparison: MeasureComparison) -> Iterator[str]:
-    """What must be known to read a difference: what could have been shown, and what it is made of."""
-    name, parts = _name(found, measure_comparison), measure_comparison.parts
-    if 0 < measure_comparison.wins + measure_comparison.losses < FEW_DIFFER <= measure_comparison.n:
+def _remarks(found: Comparison, row: MeasureComparison) -> Iterator[str]:
+    """The remarks that a difference is read with: what could have been shown, and its parts."""
+    name, ends, parts = _name(found, row), row.interval.ends, row.parts
+    if 0 < row.wins + row.losses < FEW_DIFFER <= row.n:
         yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
-    if (corrected := measure_comparison.corrected) is not None:
+    if (corrected := row.corrected) is not None:
         alone = interval_in_words(corrected.set_ends, sign="+")
-        unsure = (
-            f", {corrected.unsure} unsure (the interval covers whatever they are)" if corrected.unsure else ""
-        )
+        covered = f", {corrected.unsure} unsure (the interval covers whatever they are)"
         yield (
-            f"{name}: decided by the corrected difference: {counted(corrected.labels, 'label')} in {counted(corrected.queries, 'query')}{unsure}; "
-            f"of these queries alone {alone}"
+            f"{name}: decided by the corrected difference: {counted(corrected.labels, 'label')}"
+            f" in {counted(corrected.queries, 'query')}"
+            f"{covered if corrected.unsure else ''}; of these queries alone {alone}"
         )
-    if (
-        measure_comparison.corrected is None
-        and measure_comparison.mde is not None
-        and not measure_comparison.distinguishable
-    ):
-        ends = measure_comparison.interval.ends
+    elif row.mde is not None and not row.distinguishable:
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
         what = "smaller than these queries reliably show" if sure else "not distinguishable"
-        yield f"{name}: {what}: {_detectable(measure_comparison)}"
-    if measure_comparison.interval.ends is None and measure_comparison.interval.why:
-        yield f"{name}: no interval: {measure_comparison.interval.why}"
+        yield f"{name}: {what}: {_detectable(row, row.mde)}"
+    if ends is None and row.interval.why:
+        yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and (parts.verdicts or parts.joined):
         text = ", ".join(_part(parts, cause) for cause, part in parts.causes.items() if part)
-        share = (
-            ""
-            if parts.share is None
-            else f"; {parts.share:.0%} of what moved is the {measure_comparison.verdicts}"
-        )
-        yield f"{name}: {text}{share if parts.verdicts else ''}"
+        if parts.verdicts and parts.share is not None:
+            text += f"; {parts.share:.0%} of what moved is the {row.verdicts}"
+        yield f"{name}: {text}"
         if parts.joined:
             yield f"{name}: what is joined by + cannot be told apart from what is stored"
+
+
+def _detectable(row: MeasureComparison, least: float) -> str:
+    """The difference that this number of queries can detect, and about how many queries the measured one takes."""
+    text = f"{row.n:,} queries can detect a difference of {least:.4f} (power 0.8)"
+    if not row.difference:
+        return text
+    needed = float(
+        f"{row.n * (least / row.difference) ** 2:.2g}"
+    )  # what is detectable falls with the root of n
+    return f"{text}; detecting one of {abs(row.difference):.4f} takes about {needed:,.0f}"
 
 
 def _part(parts: DifferenceParts, cause: str) -> str:
@@ -329,114 +322,65 @@ def _orders(found: Comparison) -> Iterator[str]:
         yield f"order    of the systems by {clean(measure)}: {both}"
 
 
-def _moved(moved_query: MovedQuery) -> Text:
-    """What was added to, dropped from and moved in the list of a query, in words."""
+def _moved(query: MovedQuery) -> Text:
+    """The changes of a query's list in words: what was added, dropped and moved."""
     text = ""
-    if moved_query.lists is not None:
-        moved = [f"{item} {old}->{new}" for item, old, new in moved_query.lists.moved]
-        changes = {"added": moved_query.lists.added, "dropped": moved_query.lists.dropped, "moved": moved}
+    if (lists := query.lists) is not None:
+        moved = [f"{item} {old}->{new}" for item, old, new in lists.moved]
+        changes = {"added": lists.added, "dropped": lists.dropped, "moved": moved}
         text = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
         text = text or "the same list"
-    return Text(
-        f"  {moved_query.change:+.4f}  {shorten(moved_query.sample, 80)}  {moved_query.a:.4f} -> {moved_query.b:.4f}  {text}"
-    )
+    return Text(f"  {query.change:+.4f}  {shorten(query.sample, 80)}  {query.a:.4f} -> {query.b:.4f}  {text}")
 
 
 def _decisions(found: Comparison) -> Iterator[str]:
-    for comparison in found.comparisons:
-        if (decision := comparison.decision) is not None:
-            needed = (
-                f"; {decision.needed:,} queries would likely pass a B that is no worse"
-                if decision.needed
-                else ""
-            )
-            held = f"{_name(found, comparison)}, margin {decision.margin:g}: {_ends(comparison)}{needed}"
-            yield f"{_WORDS[decision.verdict]:9}  {held}"
+    for row in found.comparisons:
+        if (decision := row.decision) is not None:
+            ends = interval_in_words(row.deciding[1].ends, sign="+")
+            text = f"{_WORDS[decision.verdict]:9}  {_name(found, row)}, margin {decision.margin:g}: {ends}"
+            if decision.needed:
+                text += f"; {decision.needed:,} queries would likely pass a B that is no worse"
+            yield text
 
 
-def _document(found: Comparison) -> dict[str, Json]:
-    return {
-        "schema_version": 1,
-        "passed": found.exit_code == 0,
-        "exit_code": found.exit_code,
-        "verdict": found.verdict,
-        "systems": list(found.systems),
-        "primary": list(found.primary),
-        "comparisons": [_row(comparison) for comparison in found.whole],
-        "slices": [
-            {**_row(comparison), "slice": comparison.slice}
-            for comparison in found.comparisons
-            if comparison.slice
-        ],
-        "only_in": {system: list(cases) for system, cases in found.only_in.items()},
-        "moved": {
-            system: {
-                "worst": [_moved_row(query) for query in found.worst.get(system, ())],
-                "best": [_moved_row(query) for query in found.best.get(system, ())],
-            }
-            for system in found.held
-        },
-        "orders": orders_json(found.orders),
-        "notes": list(found.notes),
-    }
-
-
-def _row(measure_comparison: MeasureComparison) -> dict[str, Json]:
-    parts, ends, decision = (
-        measure_comparison.parts,
-        measure_comparison.interval.ends,
-        measure_comparison.decision,
-    )
+def _line(row: MeasureComparison) -> dict[str, Json]:
+    """A comparison as scripts read it."""
+    interval, decision, corrected, parts = row.interval, row.decision, row.corrected, row.parts
+    ends = corrected and {"interval": corrected.interval.ends, "set_interval": corrected.set_ends}
     return line_of(
         ComparedLine,
-        measure_comparison,
-        interval=list(ends) if ends else None,
-        interval_method=measure_comparison.interval.method if ends else None,
-        interval_why=measure_comparison.interval.why or None,
+        row,
+        interval=interval.ends,
+        interval_method=interval.method if interval.ends else None,
+        interval_why=interval.why or None,
         estimand="queries",
-        level=measure_comparison.interval.level,
-        units=measure_comparison.interval.n,
+        level=interval.level,
+        units=interval.n,
         decision=decision and decision.verdict,
         margin=decision and decision.margin,
         needed_to_decide=decision and decision.needed,
-        corrected=_corrected_row(measure_comparison),
-        corrected_why=measure_comparison.corrected_why or None,
-        parts=parts and _parts_row(parts),
-        parts_why=measure_comparison.parts_why or None,
+        corrected=ends and line_of(CorrectedChangeLine, corrected, **ends),
+        corrected_why=row.corrected_why or None,
+        parts=parts and _parts_line(parts),
+        parts_why=row.parts_why or None,
     )
 
 
-def _parts_row(parts: DifferenceParts) -> dict[str, Json]:
+def _parts_line(parts: DifferenceParts) -> dict[str, Json]:
     causes = {**dict.fromkeys(("retrieval", "judge", "labels"), 0.0), **parts.causes}
     ends = {cause: list(both) for cause, both in parts.ends.items()}
     return {**causes, "intervals": ends, "n": parts.n, "share": parts.share}
 
 
-def _corrected_row(measure_comparison: MeasureComparison) -> dict[str, Json] | None:
-    corrected = measure_comparison.corrected
-    if corrected is None:
-        return None
-    ends, alone = corrected.interval.ends, corrected.set_ends
-    return line_of(
-        CorrectedChangeLine,
-        corrected,
-        interval=list(ends) if ends else None,
-        set_interval=list(alone) if alone else None,
-    )
-
-
-def _moved_row(moved_query: MovedQuery) -> dict[str, Json]:
+def _moved_line(query: MovedQuery) -> dict[str, Json]:
     names = ("added", "dropped", "moved")
-    lists = {
-        name: None if moved_query.lists is None else list(getattr(moved_query.lists, name)) for name in names
-    }
-    return line_of(MovedLine, moved_query, **lists)
+    return line_of(MovedLine, query, **{name: getattr(query.lists, name, None) for name in names})
 
 
 def _csv(found: Comparison) -> str:
     rows: list[dict[str, Json]] = []
     for comparison in found.comparisons:
-        row: dict[str, Json] = {"slice": comparison.slice, **_row(comparison)}
+        row: dict[str, Json] = {"slice": comparison.slice, **_line(comparison)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
@@ -453,33 +397,28 @@ def _csv(found: Comparison) -> str:
 
 
 def _markdown(found: Comparison) -> str:
-    table = _table(found, found.comparisons, file=True)
-    lines = [line for comparison in found.whole for line in _remarks(found, comparison)]
+    lines = [line for row in found.whole for line in _remarks(found, row)]
     lines += [*_only_in(found, "only in "), *_orders(found), *found.notes]
-    parts = [table.markdown(markdown_text), "\n", *(f"- {markdown_text(line, 300)}\n" for line in lines)]
+    parts = [_file_table(found).markdown(markdown_text), "\n", *map(_bullet, lines)]
     if found.verdict is not None:
         parts.append(f"\n**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})\n\n")
-        parts += [f"- {markdown_text(line, 300)}\n" for line in _decisions(found)]
+        parts += map(_bullet, _decisions(found))
     return "".join(parts)
 
 
+def _bullet(line: str) -> str:
+    return f"- {markdown_text(line, 300)}\n"
+
+
+def _file_table(found: Comparison) -> TextTable:
+    return _table(found, found.comparisons, file=True)
+
+
 COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
-    ".json": lambda found: json.dumps(_document(found), ensure_ascii=False, indent=1) + "\n",
+    ".json": lambda found: json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda found: _table(found, found.comparisons, file=True).latex(("hline",) * 3),
+    ".tex": lambda found: _file_table(found).latex(("hline",) * 3),
     ".txt": lambda found: f"{found}\n",
 }
-"""What a comparison can be written as, by the file's extension."""
-
-
-def _detectable(row: MeasureComparison) -> str:
-    """The difference that this number of queries can detect, and about how many queries the measured one takes."""
-    assert row.mde is not None
-    text = f"{row.n:,} queries can detect a difference of {row.mde:.4f} (power 0.8)"
-    if not row.difference:
-        return text
-    needed = float(
-        f"{row.n * (row.mde / row.difference) ** 2:.2g}"
-    )  # the detectable difference falls with the root of n
-    return f"{text}; detecting one of {abs(row.difference):.4f} takes about {needed:,.0f}"
+"""The formats of a comparison, by the file's extension."""

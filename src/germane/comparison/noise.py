@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -37,7 +37,8 @@ def variance_of(report: ReportData, summary: MeasureSummary) -> VarianceComponen
 
 def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, int, float]]:
     """(query, trial, score) of every replica of the judge; none where the judge was asked once, or nothing can be replayed."""
-    samples = [trial for trials in _samples(report, summary.system).values() for trial in trials]
+    cases = report.cases_of_systems.get(summary.system, {})
+    samples = [trial for trials in cases.values() for trial in trials]
     measure = known_measure(summary.type)
     if measure is None or summary.basis.source != "judge" or not 0 < len(samples) <= MOST_REPLAYED:
         return []
@@ -52,18 +53,13 @@ def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, 
     return result
 
 
-def _samples(report: ReportData, system: str) -> Mapping[str, Sequence[Sample]]:
-    return report.cases_of_systems.get(system, {})
-
-
 def _scores(
     report: ReportData, measure: Measure, samples: Sequence[Sample], answers: StoredAnswers
 ) -> list[float | None]:
     """The score of each sample by these answers."""
     graders = graders_of((measure,))
-    block = Block(
-        jobs=[Job(sample=sample, graders=graders) for sample in samples], settings=settings_of(report)
-    )
+    jobs = [Job(sample=sample, graders=graders) for sample in samples]
+    block = Block(jobs=jobs, settings=settings_of(report))
     rows = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
     return [row[str(measure)].value for row in rows]
 

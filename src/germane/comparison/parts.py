@@ -1,4 +1,4 @@
-"""What a difference is made of: retrieval and verdicts, and the queries that moved with what changed in their lists."""
+"""The parts of a difference, retrieval and verdicts; and the queries that moved, with the changes of their lists."""
 
 from __future__ import annotations
 
@@ -31,25 +31,22 @@ MOST_SPLIT = 20_000
 
 
 def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
-    """Whose verdicts a measure reads in any of these: a judge's, labels alone (gold, people's), or both in one score."""
+    """The verdicts that a measure reads in any of these: a judge's, labels alone (gold, people's), or both in one score."""
     sources = {side.report[measure, side.system].basis.source for side in sides}
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
-def undecidable(pair: Pair, measure_comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
-    """Why a comparison of all cases decides nothing, in words; "" where it may."""
-    stand_in = any(
-        side.report[measure_comparison.measure, side.system].basis.stand_in for side in (pair.a, pair.b)
-    )
-    if (
-        stand_in and not allow_stand_in and measure_comparison.corrected is None
-    ):  # a corrected figure is people's
-        return f"{measure_comparison.measure}: {NO_DECISION}"
-    return pair.too_few(measure_comparison)
+def undecidable(pair: Pair, comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
+    """The reason why a comparison of all cases decides nothing; "" where it may decide."""
+    name = comparison.measure
+    stand_in = any(side.report[name, side.system].basis.stand_in for side in (pair.a, pair.b))
+    if stand_in and not allow_stand_in and comparison.corrected is None:  # a corrected figure is people's
+        return f"{name}: {NO_DECISION}"
+    return pair.too_few(comparison)
 
 
 def how_judged(a: Side, b: Side) -> str:
-    """What differs in how two systems were judged, in words; "" where nothing does."""
+    """The difference in how two systems were judged, in words; "" where there is none."""
     if a.report is b.report:
         return ""
     manifests = a.report.manifest, b.report.manifest
@@ -126,20 +123,18 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedSc
     numbers = a.scores.numbers
     cases = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(cases, minlength=len(numbers))
-    mixed_scores = {}
+    mixed = {}
     for name, canonical in wanted.items():
         values = [np.nan if (value := row[canonical].value) is None else value for row in outcomes]
         sums = np.bincount(cases, values, len(numbers))
         marks = np.zeros(len(numbers), np.bool_)
-        marks[
-            [numbers[case] for case in _lacking_of(Measure.parse(canonical), lacking) if case in numbers]
-        ] = True
+        without = _lacking_of(Measure.parse(canonical), lacking)
+        marks[[numbers[case] for case in without if case in numbers]] = True
         marks[cases] = False
         marks[[cases[job] for job, measure in own if measure == canonical]] = True
-        mixed_scores[name] = MixedScore(
-            np.where(trials > 0, sums / np.maximum(trials, 1), scores[name]), marks
-        )
-    return mixed_scores, refused
+        means = np.where(trials > 0, sums / np.maximum(trials, 1), scores[name])
+        mixed[name] = MixedScore(means, marks)
+    return mixed, refused
 
 
 def _judged_otherwise(a: Side, b: Side) -> tuple[Collection[str], Mapping[str, Sequence[int]]]:
@@ -214,7 +209,7 @@ def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]
 
 
 def _refusal(pair: Pair, name: str) -> str:
-    """Why the difference of a measure cannot be split, or ""."""
+    """The reason why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
     if measure is None:

@@ -65,14 +65,10 @@ class PowerPlan(Line, kw_only=True):
     variance: VarianceLine | None = None
 
     def __str__(self) -> str:
-        rests = (
-            "measured"
-            if self.correlation is None
-            else f"for a correlation of {self.correlation:g} between systems"
-        )
-        lines = [
-            f"{self.measure}: {counted(self.n, 'query')}, standard deviation of differences {self.deviation:.4f} ({rests})"
-        ]
+        assumed = self.correlation
+        basis = "measured" if assumed is None else f"for a correlation of {assumed:g} between systems"
+        deviation = f"standard deviation of differences {self.deviation:.4f} ({basis})"
+        lines = [f"{self.measure}: {counted(self.n, 'query')}, {deviation}"]
         if self.power is None:
             return "\n  ".join([*lines, str(self.why), *_noise(self.variance)])
         least = "no difference that the measure can have" if self.smallest is None else f"{self.smallest:.4f}"
@@ -141,7 +137,7 @@ def plan_power(
     correlation: float = 0.5,
     margin: float | None = None,
 ) -> PowerPlan:
-    """How large a difference the queries of a report can show, and how many would show one of `detect` or pass a margin.
+    """The difference that the queries of a report can show, and the number that would show one of `detect` or pass a margin.
 
     With a second report, or a second system in the first, the spread of the differences is measured. With one system it
     is sqrt(2 (1 - correlation)) standard deviations of its scores, and normal.
@@ -178,22 +174,20 @@ def plan_power(
     )
     if not pilot.varies:
         what = "differences" if assumed is None else "scores"
-        return structs.replace(
-            plan,
-            why=f"all {what} are equal: their spread is unknown, and with it what any number of queries shows",
-        )
+        why = f"all {what} are equal: their spread is unknown, and with it what any number of queries shows"
+        return structs.replace(plan, why=why)
     low, high = range_of(report[name].type)
     least = pilot.detectable(n)
-    return structs.replace(
+    plan = structs.replace(
         plan,
         smallest=None if least > high - low else least,
         power=pilot.power(n, detect),
         needed=smallest(lambda n: pilot.power(n, detect), pilot.about(detect)),
-        power_to_pass=None if margin is None else pilot.power_to_pass(n, margin),
-        needed_to_pass=None
-        if margin is None
-        else smallest(lambda n: pilot.power_to_pass(n, margin), pilot.about(margin)),
     )
+    if margin is None:
+        return plan
+    needed = smallest(lambda n: pilot.power_to_pass(n, margin), pilot.about(margin))
+    return structs.replace(plan, power_to_pass=pilot.power_to_pass(n, margin), needed_to_pass=needed)
 
 
 def _one_system(summary: MeasureSummary, correlation: float) -> Pilot:
@@ -210,7 +204,7 @@ def _one_system(summary: MeasureSummary, correlation: float) -> Pilot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOverlap:
-    """How alike two lists for one query are: rank-biased overlap, and the share of the first k places, 0 to 1."""
+    """The similarity of two lists for one query: rank-biased overlap, and the share of the first k places, 0 to 1."""
 
     query: str
     rbo: float
@@ -220,7 +214,7 @@ class QueryOverlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """How alike the lists of two systems are, query by query, the least alike first; nothing is judged for it.
+    """The similarity of the lists of two systems, query by query, the least alike first; nothing is judged for it.
 
     `rbo` and `overlap` are means over the queries, `differing` the queries whose first k places differ at all. `new` counts
     the results of B in the first k places that A does not have there: what judging B would add.
@@ -242,23 +236,20 @@ class Overlap:
         return {"schema_version": 1, **asdict(self), **counts}
 
     def __str__(self) -> str:
+        k, differing, only_in = self.k, self.differing, self.only_in.items()
         both = f"{counted(len(self.queries), 'query')} in both: RBO {self.rbo:.4f} (p = {self.p:g})"
-        new = f"{self.new:,} of {counted(self.total, 'result')} of B are not in A's first {self.k}"
+        new = f"{self.new:,} of {counted(self.total, 'result')} of B are not in A's first {k}"
         lines = [
-            f"{both}, overlap@{self.k} {self.overlap:.4f}",
-            f"{len(self.differing):,} differ in the first {self.k}; {new}",
+            f"{both}, overlap@{k} {self.overlap:.4f}",
+            f"{len(differing):,} differ in the first {k}; {new}",
         ]
         lines += [
-            f"  {shorten(overlap.query, 40)}  RBO {overlap.rbo:.4f}  overlap@{self.k} {overlap.overlap:.4f}"
-            for overlap in self.differing[:_SHOWN]
+            f"  {shorten(row.query, 40)}  RBO {row.rbo:.4f}  overlap@{k} {row.overlap:.4f}"
+            for row in differing[:_SHOWN]
         ]
-        if len(self.differing) > _SHOWN:
-            lines.append(f"  and {len(self.differing) - _SHOWN:,} more")
-        lines += [
-            f"only in {name}: {len(cases)} ({some_of(cases)})"
-            for name, cases in self.only_in.items()
-            if cases
-        ]
+        if len(differing) > _SHOWN:
+            lines.append(f"  and {len(differing) - _SHOWN:,} more")
+        lines += [f"only in {name}: {len(cases)} ({some_of(cases)})" for name, cases in only_in if cases]
         return "\n".join(lines)
 
 

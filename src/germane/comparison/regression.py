@@ -38,7 +38,7 @@ def find_baseline(path: str | Path | None) -> ReportData:
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """What became of gates on `change(...)`: one result per gate and system.
+    """The results of gates on `change(...)`: one per gate and system.
 
     A gate passes or fails where the whole interval of the paired difference, report minus baseline, is on one side of
     its limit, and is undecided elsewhere: where the baseline lacks the measure, too, or another judge judged it.
@@ -95,7 +95,7 @@ class _Compared(NamedTuple):
     stand_in: bool
 
     def result(self, outcome: Outcome, more: str = "") -> GateResult:
-        """What became of the gate; undecided where nothing may be decided."""
+        """The gate's result; undecided where nothing may be decided."""
         comparison = self.found
         difference, interval, _ = comparison.deciding
         text = f"{_shown(difference, interval)} over {counted(comparison.n, 'query')}"

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.comparison.corrected import CorrectedDifferences, CorrectedSide
+from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
@@ -113,7 +113,7 @@ def queue_of(
         raise InputError(problem, fix="name one report, or two of one system each")
     tasks = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
     if design == "passages":
-        pair = CorrectedDifferences(*map(CorrectedSide.of, sides_of(reports)))
+        pair = CorrectedDifferences(*sides_of(reports))
         unshared = pair.unshared(kind)
         tasks = {key: task for key, task in tasks.items() if key[1] in unshared.get(key[0], ())}
     if not tasks:

@@ -41,7 +41,7 @@ def junit(
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """How many there are of each kind; a case's time is not measured."""
+    """The number of tests of each kind; a case's time is not measured."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
@@ -60,10 +60,8 @@ def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Jso
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
-        remarks = report[
-            score.measure, case.system
-        ].remarks()  # of the mean; whose labels hold for each score
-        lines += [f"  {remark}" for remark in remarks if remark.startswith(("uncalibrated", "mixed"))]
+        of_mean = report[score.measure, case.system].remarks()  # whose labels holds for each score too
+        lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
@@ -109,9 +107,7 @@ def _lines(text: str) -> str:
 
 
 def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
-    places = report.manifest.get("places") or {}
-    place: Sequence[Json] | None = places.get(case.sample)
-    return place
+    return (report.manifest.get("places") or {}).get(case.sample)
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
@@ -123,11 +119,9 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
     failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:
         place = _place(report, case)
-        at = (
-            f" file={_property(_within(str(place[0]), workspace))},line={place[1]},title=germane"
-            if place
-            else " title=germane"
-        )
+        at = " title=germane"
+        if place:
+            at = f" file={_property(_within(str(place[0]), workspace))},line={place[1]},title=germane"
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
         text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
         yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain, islice, pairwise, repeat
 from math import fsum, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,7 +63,7 @@ _GRADED = {"dcg", "top"}
 
 
 class ScoreTerm(Struct, frozen=True, kw_only=True, gc=False):
-    """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
+    """A term of a sample's score: the verdict on a passage, on a claim (`part`, from 1) with the contexts, or on these alone.
 
     `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `chance` is how probable it is that
     the measure's threshold is reached, where the judge gives a distribution, of which `verdict` is the mode. `weight` is what a hit adds to
@@ -120,10 +120,8 @@ class JudgedSamples:
             asked = [labels.questions(number) for number in range(len(self._samples))]
             for number, passages in enumerate(asked):
                 if passages:
-                    judgements = self._look_up(passages)
-                    labels.take(
-                        number, [answered(passages.example, judgement).value for judgement in judgements]
-                    )
+                    example, judgements = passages.example, self._look_up(passages)
+                    labels.take(number, [answered(example, judgement).value for judgement in judgements])
             self._tables[choice, depth] = labels, asked
         return self._tables[choice, depth]
 
@@ -135,10 +133,8 @@ class JudgedSamples:
                 weight = 1 / len(claims)
                 answers = [None] * len(claims) if lost else answer
                 for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                    verdict = nan if value is None else float(bool(value.contexts))
-                    yield ScoreTerm(
-                        item=item, questions=[question], part=part, verdict=verdict, weight=weight
-                    )
+                    verdict, asked = nan if value is None else float(bool(value.contexts)), [question]
+                    yield ScoreTerm(item=item, questions=asked, part=part, verdict=verdict, weight=weight)
             elif question.kind == "sufficiency":
                 verdict = nan if lost else float(answer.sufficient)
                 yield ScoreTerm(item=question.item, questions=[question], verdict=verdict, weight=1.0)
@@ -146,10 +142,8 @@ class JudgedSamples:
 
 def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[ScoreTerm]:
     """The places that a ranked measure reads of a sample."""
-    pointers, at = (
-        labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1],
-        labels.places_of(sample),
-    )
+    pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
+    at = labels.places_of(sample)
     columns = (
         labels.columns.labelled[at].tolist(),
         labels.grades_of(sample).tolist(),
@@ -160,9 +154,8 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
     for call, (start, end) in enumerate(pairwise(pointers), 1):
         shown = measure.k if measure.name == "P" and measure.k else end - start
         weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, (position, number, known, grade, chance, scale) in enumerate(
-            islice(places, end - start), 1
-        ):
+        for rank, place in enumerate(islice(places, end - start), 1):
+            position, number, known, grade, chance, scale = place
             judged = known and position not in labels.failed
             on = labels.scales[scale] if judged else str(labels.settings.scale)
             yield ScoreTerm(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
@@ -171,7 +164,7 @@ def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages)
 
 @dataclass(slots=True, kw_only=True)
 class ScoreTerms:
-    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials.
+    """The terms of one measure of one system: one row per distinct item of a case; a case may have several trials.
 
     `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
     """
@@ -192,13 +185,13 @@ class ScoreTerms:
 
     @property
     def values(self) -> Floats:
-        """What each verdict counts: 1 for a hit, else 0; of a distribution the probability of a hit."""
+        """The value of each verdict: 1 for a hit, else 0; of a distribution the probability of a hit."""
         counted = np.asarray(_counted(self.measure, self.verdict, self.scale), float)
         return np.where(np.isnan(self.chance), counted, self.chance)
 
     @property
     def proxy(self) -> Floats:
-        """What says most about a person's yes or no: the judge's probability of a hit, else its grade."""
+        """The best predictor of a person's yes or no: the judge's probability of a hit, else its grade."""
         grade = 1 - self.verdict if self.measure.name in _COMPLEMENTS else self.verdict
         return np.where(np.isnan(self.chance), grade, self.chance)
 
@@ -219,9 +212,8 @@ class ScoreTerms:
         """Why people's labels do not say what counts, where their scale has no threshold that is known."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
-            return (
-                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
-            )
+            where = f"people's grades are on the scale {min(other)}"
+            return f"{where}: say from which grade a context counts, rel="
         return None
 
 
@@ -273,7 +265,7 @@ class Corrections:
         return (mean, "") if mean.mean is not None and mean.ends is not None else (None, mean.why)
 
     def things(self, summary: MeasureSummary) -> ScoreTerms:
-        """What the scores of a measure of a system rest on."""
+        """The terms that the scores of a measure of a system rest on."""
         key = summary.measure, summary.system
         if key not in self._known:
             self._known[key] = self._rows(summary)
@@ -290,7 +282,7 @@ class Corrections:
 
     @cached_property
     def _all_labelled(self) -> bool:
-        """Whether everything of some kind that was judged may be labelled."""
+        """True if everything of some kind that was judged may be labelled."""
         columns = map(self._tables.items.column, ("kind", "of", "item"))
         judged = {(kind, of is not None, item) for kind, of, item in zip(*columns, strict=True)}
         groups = Counter((kind, part) for kind, part, _ in judged)
@@ -352,10 +344,12 @@ class Corrections:
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return None
-        mean, count = fsum(values.tolist()) / len(values), len(rows.items)
-        ends = mean_interval(
-            values, clusters=self._clusters_of(rows), value_range=rows.measure.definition.range
-        ).ends
+        mean, count, limits = (
+            fsum(values.tolist()) / len(values),
+            len(rows.items),
+            rows.measure.definition.range,
+        )
+        ends = mean_interval(values, clusters=self._clusters_of(rows), value_range=limits).ends
         return CorrectedMean(
             mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
@@ -374,16 +368,16 @@ class Corrections:
         if (why := rows.unreadable(book)) is not None:
             return why
         if design != "queries" and np.isnan(rows.weight).any():
-            return f"{rows.measure.name} is not a mean over single verdicts: label whole queries (--design queries)"
+            name = rows.measure.name
+            return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         strata = drawn if queue == "stratified" else []
         unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
         sides = []
         for side in (0.0, 1.0) if unsure else (0.0,):
-            mean = (
-                self._of_queries(rows, book, side)
-                if design == "queries"
-                else self._of_things(rows, rows.people(rows.items, book, side), summary, strata)
-            )
+            if design == "queries":
+                mean = self._of_queries(rows, book, side)
+            else:
+                mean = _of_terms(rows, rows.people(rows.items, book, side), summary, strata)
             if isinstance(mean, str):
                 return mean
             sides.append(mean)
@@ -401,65 +395,13 @@ class Corrections:
         return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:
-        """Why no label that was drawn is about the verdicts of a measure, which are of this kind."""
+        """The reason why no label that was drawn is about the verdicts of a measure, which are of this kind."""
         kinds = sorted({label.kind for label in self._drawn})
         if not kinds:
             return "no labels were drawn at random"
         if kind not in kinds:
             return f"people labelled {' and '.join(kinds)}, this measure rests on {kind}"
         return f"none of the labels is about the {kind} verdicts of this measure"
-
-    def _of_things(
-        self, rows: ScoreTerms, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
-    ) -> CorrectedMean | str:
-        """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
-
-        Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
-        """
-        values = rows.values
-        held = np.bincount(rows.case, minlength=len(rows.cases))
-        total = len(rows.cases)
-        if strata:
-            scale = rows.weight * len(rows.items) / total
-        else:
-            scale = rows.weight * held[rows.case] * np.count_nonzero(held) / total
-        judged = fsum((rows.weight * values).tolist()) / total
-        if summary.mean is None or abs(judged - summary.mean) > 1e-9:
-            return "the stored verdicts do not add up to the mean"
-        limits = (0.0, max(1.0, float(scale.max())))
-        proxy = rows.proxy * scale
-        if strata:
-            names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
-            told = {label.item: str(design_of(label).get("stratum")) for label in strata}
-            if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
-                return "the judge's verdicts changed after labels were drawn from their strata"
-            of_set, result = (
-                corrected_mean(
-                    values * scale,
-                    labels * scale,
-                    proxy=proxy,
-                    strata=names,
-                    queries=queries,
-                    value_range=limits,
-                )
-                for queries in (None, rows.case)
-            )
-        else:
-            of_set, result = (
-                corrected_query_mean(
-                    values * scale,
-                    labels * scale,
-                    rows.case,
-                    proxy=proxy,
-                    population=population,
-                    value_range=limits,
-                )
-                for population in POPULATIONS
-            )
-        queries = len(set(rows.case[~np.isnan(labels)].tolist()))
-        if result.mean is None or result.ends is None:
-            return result
-        return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
@@ -469,10 +411,8 @@ class Corrections:
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
         whole = int((~np.isnan(values)).sum())
         each, limits = np.arange(len(values)), rows.measure.definition.range
-        of_set, result = (
-            corrected_mean(np.array(judged), values, clusters=each, queries=queries, value_range=limits)
-            for queries in (None, each)
-        )
+        mean = partial(corrected_mean, np.array(judged), values, clusters=each, value_range=limits)
+        of_set, result = mean(queries=None), mean(queries=each)
         if result.mean is None or result.ends is None:
             result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
         else:
@@ -505,10 +445,9 @@ class Corrections:
             human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
         except MeasureError as error:
             return str(error)
+        cases = rows.case.tolist()
         missing = set(rows.case[np.isnan(labels)].tolist())
-        doubts = {
-            case for case, item in zip(rows.case.tolist(), rows.items, strict=True) if book.unsure(item)
-        }
+        doubts = {case for case, item in zip(cases, rows.items, strict=True) if book.unsure(item)}
         people = PlaceLabels(human.choice, replace(self._settings, labels=book))
         whole = [n for n in range(len(rows.samples)) if n not in missing and n not in doubts]
         for number in whole:
@@ -522,8 +461,43 @@ class Corrections:
         return values
 
 
+def _of_terms(
+    rows: ScoreTerms, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
+) -> CorrectedMean | str:
+    """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
+
+    Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
+    """
+    values = rows.values
+    held = np.bincount(rows.case, minlength=len(rows.cases))
+    total = len(rows.cases)
+    if strata:
+        scale = rows.weight * len(rows.items) / total
+    else:
+        scale = rows.weight * held[rows.case] * np.count_nonzero(held) / total
+    judged = fsum((rows.weight * values).tolist()) / total
+    if summary.mean is None or abs(judged - summary.mean) > 1e-9:
+        return "the stored verdicts do not add up to the mean"
+    limits = (0.0, max(1.0, float(scale.max())))
+    proxy = rows.proxy * scale
+    if strata:
+        names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
+        told = {label.item: str(design_of(label).get("stratum")) for label in strata}
+        if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
+            return "the judge's verdicts changed after labels were drawn from their strata"
+        mean = partial(corrected_mean, values * scale, labels * scale, proxy=proxy, strata=names)
+        of_set, result = (mean(queries=queries, value_range=limits) for queries in (None, rows.case))
+    else:
+        mean = partial(corrected_query_mean, values * scale, labels * scale, rows.case, proxy=proxy)
+        of_set, result = (mean(population=of, value_range=limits) for of in POPULATIONS)
+    queries = len(set(rows.case[~np.isnan(labels)].tolist()))
+    if result.mean is None or result.ends is None:
+        return result
+    return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
+
+
 def corrections_of(report: ReportData) -> Corrections:
-    """What corrects a report's judged means with its labels."""
+    """The corrections of a report's judged means by its labels."""
     return report.corrections or Corrections(report.tables, report.manifest)
 
 

@@ -1,4 +1,4 @@
-"""What a report holds and what that adds up to; how it is shown is the business of others."""
+"""The rows of a report and what is computed from them; other modules show it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
 from germane.reports.schema import SearchLine
-from germane.reports.summary import (
-    MeasureSummary,
-    canonical_name,
-    slices_of,
-    summarise,
-)
+from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.statistics.intervals import mean_interval
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, Library, to_frame
@@ -112,10 +107,9 @@ class ReportData:
 
         InputError where no sample is in any.
         """
-        samples, slices = self.tables.scores.samples, []
-        for name, cases in slices_of(self.samples(), by).items():
-            slices.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
-        return [value for value in slices if value.summaries]
+        samples, slices = self.tables.scores.samples, slices_of(self.samples(), by)
+        kept = {name: np.array([key[0] in cases for key in samples], bool) for name, cases in slices.items()}
+        return self._slices(kept.items())
 
     def tag_slices(self, most: int) -> list[Slice]:
         """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
@@ -125,27 +119,31 @@ class ReportData:
             if (number := keys.find(key)) is not None:
                 for tag in dict.fromkeys(tags):
                     results.setdefault(tag, array("i")).append(number)
-        kept = sorted(sorted(results, key=lambda tag: -len(results[tag]))[:most])
-        slices = []
-        for tag in kept:
-            keep = np.zeros(len(keys), np.bool_)
-            keep[results[tag]] = True
-            slices.append(self._slice(tag, keep))
+        tags = sorted(sorted(results, key=lambda tag: -len(results[tag]))[:most])
+        return self._slices((tag, np.isin(np.arange(len(keys)), results[tag])) for tag in tags)
+
+    def _slices(self, kept: Iterable[tuple[str, NDArray[np.bool_]]]) -> list[Slice]:
+        """The slices of these names with what is kept of the samples, without those where nothing was scored."""
+        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in kept]
         return [value for value in slices if value.summaries]
 
     @cached_property
     def by_call(self) -> Sequence[SearchLine]:
-        """What each search brought, a line per system and number of the search; none where no sample made several."""
+        """The results of each search, a line per system and number of the search; none where no sample made several."""
         return _searches(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """The values that a summary's measure has over its system's samples, in input order; of those that have one."""
+        return self.tables.scores.taken(self._rows_of(line, line.system)).value
+
+    def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
+        """The rows of the scores of a summary's measure; None = of all systems."""
         table = self.tables.scores
         rows = table.rows_of((line.measure, line.type))
         systems, codes = table.keys.systems()
-        if len(systems) > 1:
-            rows = rows[(codes == systems.index(line.system))[table.sample[rows]]]
-        return table.taken(rows).value
+        if system is not None and systems != [system]:
+            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
+        return rows
 
     @cached_property
     def case_scores(self) -> CaseScores:
@@ -162,25 +160,21 @@ class ReportData:
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:
-        """What each eval file's own cases add up to, where several files were evaluated together."""
-        slices, start = [], 0
+        """The summaries over each eval file's own cases, where several files were evaluated together."""
+        slices, start, why = [], 0, "people's labels correct the mean over all files"
         for name, count in self.manifest.get("eval_files") or ():
             keep = np.zeros(len(self.tables.scores.samples), np.bool_)
             keep[start : start + count] = True
-            slices.append(self._slice(name, keep, "people's labels correct the mean over all files"))
+            slices.append(Slice(name, self.summaries_of(keep, why), keep))
             start += count
         return tuple(slices)
-
-    def _slice(self, name: str, keep: NDArray[np.bool_], why: str = "") -> Slice:
-        return Slice(name, self.summaries_of(keep, why), keep)
 
     def summaries_of(self, keep: NDArray[np.bool_], why: str = "") -> list[MeasureSummary]:
         """The summaries over some of the samples, shape (samples,); `why` is why none of them is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
-        lines = summarise(self.tables.scores, clusters=self._clusters, keep=keep)
         return [
             replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
-            for line in lines
+            for line in summarise(self.tables.scores, clusters=self._clusters, keep=keep)
         ]
 
     @cached_property
@@ -271,7 +265,7 @@ class ReportData:
 
     @cached_property
     def has_verdicts(self) -> bool:
-        """Whether its cases pass or fail: any of its graders declares it."""
+        """True if its cases pass or fail: any of its graders declares it."""
         return any(grader.declares for graders in self._sets for grader in graders.values())
 
     def failed(self) -> list[CaseResult]:
@@ -310,7 +304,7 @@ class ReportData:
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
     def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
-        """How many scores of a measure are as bad as any can be."""
+        """The number of scores of a measure that are as bad as any can be."""
         return int((self._goodness(measure, system)[1] <= 0).sum())
 
     def _goodness(
@@ -318,19 +312,14 @@ class ReportData:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The rows of a measure's scores that have a value, and how good each is: 0 to 1."""
         summary = self[measure] if system is None else self[measure, system]
-        table = self.tables.scores
-        rows = table.rows_of((summary.measure, summary.type))
-        if system is not None:
-            systems, codes = table.keys.systems()
-            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
-        good = Measure.remembered(summary.type).definition.good
-        return rows, np.array([good(value) for value in table.taken(rows).value.tolist()])
+        rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
+        return rows, np.array([good(value) for value in self.tables.scores.taken(rows).value.tolist()])
 
 
 CASE_SCORE = "score of each case"
-"""What the gate of `execution: {threshold: 0.8}` is called."""
+"""The name of the gate of `execution: {threshold: 0.8}`."""
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
-"""How a case ended."""
+"""The result of a case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,12 +346,12 @@ class CaseResult:
 
     @property
     def key(self) -> SampleKey:
-        """What names its sample within an evaluation: id, system and trial."""
+        """The key of its sample within an evaluation: id, system and trial."""
         return self.sample, self.system, self.trial
 
     @property
     def failed(self) -> bool:
-        """Whether it counts as a failed case, in every format."""
+        """True if it counts as a failed case, in every format."""
         return self.verdict == "fail"
 
 
@@ -403,10 +392,10 @@ def _case(
             verdict = "undecided"
         elif mean is None:
             verdict = "skipped"
+        elif mean >= scoring.PASS:
+            verdict = "pass"
         else:
-            verdict = (
-                "pass" if mean >= scoring.PASS else "borderline" if mean >= scoring.BORDERLINE else "fail"
-            )
+            verdict = "borderline" if mean >= scoring.BORDERLINE else "fail"
     sample, system, trial = key
     return CaseResult(
         sample=sample,
@@ -424,7 +413,7 @@ def _good(grader: Grader | None, value: float) -> float:
 
 
 def _below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Whether a required score is below its threshold; None where that hangs on what is missing."""
+    """True if a required score is below its threshold; None where that depends on what is missing."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:
         return None
@@ -470,18 +459,15 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[st
 
 
 def _searches(samples: Iterable[Sample]) -> list[SearchLine]:
-    """What each search brought: a line per system and number of the search."""
-    from germane.measures.labels import (  # not at the top: `germane rank` has no searches
-        asked_before,
-        recall_by_search,
-    )
+    """The results of each search: a line per system and number of the search."""
+    from germane.measures import labels  # not at the top: `germane rank` has no searches
 
     repeats: dict[str, list[list[bool]]] = {}
     recalls: dict[str, list[tuple[str, list[float]]]] = {}
     for sample in samples:
-        if asked := asked_before(sample):
+        if asked := labels.asked_before(sample):
             repeats.setdefault(sample.system, []).append([before for _, before in asked])
-            if (shares := recall_by_search(sample)) is not None:
+            if (shares := labels.recall_by_search(sample)) is not None:
                 recalls.setdefault(sample.system, []).append((sample.cluster or sample.id, shares))
     return [
         _search_line(system, call, rows, recalls.get(system, ()))
@@ -502,7 +488,5 @@ def _search_line(
         interval = mean_interval(now, clusters=[case for case, _ in recalls], value_range=(0.0, 1.0))
         line.recall, line.interval = interval.mean, interval.ends
         line.first = sum(old == 0 < new for old, new in zip(before, now, strict=True))
-        line.spare = sum(
-            old == 1 and len(shares) >= call for old, (_, shares) in zip(before, recalls, strict=True)
-        )
+        line.spare = sum(old == 1 and len(of) >= call for old, (_, of) in zip(before, recalls, strict=True))
     return line

@@ -1,4 +1,4 @@
-"""Why a score is what it is: its sample's labels and its working, derived again from the stored judgements."""
+"""Explanations of scores: a sample's labels and the working of a score, derived again from the stored judgements."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance, distribution_in_words
 from germane.reports.data import ReportData
-from germane.reports.schema import ExplainDocument, line_of
+from germane.reports.schema import ExplainDocument, ResultRow, line_of
 from germane.reports.summary import in_digits, known_measure
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook, passage_of, relevance_item
+from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 Facts: TypeAlias = dict[str, Any]
@@ -36,7 +37,7 @@ Facts: TypeAlias = dict[str, Any]
 
 
 def settings_of(report: ReportData) -> Settings:
-    """What relevance was judged against, and the labels of people that stand beside the samples."""
+    """The settings that relevance was judged by, with the labels that people gave outside the samples."""
     people = LabelBook(report.tables.people())
     return Settings.stored(report.manifest, people or None)
 
@@ -47,7 +48,7 @@ def recorded(report: ReportData) -> StoredAnswers:
 
 
 def explain_score(report: ReportData, score: Score) -> Explanation:
-    """Why a score is what it is; KeyError where its sample is not in the report."""
+    """The explanation of a score; KeyError where its sample is not in the report."""
     key = score.key
     explainer, sample = Explainer(report), report.samples_of([key]).get(key)
     if sample is None and explainer.result(score) is None:
@@ -57,26 +58,54 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
 
 MOST_EXPLAINED = 5_000
 """Scores of a report that are all explained where it is written; of a larger one none are."""
+FOUND = ("hits", "misses", "reasoning", "details")
+"""The fields of a grader's result in a case."""
 
 
-def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
-    """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
-    if len(report.tables.scores) > MOST_EXPLAINED:
-        return
+def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
+    """The results of each grader in each case, in words, in the order of the scores.
+
+    Nothing where the report has no graders, or is too large for that.
+    """
+    result: dict[SampleKey, list[Facts]] = {}
+    if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
+        return result
     explainer = Explainer(report)
     samples = {sample.key: sample for sample in report.tables.samples}
     for score in report.tables.scores:
-        yield score, explainer.of(score, samples.get(score.key))[0]
+        why = explainer.of(score, samples.get(score.key))[0]
+        grader = report.graders_of(score.key).get(score.measure)
+        fields = {name: why.as_json()[name] for name in FOUND}
+        fields["misses"] = why.missed(grader.expected_relevant_count if grader else None)
+        result.setdefault(score.key, []).append(line_of(ResultRow, score, score=score.value, **fields))
+    return result
+
+
+def left_out(report: ReportData, kind: str) -> str:
+    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    names, count = _LEFT_OUT.get(kind, ""), len(report.tables.scores)
+    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
+        return ""
+    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
+
+
+_LEFT_OUT = {
+    ".csv": "hits, misses, reasoning and relevance_checks",
+    ".md": "what each grader found in the worst cases",
+    ".json": "the results of each case (hits, misses, reasoning, details)",
+    ".jsonl": "verdict, hits, misses, reasoning and details",
+    ".xml": "what each grader found in each case",
+}
 
 
 def votes_in(exchange: Exchange, answers: StoredAnswers) -> list[dict[str, Json]]:
-    """What the members of a panel said to each of these questions; {} where there was none."""
+    """The answers of a panel's members to each of these questions; {} where there was no panel."""
     questions = [question for question, _ in exchange]
     return list(map(votes_on, questions, answers.look_up(questions)))
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """What a grader found in a case, as a row of the judgements: it is not derived again when someone looks."""
+    """The result of a grader in a case, as a row of the judgements: it is not derived again when someone looks."""
     key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
@@ -84,7 +113,7 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
-    """What graders found, by sample, system, trial and the grader's name."""
+    """The results of graders, by sample, system, trial and the grader's name."""
     return {
         tuple(row.provenance["of"]): row.answer
         for row in report.tables.judgements
@@ -97,13 +126,11 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
     By the first score's measure if that is ranked, else by the first ranked one of the report.
     """
+    if not scores:
+        return
     names = (scores[0].type, *(summary.type for summary in report.summaries))
-    measures = (
-        measure
-        for measure in map(known_measure, names)
-        if measure is not None and measure.definition.family == "ranked"
-    )
-    measure = next(measures, None)
+    known = (measure for measure in map(known_measure, names) if measure is not None)
+    measure = next((measure for measure in known if measure.definition.family == "ranked"), None)
     samples = report.samples_of({score.key for score in scores})
     settings = settings_of(report)
     first = (next(labels_for(measure, value, settings), ()) for value in samples.values() if measure)
@@ -162,7 +189,7 @@ def _find(report: ReportData, query: str) -> Sample:
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
-    """What each member of a panel said, or why it said nothing; nothing where there was no panel."""
+    """The answer of each member of a panel, or why it gave none; [] where there was no panel."""
     lines = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
     return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
 
@@ -180,7 +207,7 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """What a grader of an eval file found."""
+        """The result of a grader of an eval file; None where a measure gave the score."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def of(
@@ -204,9 +231,8 @@ class Explainer:
         family = "graded" if measure is None else measure.definition.family
         if sample is None or measure is None or family == "graded" or score.status == "skipped":
             return Explanation(outcome=outcome, reasoning=score.why or ""), None, ()
-        program: Program[Any] = (labels_for if family == "ranked" else program_of)(
-            measure, sample, self._settings
-        )
+        make = labels_for if family == "ranked" else program_of
+        program: Program[Any] = make(measure, sample, self._settings)
         derived, exchange = replay(program, self._answers.look_up)
         votes = votes_in(exchange, self._answers)
         if family == "ranked":
@@ -214,7 +240,7 @@ class Explainer:
         return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> Facts:
-        """What is known of a sample and of these of its scores, as JSON.
+        """The facts about a sample and about these of its scores, as JSON.
 
         `changes`: with the moves of a context that would change each ranked score most.
         """
@@ -306,7 +332,7 @@ def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
-    """Which things (claims, nuggets) each context supports, by its place; None where it was not asked that."""
+    """The claims or nuggets that each context supports, by its place; None where that was not asked."""
     parts = getattr(question, "claims", None) or getattr(question, "nuggets", None)
     if not parts or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
@@ -332,13 +358,13 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
     if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    table, labelled_passages = fill_table(rows), rows[0].places
+    table, places = fill_table(rows), rows[0].places
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
     if table.chances is not None:
         sides = ranked.fraction(measure, table)
         return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = labelled_passages[: measure.cutoff] if isinstance(measure.cutoff, int) else labelled_passages
+    top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
     hits = [rank for rank, labelled in enumerate(top, 1) if is_relevant(labelled.label, measure)]
     if measure.name == "RR":
         return f"1 / {hits[0]}" if hits else _NOT_ONE
@@ -441,9 +467,8 @@ def _sign_of(labels: Sequence[Facts]) -> str:
 def _measure_lines(row: Facts) -> Iterator[str]:
     value = in_digits(row["value"])
     between = f"  between {row['bounds'][0]:.4f} and {row['bounds'][1]:.4f}" if row["bounds"] else ""
-    yield f"{clean(row['measure'])} = {value}{between}" + (
-        f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""
-    )
+    why = f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""
+    yield f"{clean(row['measure'])} = {value}{between}{why}"
     if "formula" in row:
         yield f"  formula  {row['formula']}"
     if row.get("numbers"):
@@ -458,27 +483,20 @@ def _measure_lines(row: Facts) -> Iterator[str]:
         yield from (f"    {clean(message)}" for message in said_by(asked))
     if row.get("changes"):
         yield "  what would change it"
-        yield from (
-            f"    {value['what']}: {value['value']:.4f} ({value['difference']:+.4f})"
-            for value in row["changes"]
-        )
+        for move in row["changes"]:
+            yield f"    {move['what']}: {move['value']:.4f} ({move['difference']:+.4f})"
 
 
 def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[Facts]:
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
-        labelled_passages = ranking.places
+        places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(labelled_passages), (measure.depth or len(labelled_passages)) + 1)):
-            moves = {f"rank {at + 1}{call} dropped": (*labelled_passages[:at], *labelled_passages[at + 1 :])}
+        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
+            moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
-                up = (
-                    *labelled_passages[: at - 1],
-                    labelled_passages[at],
-                    labelled_passages[at - 1],
-                    *labelled_passages[at + 1 :],
-                )
+                up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
                 moves[f"rank {at + 1}{call} moved up one"] = up
             for what, moved in moves.items():
                 changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]

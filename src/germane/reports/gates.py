@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from germane.clean import clean, counted
 from germane.errors import InputError, SourceLocation
+from germane.reports.schema import GateRow, line_of
 from germane.reports.summary import (
     LIKE_THESE,
     THESE,
@@ -34,7 +35,7 @@ Outcome = Literal["passed", "failed", "undecided"]
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-"""Whether a value, or each of an array, holds against a limit, by the operator."""
+"""The comparison of a value, or of each of an array, with a limit, by its operator."""
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
 # Patterns are compiled when a gate is read: most evaluations have none, and a small one starts sooner.
 _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
@@ -47,7 +48,7 @@ _WRITTEN = (
     rf"(?P<how>mean|min|max|lower|upper|corrected|judged|change|p\d{{1,2}}) \( {_MEASURE} \)",
     _MEASURE,
 )
-"""How the value of a gate is written; a space may be any white space, or none."""
+"""The ways to write the value of a gate; a space may be any white space, or none."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
     "mean(MEASURE)": "the mean of the cases; of a judged measure the one that people's labels correct, where there is one",
@@ -64,7 +65,7 @@ FUNCTIONS = {
     "of its interval",
     "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
 }
-"""What a gate compares, by how it is written."""
+"""The values that a gate can compare, by how they are written."""
 _FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
@@ -90,7 +91,7 @@ class Gate:
 
     @property
     def by_case(self) -> bool:
-        """Whether it reads the scores of the cases, and not the summary of the measure alone."""
+        """True if it reads the scores of the cases, and not the summary of the measure alone."""
         return self.how[0] == "p" or bool(self.share or self.by)
 
     @classmethod
@@ -102,11 +103,8 @@ class Gate:
         if match is None:
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         result = match.groupdict("")
-        how, limit, share = (
-            result.get("how", "mean"),
-            result["limit"],
-            "".join(result.get("share", "").split()),
-        )
+        how, limit = result.get("how", "mean"), result["limit"]
+        share = "".join(result.get("share", "").split())
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
             _ = float(share.lstrip("<>=") or 0)
@@ -142,19 +140,14 @@ class Gate:
         if inner and canonical_name(inner[2]) in names:
             problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
             if inner[1] == "share":
-                problem, fix = (
-                    "share counts the cases that reach something",
-                    f"write share({inner[2]}>=0.5)>=0.9",
-                )
+                problem = "share counts the cases that reach something"
+                fix = f"write share({inner[2]}>=0.5)>=0.9"
         raise InputError(problem, fix=fix, place=self.place)
 
     def mixed(self) -> InputError:
         """The error that labels=best cannot be gated."""
-        return InputError(
-            f"the gate {self} rests on labels=best, a mix that is no corrected estimate",
-            fix="gate on labels=human or labels=judge",
-            place=self.place,
-        )
+        problem = f"the gate {self} rests on labels=best, a mix that is no corrected estimate"
+        return InputError(problem, fix="gate on labels=human or labels=judge", place=self.place)
 
     def no_slices(self) -> InputError:
         """The error that no case is in any slice."""
@@ -185,7 +178,7 @@ class Gate:
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> Outcome:
-        """What becomes of it where its value may be anything from `low` to `high`: undecided unless all decide alike."""
+        """The outcome where its value may be anything from `low` to `high`: undecided unless all decide alike."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -198,7 +191,7 @@ NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-sta
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What became of one gate; `stand_in` = the judge that it rests on stands in for a model.
+    """The result of one gate; `stand_in` = the judge that it rests on stands in for a model.
 
     `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score.
     """
@@ -252,13 +245,13 @@ def check_gate(
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
-    """Whether a gate is decided by the mean that people's labels correct."""
+    """True if a gate is decided by the mean that people's labels correct."""
     of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
     return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
 
 
 def _source(summary: MeasureSummary) -> str:
-    """Whose labels a mean rests on, as `decided_by` names them."""
+    """The source of the labels that a mean rests on, as `decided_by` names it."""
     return {"gold": "gold", "human": "labels"}.get(summary.basis.source, "judged")
 
 
@@ -358,15 +351,13 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
     numbers = {name: at for at, name in enumerate(names)}
-    result = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
-    rows = {name: mine for name, mine in result.items() if mine}
+    known = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
+    rows = {name: mine for name, mine in known.items() if mine}
     if not rows:
         raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
-    text = ", ".join(
-        f"{name} {means[name][0]:.4f} (n={len(rows[name])})"
-        for name in sorted(means, key=means.__getitem__)[:5]
-    )
+    lowest = sorted(means, key=means.__getitem__)[:5]
+    text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in lowest)
     large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
@@ -382,7 +373,7 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an evaluation ended: the exit code, the sentences that explain it, and what became of its gates."""
+    """The end of an evaluation: the exit code, the sentences that explain it, and the results of its gates."""
 
     exit_code: int
     reasons: tuple[str, ...]
@@ -390,7 +381,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether everything declared was reached."""
+        """True if everything declared was reached."""
         return self.exit_code == 0
 
     @property
@@ -420,25 +411,17 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""
-        gates = [
-            {"gate": g.gate, "outcome": g.outcome, "word": g.word, "detail": g.detail,
-             "decided_by": g.decided_by or None}
-            for g in self.gates
-        ]  # fmt: skip
-        return {
-            "exit_code": self.exit_code,
-            "passed": self.passed,
-            "reasons": list(self.reasons),
-            "gates": gates,
-        }
+        gates = [line_of(GateRow, gate, decided_by=gate.decided_by or None) for gate in self.gates]
+        reasons = list(self.reasons)
+        return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
 REQUIRED = "required "
-"""How the name of the gate of a required grader begins."""
+"""The beginning of the name of a required grader's gate."""
 _ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
 _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gates")
-"""How the reasons begin that the gates' own lines, or the word of the verdict, say already."""
+"""The beginnings of reasons that the gates' own lines, or the word of the verdict, say already."""
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:

@@ -1,4 +1,4 @@
-"""Entries of manifest.json: who judged, how and what that cost, what that makes each mean rest on, and the graders."""
+"""Entries of manifest.json: the judge, its cost, and the basis that they give each mean."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # `germane rank` starts without a judge
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """How a report came to be; what its rows say of themselves is added when it is built."""
+    """The first entries of a manifest; what is counted from the rows is added when the report is built."""
     return {
         "germane": __version__,
         "created": now(),
@@ -34,7 +34,7 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Who judged, and what that cost."""
+    """The judge and what it cost."""
     return {
         "source": judge.name if judge is not None else None,
         "identity": dict(judge.identity) if judge is not None else None,
@@ -100,7 +100,7 @@ class Bases:
 
     @cached_property
     def _labelled(self) -> int:
-        """How many labels people gave, without those that were taken back."""
+        """The number of labels that people gave, without those that were taken back."""
         rows = self._tables.labels
         answers = rows.column("answer")
         if not any(answer is None for answer in answers):
@@ -119,7 +119,7 @@ class Bases:
 
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many judgements shared a request, were in a list, in windows, or had no temperature."""
+    """The numbers of judgements that shared a request, were in a list, in windows, or had no temperature."""
     result = dict.fromkeys(_HOW, 0)
     for count in counts:
         result["fused"] += count.get("fused", 0)
@@ -130,7 +130,7 @@ def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def asked_in_words(manifest: Mapping[str, Json]) -> str:
-    """Which model gave how many judgements, and how it was asked for them; "" where no model was asked."""
+    """The models with the numbers of their judgements and how they were asked, in words; "" where no model was asked."""
     counts = [*(manifest.get("asked") or {}).values()]
     models, modes = _sum(counts, "model"), _sum(counts, "mode")
     if not modes:
@@ -159,7 +159,7 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
 
 
 def spent_in_words(entry: Mapping[str, Json]) -> str:
-    """What judging cost, from a manifest's entry: the same words wherever people read it."""
+    """The cost of judging in words, from a manifest's entry."""
     calls, cached, shared = (entry.get(name, 0) for name in ("calls", "cached", "shared"))
     tokens, requests, price = entry.get("tokens") or {}, entry.get("requests", 0), entry.get("cost_usd")
     share = f" ({cached / (calls + cached):.0%})" if cached else ""
@@ -219,7 +219,7 @@ _FAMILIES = (
 
 
 def model_family(model: str) -> str:
-    """Who made a model, by its name: gpt-4o -> openai; of a name that is not known its first word."""
+    """The maker of a model, by its name: gpt-4o -> openai; of an unknown name its first word."""
     name = re.split(r"[/:@]", model.casefold().strip())
     for part in reversed(name):
         for family, pattern in _FAMILIES:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Orders = Mapping[str, tuple[float | None, float | None]]
-"""How alike systems are ordered, by measure: Kendall's tau-b, of all systems and of the better half."""
+"""The agreement of two orders of systems, by measure: Kendall's tau-b, of all systems and of the better half."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +102,11 @@ class MeasureComparison:
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the difference is at least the smallest one that so many cases could have shown."""
+        """True if the difference is at least the smallest one that this number of cases could have shown."""
         return self.difference is not None and self.mde is not None and abs(self.difference) >= self.mde
 
     def decide(self, margin: float) -> Decision:
-        """Whether B is worse than A by the margin or more; InputError for a margin below 0."""
+        """Decide whether B is worse than A by the margin or more; InputError for a margin below 0."""
         if not margin >= 0:
             raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
         _, interval, _ = self.deciding
@@ -116,17 +116,10 @@ class MeasureComparison:
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
     """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
     comparisons = list(rows)
-    deciding = [comparison.deciding[2] for comparison in comparisons]
-    at = [
-        number
-        for number, comparison in enumerate(comparisons)
-        if comparison.measure in primary
-        and deciding[number] is not None
-        and not is_diagnostic(comparison.type)
-    ]
-    for number, p in zip(at, holm([deciding[number] or 0.0 for number in at]), strict=True):
-        comparisons[number] = replace(comparisons[number], p_holm=p)
-    return comparisons
+    tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
+    known = [(row, p) for row in tested if (p := row.deciding[2]) is not None]
+    ps = {id(row): p for (row, _), p in zip(known, holm([p for _, p in known]), strict=True)}
+    return [replace(row, p_holm=ps[id(row)]) if id(row) in ps else row for row in comparisons]
 
 
 class Side:
@@ -150,12 +143,12 @@ class Side:
         return self.report.cases_of_systems.get(self.system, {})
 
     def source(self, measure: str) -> str:
-        """Whose labels the measure reads, by its reported name."""
+        """The source of the labels that a measure reads, by its reported name."""
         return self.report[measure, self.system].basis.source
 
 
 def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
-    """The systems to compare, the first of which is what the others are held against.
+    """The systems to compare; the others are compared with the first.
 
     One report: its systems, or those named. Several: the one system of each; where one holds several, `systems` names
     one for all or one for each.
@@ -165,7 +158,7 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
-    elif several := next((value for value in reports if not systems and len(value.systems) > 1), None):
+    elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
         problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix="name one: --systems NAME")
     elif len(systems) in {0, 1, len(reports)}:
@@ -189,7 +182,7 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 
 
 def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
-    """What is compared with what: the first system with each other one.
+    """The pairs to compare: the first system with each other one.
 
     Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
     InputError as of `sides_of`.
@@ -197,12 +190,8 @@ def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
         name_a, name_b = _names([(a, ""), (b, "")])
-        common = [system for system in a.systems if system in b.systems]
-        if common:
-            return [
-                (Side(f"{name_a}:{system}", a, system), Side(f"{name_b}:{system}", b, system))
-                for system in common
-            ]
+        if common := [system for system in a.systems if system in b.systems]:
+            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
     first, *others = sides_of(reports, systems)
     return [(first, other) for other in others]
 
@@ -229,8 +218,8 @@ class Pair:
     """Two systems and the cases that both have.
 
     Args:
-        a: What is held against.
-        b: What is compared with it.
+        a: The baseline.
+        b: The system that is compared with it.
         clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
         test: The test that p-values are of.
         seed: Seed of the random flips of "sign-flip".
@@ -258,21 +247,20 @@ class Pair:
 
     def only_in(self) -> tuple[list[str], list[str]]:
         """The ids of the cases that only A has, and of those that only B has."""
-        mine, theirs = (
-            [side.scores.cases[n] for n in side.scores.cases_of(side.system).tolist()]
+        a, b = (
+            {side.scores.cases[number]: None for number in side.scores.cases_of(side.system).tolist()}
             for side in (self.a, self.b)
         )
-        in_a, in_b = set(mine), set(theirs)
-        return [value for value in mine if value not in in_b], [
-            their for their in theirs if their not in in_a
-        ]
+        return [case for case in a if case not in b], [case for case in b if case not in a]
+
+    def _due(self, measure: str) -> list[CaseValues]:
+        """The values of the cases of which each side should have been measured."""
+        of, span = (measure, self.a.types[measure]), range_of(self.a.types[measure])
+        return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """The cases of which both should have been measured, in A's order, numbered as in A."""
-        ours, theirs = (
-            side.scores.of(side.system, (measure, side.types[measure]), range_of(self.a.types[measure]))
-            for side in (self.a, self.b)
-        )
+        ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
         positions = np.full(len(self.a.scores.cases), -1)
@@ -280,30 +268,19 @@ class Pair:
         ours = ours.taken(np.flatnonzero(positions[ours.case] >= 0))
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
-    def too_few(self, measure_comparison: MeasureComparison) -> str:
-        """Why a comparison of all cases decides nothing, in words; "" where it may.
+    def too_few(self, comparison: MeasureComparison) -> str:
+        """The reason why a comparison of all cases decides nothing; "" where it may decide.
 
         Fewer than half of the queries that should have been measured of either side were measured in both. What a side lacks
         that evaluated a random sample is left out at random, and does not count.
         """
-        due = [
-            len(
-                side.scores.of(
-                    side.system,
-                    (measure_comparison.measure, measure_comparison.type),
-                    range_of(measure_comparison.type),
-                ).case
-            )
-            for side in (self.a, self.b)
-        ]
-        others = self.b, self.a
-        counted = [
-            n for n, other in zip(due, others, strict=True) if not other.report.manifest.get("sampled")
-        ]
-        if measure_comparison.n and 2 * measure_comparison.n >= max(counted, default=0):
+        n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
+        sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
+        counted = [count for count, other in zip(due, sampled, strict=True) if not other]
+        if n and 2 * n >= max(counted, default=0):
             return ""
-        counts = f"{measure_comparison.n} of the {due[0]} queries of {measure_comparison.a} and of the {due[1]} of {measure_comparison.b}"
-        return f"{measure_comparison.measure} was measured in both for {counts}"
+        both = f"{n} of the {due[0]} queries of {comparison.a} and of the {due[1]} of {comparison.b}"
+        return f"{comparison.measure} was measured in both for {both}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -330,6 +307,7 @@ class Pair:
                 why = "what is missing could have any value"
                 whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), test=None)
         sources = {side.source(measure) for side in (self.a, self.b)}
+        by = "judged" if sources & {"judge", "best"} else "gold" if sources == {"gold"} else "labels"
         better = higher_is_better(canonical)
         return MeasureComparison(
             a=self.a.name,
@@ -349,11 +327,7 @@ class Pair:
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,
             mde=counted.detectable,
-            decided_by="judged"
-            if sources & {"judge", "best"}
-            else "gold"
-            if sources == {"gold"}
-            else "labels",
+            decided_by=by,  # type: ignore[arg-type]  # one of the three
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
@@ -397,9 +371,7 @@ class RankedSystems:
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
             known = {name: getattr(behind, name, None) for name in _BEHIND}
-            ends = behind.interval.ends if behind else None
-            interval = list(summary.interval) if summary.interval else None
-            known |= {"interval": interval, "difference_interval": list(ends) if ends else None}
+            known["difference_interval"] = behind and behind.interval.ends
             systems.append(line_of(RankedLine, summary, **known))
         return {"measure": self.measure, "systems": systems, "orders": orders_json(self.orders)}
 
@@ -437,9 +409,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
         InputError: The report holds one system, or does not hold the measure.
     """
     name = report.reported(measure) if measure else report.measures[0]
-    summaries = [
-        summary for summary in report.summaries if summary.measure == name and summary.mean is not None
-    ]
+    summaries = [line for line in report.summaries if line.measure == name and line.mean is not None]
     if len(summaries) < 2:
         raise InputError("one system cannot be ranked", fix="give several systems")
     higher = higher_is_better(summaries[0].type)
@@ -465,7 +435,7 @@ def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]
 
 
 def taus(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """How alike two lists of means order their systems: Kendall's tau-b, of all and of the better half."""
+    """The agreement of the orders of two lists of means: Kendall's tau-b, of all and of the better half."""
     value, other = np.array(a, float), np.array(b, float)
     return kendall_tau(value, other), top_half_tau(value, other)
 

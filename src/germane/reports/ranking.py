@@ -47,9 +47,8 @@ def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
     """
     measures, systems = list(report), report.systems
     if len(systems) == 1:
-        return _with_counts(
-            TextTable(["measure", *_NUMBERS], names=1), (([], report[name]) for name in measures)
-        )
+        table = TextTable(["measure", *_NUMBERS], names=1)
+        return _with_counts(table, (([], report[name]) for name in measures))
     rows, bold = [], []
     for name in measures:
         line = [report[name, system] for system in systems]
@@ -165,12 +164,9 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _with_interval(measure_summary: MeasureSummary) -> str:
-    return (
-        f"{in_digits(measure_summary.mean)} ({measure_summary.interval_in_words()})"
-        if measure_summary.interval
-        else in_digits(measure_summary.mean)
-    )
+def _with_interval(summary: MeasureSummary) -> str:
+    mean = in_digits(summary.mean)
+    return f"{mean} ({summary.interval_in_words()})" if summary.interval else mean
 
 
 @dataclass(slots=True)
@@ -189,7 +185,7 @@ class TextTable:
 
     @property
     def width(self) -> int:
-        """How many signs wide it is on a console."""
+        """Its width on a console, in characters."""
         return sum(widths := self._widths) + 3 * (len(widths) - 1)
 
     @property

@@ -18,7 +18,7 @@ from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
 from germane.reports.manifest import Bases
-from germane.reports.summary import MeasureSummary, canonical_name, summarise, with_thresholds
+from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
@@ -96,7 +96,7 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, folder: Path, stopped: str
     ) -> Report:
-        """What is known of an evaluation that was stopped: its finished blocks, what was spent, how it goes on."""
+        """The report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
         made = {**_counted(tables), **manifest}
         return cls(tables, made, verdict, *_summaries(tables, made), folder=folder, stopped=stopped)
 
@@ -111,26 +111,28 @@ class Report(ReportData):
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
-        """What an interrupted evaluation had finished: the means so far, and the command that continues it."""
+        """The report of an interrupted evaluation: the means so far, and the command that continues it."""
         tables = ReportFolder.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False, form: str | None = None) -> Report:
-        """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml or .svg, else the report folder.
+        """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
 
-        `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged.
+        `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged. A
+        `.png` or `.svg` holds the charts of `germane plot`, a `.parquet` the table of scores.
         The folder's tables are in the `form` "jsonl" or "parquet"; without one in Parquet above 50,000 samples.
 
         Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
         that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
         or where another process writes there.
         """
-        path = Path(path)
-        from germane.reports.formats import FORMATS, format_of, left_out, write
+        from germane.reports.explain import left_out
+        from germane.reports.formats import ENDINGS, format_of, write
 
-        if path.suffix.lower() in FORMATS and not path.is_dir():
+        path = Path(path)
+        if path.suffix.lower() in ENDINGS and not path.is_dir():
             write(self, path)
             if missing := left_out(self, format_of(path)):
                 warnings.warn(f"{path} is {missing}", stacklevel=2)
@@ -167,8 +169,7 @@ class Report(ReportData):
         scores = self.tables.scores.of_sample((sample, system, trial))
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            names = list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples))
-            have = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            have = some_of(list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples)), 5)
             raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
         return explain_score(self, score)
 
@@ -179,17 +180,17 @@ class Report(ReportData):
         return json_document(self, scores=scores)
 
     def __str__(self) -> str:
-        from germane.reports.formats import render_plain
+        from germane.reports.terminal import render_plain
 
         return render_plain(self)
 
     def _repr_html_(self) -> str:
-        from germane.reports.formats import render_html
+        from germane.reports.terminal import render_html
 
         return render_html(self)
 
     def __repr__(self) -> str:
-        means = (f"{s.measure}={'-' if s.mean is None else format(s.mean, '.4f')}" for s in self.summaries)
+        means = (f"{line.measure}={in_digits(line.mean)}" for line in self.summaries)
         return f"<Report {', '.join(means)}>"
 
 
@@ -319,7 +320,7 @@ def required_gates(
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """What became of a gate, per system; one of several eval files is decided by the cases of its own file."""
+    """The results of a gate, per system; a gate of one of several eval files is decided by the cases of its own file."""
     for file in report.files:
         if gate.place is not None and gate.place.file == file.name:
             if not file.summaries:
@@ -333,7 +334,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
-    """What a manifest says of the rows."""
+    """The entries of a manifest that are counted from the rows."""
     if isinstance(tables, ReportFolder) and tables.manifest.get("status") == "complete":
         return {}  # its manifest says so already
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
@@ -344,16 +345,14 @@ def _counted(tables: Tables) -> dict[str, Json]:
         "notes": dict(sorted({**tables.notes, **panel_notes(tables.asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
-        "references": {
-            name: dict(sorted(counts.items())) for name, counts in sorted(tables.references.items())
-        },
+        "references": {name: dict(sorted(of.items())) for name, of in sorted(tables.references.items())},
         "asked": asked_json(tables.asked),
         **({"beside": beside} if beside else {}),
     }
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """How far a panel agreed, as a note with the number of its questions; {} where no panel was asked."""
+    """The agreement of a panel, as a note with the number of its questions; {} where no panel was asked."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}

@@ -418,10 +418,14 @@ class ExplainDocument(Line):
 
 
 def line_of(kind: type[Line], of: object, /, **more: object) -> dict[str, Any]:
-    """A line of this kind as a JSON object: each of its fields in order, from `more` or else from the attribute of that name."""
+    """A line of this kind as a JSON object: each of its fields in order, from `more` or else from the attribute of that name.
+
+    Tuples become lists.
+    """
     names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     values = {key: more[name] if name in more else getattr(of, name) for name, key in names}
-    return {key: value for key, value in values.items() if value is not UNSET}
+    lists = {key: list(value) for key, value in values.items() if isinstance(value, tuple)}
+    return {key: value for key, value in {**values, **lists}.items() if value is not UNSET}
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

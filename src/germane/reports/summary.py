@@ -1,4 +1,4 @@
-"""One line per measure: the mean, what it rests on, whose labels these are, and what it could still become."""
+"""The summary of each measure: its mean and interval, the labels that it rests on, and the values that it could still have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What the values of one measure rest on.
+    """The labels that the values of one measure rest on.
 
     `source` of the labels: gold, judge, human, or best (people's where there are any, else the judge's; `mixed` is then
     the share of people's). `calibrated`: whether what a judge says was corrected by people's labels; gold and people's
@@ -61,7 +61,7 @@ class Basis:
 
     @property
     def references_mixed(self) -> bool:
-        """Whether some verdicts were given with a reference and others without."""
+        """True if some verdicts were given with a reference and others without."""
         return bool(self.with_reference and self.without_reference)
 
     def remarks(self) -> Iterator[str]:
@@ -98,14 +98,12 @@ class Basis:
         """The basis as scripts read it."""
         from germane.reports.schema import BasisLine, line_of
 
-        counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
-        tokenizer = UNSET if self.tokenizer is None else self.tokenizer
-        return line_of(BasisLine, self, **counts, remarks=list(self.remarks()), tokenizer=tokenizer)
+        return line_of(BasisLine, self, remarks=[*self.remarks()], tokenizer=self.tokenizer or UNSET)
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
-"""How many distinct reasons of one measure are kept."""
+"""The number of distinct reasons of one measure that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +168,7 @@ class MeasureSummary:
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """How many scores have a value, of how many; of a sample with the share of all cases that it is."""
+        """The number of scores with a value and of all scores; of a random sample with its share of all cases."""
         share = f" ({100 * self.sampled['n'] / self.sampled['of']:.3g}%)" if self.sampled else ""
         return f"{self.n}/{self.total}{share}"
 
@@ -183,24 +181,19 @@ class MeasureSummary:
         from germane.reports.schema import CorrectedLine, MeasureLine, line_of
 
         bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
-        mean = self.corrected
-        corrected = None
+        mean, corrected = self.corrected, None
         if mean is not None and mean.mean is not None and mean.ends is not None:
-            of_set = list(mean.set_ends) if mean.set_ends else None
-            corrected = line_of(
-                CorrectedLine, mean, interval=list(mean.ends), estimand="queries", set_interval=of_set
-            )
+            ends = {"interval": mean.ends, "set_interval": mean.set_ends}
+            corrected = line_of(CorrectedLine, mean, estimand="queries", **ends)
         return line_of(
             MeasureLine,
             self,
-            interval=list(self.interval) if self.interval else None,
             interval_why=self.interval_why or None,
-            mean_bounds=list(bounds) if bounds else None,
+            mean_bounds=bounds,
             basis=self.basis.as_json(),
             estimand="queries",
             corrected=corrected,
             corrected_why=self.corrected_why or None,
-            sampled=dict(self.sampled) if self.sampled else None,
         )
 
 
@@ -262,13 +255,13 @@ def check_change(canonical: str, change: float, problem: str, place: SourceLocat
 
 
 def higher_is_better(canonical: str) -> bool:
-    """Whether more of a measure is better; so it is where nothing is known of it."""
+    """True if more of a measure is better, or nothing is known of it."""
     measure = known_measure(canonical)
     return measure is None or measure.definition.better == "higher"
 
 
 def is_diagnostic(canonical: str) -> bool:
-    """Whether a measure describes the labels or the lists (Judged@10, RBP's residual) and not how good these are."""
+    """True if a measure describes the labels or the lists (Judged@10, RBP's residual) and not how good these are."""
     measure = known_measure(canonical)
     return measure is not None and (
         measure.definition.diagnostic or measure.settings.get("part") == "residual"

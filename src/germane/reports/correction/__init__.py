@@ -1,1 +1,1 @@
-"""How labels were drawn, and what that makes of differences between two systems."""
+"""The draws of labels, and the chances that they give."""

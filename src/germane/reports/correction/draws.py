@@ -23,12 +23,12 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def design_of(label: Label) -> Mapping[str, Any]:
-    """How a label's item was drawn; {} where that is not known."""
+    """The design by which a label's item was drawn; {} where that is not known."""
     return label.design or {}
 
 
 def is_drawn(label: Label) -> bool:
-    """Whether a label was drawn at random from all of a report: not chosen, and not from what two reports do not share."""
+    """True if a label was drawn at random from all of a report: not chosen, and not from what two reports do not share."""
     return (
         label.queue in {"random", "stratified"} and bool(label.design) and "between" not in design_of(label)
     )
@@ -46,7 +46,7 @@ def pool_of(tables: Tables, kind: str) -> Pool:
 
 
 def fingerprint(*pools: Pool) -> str:
-    """What names the pool of a draw, or the two reports between which it was made, in whichever order."""
+    """The name of the pool of a draw, or of the two reports between which it was made, in whichever order."""
     return digest(
         sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
     )[:16]
@@ -74,7 +74,7 @@ class Draw:
 
     @property
     def complete(self) -> bool:
-        """Whether every query of which anything was drawn was drawn whole: whole queries were, or everything was."""
+        """True if each query of which anything was drawn was drawn whole: whole queries were, or everything was."""
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
 
     @cached_property
@@ -128,7 +128,7 @@ _BANDS = (3, 10)
 
 
 def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int, float, int]]) -> str:
-    """Why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
+    """The reason why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
 
     They serve where at least half of that draw is about passages of this report, and these are spread over its grades and
     ranks as a random sample of each query's passages is (of each grade's, where they were drawn by grade).

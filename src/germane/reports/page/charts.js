@@ -1,6 +1,6 @@
 import { el, number, signed, svg } from "./dom.js";
 
-/** @type {Record<string, [string, string, string]>} glyph, class, word */
+/** Glyph, class, word. */
 const SIGNS = {
   A: ["■", "r0", "relevant (0)"], B: ["■", "r1", "relevant (1)"], C: ["■", "r2", "relevant (2)"], D: ["■", "r3", "relevant (3)"],
   a: ["□", "s0", "not relevant"], b: ["□", "s0", "not relevant (1)"], c: ["□", "s0", "not relevant (2)"], d: ["□", "s0", "not relevant (3)"],
@@ -50,8 +50,8 @@ export function histogram(name, counts, range, gate, pick) {
     return el("button", { type: "button", "aria-label": label, title: label, tabindex: at ? "-1" : "0", onclick: () => pick(from, to) }, bar);
   });
   const line = gate === null ? null : el("span", { class: "gate", title: `gate ${gate}`, style: { left: `${(100 * (gate - low)) / (high - low || 1)}%` } });
-  const move = (/** @type {KeyboardEvent} */ event) => {
-    const at = bars.indexOf(/** @type {any} */ (document.activeElement));
+  const move = (event) => {
+    const at = bars.indexOf(document.activeElement);
     const next = bars[at + (event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0)];
     if (next && (event.key === "ArrowRight" || event.key === "ArrowLeft")) next.focus();
   };
@@ -63,7 +63,7 @@ export function histogram(name, counts, range, gate, pick) {
  * @param {{gate?: number | null, zero?: boolean, kind?: string}} [more] */
 export function interval(value, ends, range, more = {}) {
   const [low, high] = range;
-  const place = (/** @type {number} */ at) => 4 + (152 * Math.min(Math.max(at - low, 0), high - low)) / (high - low || 1);
+  const place = (at) => 4 + (152 * Math.min(Math.max(at - low, 0), high - low)) / (high - low || 1);
   const marks = [];
   if (more.zero) marks.push(svg("line", { class: "zero", x1: place(0), x2: place(0), y1: 2, y2: 18 }));
   if (ends) {
@@ -81,7 +81,7 @@ export function interval(value, ends, range, more = {}) {
  * @param {number} wins @param {number} ties @param {number} losses */
 export function tally(wins, ties, losses) {
   const whole = wins + ties + losses || 1;
-  const parts = /** @type {[string, number][]} */ ([["win", wins], ["tie", ties], ["loss", losses]]);
+  const parts = [["win", wins], ["tie", ties], ["loss", losses]];
   const bar = el("span", { class: "tally", "aria-hidden": "true" }, ...parts.filter(([, size]) => size).map(([name, size]) => el("i", { class: name, style: { width: `${(100 * size) / whole}%` } })));
   return el("span", { class: "tallied" }, el("span", { class: "good" }, `▲ ${wins}`), el("span", { class: "quiet" }, `= ${ties}`), el("span", { class: "bad" }, `▼ ${losses}`), bar);
 }
@@ -89,6 +89,6 @@ export function tally(wins, ties, losses) {
 /** The charts of a kind that were drawn when the page was made, with a line below where they are of some queries only.
  * @param {string} kind @param {string} [below] */
 export function charts(kind, below = "") {
-  const found = /** @type {HTMLTemplateElement[]} */ ([...document.querySelectorAll(`template[id^="chart-${kind}-"]`)]);
+  const found = [...document.querySelectorAll(`template[id^="chart-${kind}-"]`)];
   return found.map((one) => el("figure", { class: "chart" }, one.content.cloneNode(true), below && el("figcaption", { class: "quiet small" }, below)));
 }

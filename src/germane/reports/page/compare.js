@@ -11,7 +11,7 @@ const TIE = 1e-9;
 export function compare(main, settings) {
   const base = report.baseline;
   const source = sourceOf(settings);
-  const again = (/** @type {Record<string, string>} */ changes) => {
+  const again = (changes) => {
     const kept = { measure, labels: source, ...changes };
     note("compare", kept);
     compare(main, new URLSearchParams(kept));
@@ -29,7 +29,7 @@ export function compare(main, settings) {
     base.gone > 0 && el("p", { class: "note warn" }, `△ ${base.gone.toLocaleString("en")} queries of the baseline are not in this report`),
     el("div", { class: "panels" }, ...charts("differences"), noise(source)),
     el("h2", null, "Queries that moved"),
-    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((/** @type {string} */ name) => [name, name]), measure, (value) => again({ measure: value }))),
+    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((name) => [name, name]), measure, (value) => again({ measure: value }))),
       sources.length > 1 && labelSwitch(source, (value) => again({ labels: value })),
       el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${report.capped ? `, of the ${report.capped} queries on this page` : ""}${moved.length > 40 ? "; the 40 that moved most" : ""}; ${showing(source)}`)),
     el("div", { class: "cards pairs" }, ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
@@ -42,9 +42,9 @@ export function compare(main, settings) {
 function differences() {
   const base = report.baseline;
   const known = report.comparison?.comparisons ?? base.measures.map(plainly);
-  const far = Math.max(0.01, ...known.flatMap((/** @type {any} */ one) => [one.difference, ...(one.interval ?? [])]).map((/** @type {any} */ value) => Math.abs(value ?? 0)));
-  const tested = known.some((/** @type {any} */ one) => one.p !== null && one.p !== undefined);
-  const rows = known.map((/** @type {any} */ one) => {
+  const far = Math.max(0.01, ...known.flatMap((one) => [one.difference, ...(one.interval ?? [])]).map((value) => Math.abs(value ?? 0)));
+  const tested = known.some((one) => one.p !== null && one.p !== undefined);
+  const rows = known.map((one) => {
     const better = report.lower.includes(one.measure) ? -1 : 1;
     const ends = one.interval;
     const kind = !ends ? "" : ends[0] * better > 0 && ends[1] * better > 0 ? "good" : ends[0] * better < 0 && ends[1] * better < 0 ? "bad" : "";
@@ -60,7 +60,7 @@ function differences() {
   const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), el("th", { scope: "col", title: "of queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
-    ...(report.comparison?.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
+    ...(report.comparison?.notes ?? []).map((text) => el("p", { class: "quiet small" }, data(text))));
 }
 
 /** @param {string} name */
@@ -70,7 +70,7 @@ function plainly(name) {
   const better = report.lower.includes(name) ? -1 : 1;
   const paired = Array.from({ length: count }, (_, query) => query).filter((query) => difference(at, query) !== null);
   const found = paired.map((query) => Number(difference(at, query)));
-  const mean = (/** @type {number[]} */ values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+  const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
   const wins = found.filter((value) => value * better > TIE).length;
   const losses = found.filter((value) => value * better < -TIE).length;
   const old = mean(paired.map((query) => base.rows[query].values[base.measures.indexOf(name)]));
@@ -88,48 +88,47 @@ function noise(source) {
   const mine = report.baseline.signs.indexOf(source);
   let same = 0;
   let other = 0;
-  report.baseline.rows.forEach((/** @type {any} */ row, /** @type {number} */ query) => {
+  report.baseline.rows.forEach((row, query) => {
     const before = new Map(row?.places ?? []);
     for (const [name, signs] of report.baseline.now[query]) {
-      const old = /** @type {string | undefined} */ (before.get(name)?.[mine]);
+      const old = before.get(name)?.[mine];
       const sign = signs[mine];
       if (old && /[A-Da-d]/.test(old) && /[A-Da-d]/.test(sign)) old === sign ? same++ : other++;
     }
   });
-  const parts = (report.comparison?.comparisons ?? []).filter((/** @type {any} */ one) => one.parts);
-  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), el("td", { class: "small" }, joined(one.parts)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
+  const parts = (report.comparison?.comparisons ?? []).filter((one) => one.parts);
+  const rows = parts.map((one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), el("td", { class: "small" }, joined(one.parts)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
     el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
     rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name)), "not told apart", el("th", { scope: "col", class: "num" }, "share of verdicts")], rows),
     rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Verdicts: what other labels of the same passages change, which is noise of the judge."));
 }
 
-/** The parts of several causes that stored answers cannot tell apart.
- * @param {any} parts */
+/** The parts of several causes that stored answers cannot tell apart. */
 function joined(parts) {
   const found = Object.entries(parts).filter(([cause, part]) => cause.includes("+") && part);
-  return found.length ? found.map(([cause, part]) => `${cause.replaceAll("+", " + ")} ${signed(/** @type {number} */ (part))}`).join(", ") : "–";
+  return found.length ? found.map(([cause, part]) => `${cause.replaceAll("+", " + ")} ${signed(part)}`).join(", ") : "–";
 }
 
 /** The two ranked lists of a query, joined by lines, with what is new, dropped and moved, and verdicts that changed.
  * @param {number} query @param {string} source whose labels are shown */
 export function lists(query, source) {
   const mine = report.baseline.signs.indexOf(source);
-  const shown = (/** @type {any[]} */ places) => places.map(([name, signs]) => [name, signs[mine]]);
+  const shown = (places) => places.map(([name, signs]) => [name, signs[mine]]);
   const known = report.baseline.rows[query]?.places;
   if (!known) return el("p", { class: "quiet" }, "The baseline has no such query.");
   const before = shown(known);
   const now = shown(report.baseline.now[query]);
-  const old = new Map(before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => [name, { at, sign }]));
-  const fresh = new Set(now.map((/** @type {any} */ [name]) => name));
-  const left = before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => item(at, name, sign, [fresh.has(name) ? null : ["✗ dropped", "bad"]]));
-  const right = now.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => {
+  const old = new Map(before.map(([name, sign], at) => [name, { at, sign }]));
+  const fresh = new Set(now.map(([name]) => name));
+  const left = before.map(([name, sign], at) => item(at, name, sign, [fresh.has(name) ? null : ["✗ dropped", "bad"]]));
+  const right = now.map(([name, sign], at) => {
     const was = old.get(name);
     const move = !was ? ["✚ new", "good"] : was.at === at ? null : was.at > at ? [`▲ up ${was.at - at}`, "good"] : [`▼ down ${at - was.at}`, "bad"];
     return item(at, name, sign, [move, was && was.sign !== sign ? [`△ was ${wordOf(was.sign)}`, "warn"] : null]);
   });
   const height = 32 * Math.max(left.length, right.length, 1);
-  const lines = now.flatMap((/** @type {any} */ [name], /** @type {number} */ at) => {
+  const lines = now.flatMap(([name], at) => {
     const was = old.get(name)?.at;
     if (was === undefined) return [];
     const [from, to] = [32 * was + 16, 32 * at + 16];
@@ -144,5 +143,5 @@ export function lists(query, source) {
 
 /** @param {number} at @param {string} name @param {string} sign @param {(string[] | null | undefined)[]} chips */
 function item(at, name, sign, chips) {
-  return el("li", { title: wordOf(sign) }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((/** @type {any} */ chip) => el("span", { class: `chip ${chip[1]}` }, chip[0])));
+  return el("li", { title: wordOf(sign) }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((chip) => el("span", { class: `chip ${chip[1]}` }, chip[0])));
 }

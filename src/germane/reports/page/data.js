@@ -1,8 +1,7 @@
-/** @type {any} */
 export const report = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
 export const queries = report.queries;
 export const count = queries.id.length;
-/** @type {string[]} whose labels the page can show, those of the first ranked measure first */
+/** Whose labels the page can show, those of the first ranked measure first. */
 export const sources = Object.keys(report.sources);
 
 /** The labels that a view shows.
@@ -12,7 +11,6 @@ export function sourceOf(settings) {
   return sources.includes(asked) ? asked : sources[0];
 }
 
-/** @type {Map<string, number[]>} */
 const firsts = new Map();
 
 /** The rank of the first relevant place of each query in any of its calls; 0 where there is none.
@@ -20,10 +18,10 @@ const firsts = new Map();
 export function firstRelevant(source) {
   let found = firsts.get(source);
   if (!found) {
-    found = queries.strips[source].map((/** @type {string} */ strip) => Math.min(...strip.split("|").map((call) => call.search(/[A-D]/)).filter((at) => at >= 0)) + 1).map((/** @type {number} */ rank) => (Number.isFinite(rank) ? rank : 0));
-    firsts.set(source, /** @type {number[]} */ (found));
+    found = queries.strips[source].map((strip) => Math.min(...strip.split("|").map((call) => call.search(/[A-D]/)).filter((at) => at >= 0)) + 1).map((rank) => (Number.isFinite(rank) ? rank : 0));
+    firsts.set(source, found);
   }
-  return /** @type {number[]} */ (found);
+  return found;
 }
 
 /** What names a query in an address: its id, and its system and trial where there are several.
@@ -36,7 +34,7 @@ export function nameOf(query) {
  * @param {URLSearchParams} settings */
 export function queryOf(settings) {
   const [id, system, trial] = ["id", "system", "trial"].map((name) => settings.get(name) ?? "");
-  return queries.id.findIndex((/** @type {string} */ name, /** @type {number} */ at) => name === id && (!system || report.systems[queries.system[at]] === system) && (!trial || String(queries.trial[at]) === trial));
+  return queries.id.findIndex((name, at) => name === id && (!system || report.systems[queries.system[at]] === system) && (!trial || String(queries.trial[at]) === trial));
 }
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=/?@^_`{|}~";
@@ -60,7 +58,6 @@ function decode85(text) {
   return bytes.subarray(0, bytes.length - padding);
 }
 
-/** @type {Map<string, Promise<any>>} */
 const blocks = new Map();
 const MOST = 60;
 
@@ -73,7 +70,7 @@ function block(group, at) {
     const bytes = decode85(document.getElementById(id)?.textContent ?? "");
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     found = new Response(stream).json();
-    if (blocks.size >= MOST) blocks.delete(/** @type {string} */ (blocks.keys().next().value));
+    if (blocks.size >= MOST) blocks.delete(blocks.keys().next().value);
     blocks.set(id, found);
   }
   return found;
@@ -99,7 +96,7 @@ const STATUS = { o: "ok", s: "skipped", i: "incomplete", e: "error", "-": "not m
 
 /** @param {number} measure @param {number} query */
 export function statusOf(measure, query) {
-  return STATUS[/** @type {keyof typeof STATUS} */ (queries.status[measure][query])];
+  return STATUS[queries.status[measure][query]];
 }
 
 /** The difference to the baseline; null where either is not known.

@@ -1,4 +1,4 @@
-"""What the page shows of a report: columns of the queries on it, and blocks of texts that are read when looked at."""
+"""The data of a report's page: columns of the queries on it, and blocks of texts that are read when looked at."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SOURCES = {
     "human": "people's labels",
     "best": "people's labels, and the judge's where there are none",
 }
-"""Whose labels the page can show at the places of a ranking, in words."""
+"""The sources of labels that the page can show at the places of a ranking, in words."""
 
 _DETAILS, _TEXTS = 64, 256
-"""How many queries, and how many passages, one compressed block holds."""
+"""The numbers of queries and of passages in one compressed block."""
 _DRAWN = 1000
-"""How many places are drawn for labels at most."""
+"""The largest number of places drawn for labels."""
 _BARS = 10
 """Bars of a histogram."""
 _TAGS = 60
@@ -70,14 +70,14 @@ class Pages:
         extra: Mapping[str, Json],
     ) -> None:
         self._text = text
-        self._numbers: dict[str, int] = {}
-        self._passages: list[str] = []
+        self._passages: dict[str, int] = {}
         report = excerpt.whole
         drawn = set(excerpt.random.tables.scores.keys)
         details, queries, positions = self._queries(excerpt.report, drawn)
+        texts = list(self._passages)
         self.blocks = (
             [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
-            [pack(self._passages[at : at + _TEXTS]) for at in range(0, len(self._passages), _TEXTS)],
+            [pack(texts[at : at + _TEXTS]) for at in range(0, len(texts), _TEXTS)],
         )
         self._strips = queries["strips"]
         self._of_random = queries.pop("drawn")
@@ -167,11 +167,8 @@ class Pages:
                 at = measures[score.measure]
                 values[at] = None if score.value is None else round(score.value, 6)
                 state[at] = score.status[0]
-            strips.append(
-                "|".join(
-                    "".join(_signs(value["labels"]) for value in call["contexts"]) for call in facts["calls"]
-                )
-            )
+            lists = [call["contexts"] for call in facts["calls"]]
+            strips.append("|".join("".join(_signs(place["labels"]) for place in of) for of in lists))
             rows.append(
                 {
                     "id": sample.id,
@@ -187,19 +184,17 @@ class Pages:
                     "status": state,
                 }
             )
-            for call_number, call in enumerate(facts["calls"] if sample.key in drawn else ()):
-                for rank, context in enumerate(call["contexts"]):
+            for call, contexts in enumerate(lists if sample.key in drawn else ()):
+                for rank, context in enumerate(contexts):
                     if context["text"].strip():
-                        place = number, call_number, rank, context["item"]
+                        place = number, call, rank, context["item"]
                         places.setdefault((sample.id, context["item"]), place)
             details.append(self._stored(facts))
         columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
         columns["values"] = [[row["values"][at] for row in rows] for at in measures.values()]
         columns["status"] = ["".join(row["status"][at] for row in rows) for at in measures.values()]
-        columns["strips"] = {
-            source: [_of_source(strip, at) for strip in strips]
-            for source, at in _sources(report, strips).items()
-        }
+        sources = _sources(report, strips).items()
+        columns["strips"] = {source: [_of_source(strip, at) for strip in strips] for source, at in sources}
         return details, columns, list(places.values())
 
     def _stored(self, facts: Facts) -> Facts:
@@ -212,9 +207,7 @@ class Pages:
             if context["id"] is None:
                 context["name"] = item[:8]
             if self._text:
-                context["text"] = self._numbers.setdefault(text, len(self._passages))
-                if context["text"] == len(self._passages):
-                    self._passages.append(text)
+                context["text"] = self._passages.setdefault(text, len(self._passages))
         return {name: value for name, value in facts.items() if value not in (None, [], "")}
 
 
@@ -284,7 +277,7 @@ def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
 
 
 def _ended(report: ReportData) -> Json:
-    """How many cases have a verdict, and how many of them failed; null where none has one."""
+    """The numbers of cases with a verdict and of those that failed; null where none has one."""
     if not report.has_verdicts:
         return None
     verdicts = [case.failed for case in report.cases() if case.verdict is not None]
@@ -338,10 +331,8 @@ def _label_order(places: Sequence[LabelPlace], excerpt: Excerpt) -> Json:
 def _places(facts: Facts) -> list[Json]:
     """The last list of a sample as names and signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
-    return [
-        [context["id"] or context.get("name") or context["item"][:8], _signs(context["labels"])]
-        for context in contexts
-    ]
+    names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
+    return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
@@ -349,25 +340,19 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     explainer = Explainer(baseline)
-    names: dict[SampleKey, Json] = {}
+    rows: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: score.value for score in scores}
-        row = {"places": _places(facts), "values": [values.get(name) for name in measures]}
-        names[sample.key] = row
-    alone = len(baseline.systems) == 1  # then it is beside every system, whatever its name
-    mine = [
-        (sample.id, baseline.systems[0] if alone else sample.system, sample.trial)
-        for sample in report.samples()
-    ]
+        rows[sample.key] = {"places": _places(facts), "values": [values.get(name) for name in measures]}
+    # one system alone is compared with every one, whatever its name
+    only = baseline.systems[0] if len(baseline.systems) == 1 else None
+    keys = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
+    folder = baseline.folder or whole.folder
     return {
-        "name": baseline.folder.name
-        if baseline.folder
-        else whole.folder.name
-        if whole.folder
-        else "baseline",
+        "name": folder.name if folder else "baseline",
         "measures": measures,
-        "rows": list(map(names.get, mine)),
+        "rows": list(map(rows.get, keys)),
         "now": [_places(facts) for facts in now],
         "signs": list(SOURCES),
         "gone": excerpt.absent(whole),

@@ -8,24 +8,23 @@ const SHOWN = 10;
 /** What would help, by the report's first ranked measure, and the queries that would gain most; nothing where no labels are known. */
 export function diagnosis() {
   if (!report.diagnosis?.length) return null;
-  return el("section", null, el("h2", null, "What would help"), ...report.diagnosis.flatMap((/** @type {any} */ one) => [
+  return el("section", null, el("h2", null, "What would help"), ...report.diagnosis.flatMap((one) => [
     one.system && el("h3", null, data(one.system)),
     el("p", { class: "small" }, measureName(one.measure), ` is ${number(one.mean)} over ${one.n.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}. Each change is a paired difference over the same queries, from stored labels alone; "at most" is what a perfect step would bring.`),
     changes(one),
     one.queries.length > 0 && el("h3", null, "Queries that would gain most"),
     one.queries.length > 0 && gains(one),
     one.queries.length > SHOWN && el("p", { class: "quiet small" }, `and ${(one.queries.length - SHOWN).toLocaleString("en")} more: germane diagnose --json lists them.`),
-    ...one.notes.map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))),
+    ...one.notes.map((text) => el("p", { class: "quiet small" }, data(text))),
   ]));
 }
 
-/** @param {any} one */
 function changes(one) {
-  const ends = one.changes.flatMap((/** @type {any} */ row) => [row.difference ?? 0, ...(row.interval ?? [])]);
-  const range = /** @type {[number, number]} */ ([Math.min(0, ...ends), Math.max(0, ...ends)]);
-  const right = (/** @type {string} */ name) => el("th", { scope: "col", class: "num" }, name);
+  const ends = one.changes.flatMap((row) => [row.difference ?? 0, ...(row.interval ?? [])]);
+  const range = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const right = (name) => el("th", { scope: "col", class: "num" }, name);
   const heads = ["change", right("mean with it"), right("difference"), "95% interval", right("p (Holm)"), "win/tie/loss", right("drops")];
-  const rows = one.changes.map((/** @type {any} */ row) => [
+  const rows = one.changes.map((row) => [
     el("th", { scope: "row" }, data(row.change), row.limit && el("div", { class: "small quiet" }, "at most")),
     num(number(row.mean)),
     num(row.difference === null ? "–" : signed(row.difference)),
@@ -37,11 +36,10 @@ function changes(one) {
   return table("What would help", heads, rows, "measures");
 }
 
-/** @param {any} one */
 function gains(one) {
-  const rows = one.queries.slice(0, SHOWN).map((/** @type {any} */ row) => {
+  const rows = one.queries.slice(0, SHOWN).map((row) => {
     const named = { id: row.sample, system: report.systems.length > 1 ? one.system : "", trial: row.trial || "" };
-    const there = queryOf(new URLSearchParams(/** @type {any} */ (named))) >= 0;
+    const there = queryOf(new URLSearchParams(named)) >= 0;
     const name = data(row.sample);
     return [el("th", { scope: "row" }, there ? el("a", { href: address("query", named) }, name) : name), el("td", { style: { "min-width": "16rem" } }, data(row.query ?? "")), el("td", { style: { "min-width": "10rem" } }, data(row.change)), num(number(row.value)), num(signed(row.gain), "good")];
   });

@@ -26,7 +26,7 @@ SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 
 DEFAULT = 200, 1000
-"""How many queries of a larger report are shown: the worst, and a random sample of all."""
+"""The numbers of queries shown of a larger report: the worst, and a random sample of all."""
 
 
 class Excerpt:
@@ -82,7 +82,7 @@ class Excerpt:
         return 1.0 if self._drawn is None else len(self._drawn) / self.total
 
     def absent(self, other: ReportData) -> int:
-        """How many cases of another report are not in this one."""
+        """The number of cases of another report that are not in this one."""
         here, there = (
             np.unique(np.fromiter(map(hash, of.tables.scores.keys.ids()), np.int64))
             for of in (self.whole, other)
@@ -90,11 +90,11 @@ class Excerpt:
         return len(np.setdiff1d(there, here, assume_unique=True))
 
     def in_words(self) -> str:
-        """How many of how many queries are shown; "" where all are."""
+        """The number of queries shown and the number of all; "" where all are shown."""
         return f"{self.shown:,} of {self.total:,}" if self.capped else ""
 
     def random_words(self) -> str:
-        """How many of how many queries were drawn at random."""
+        """The number of queries drawn at random and the number of all."""
         return f"{round(self.share * self.total):,} of {self.total:,}"
 
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:

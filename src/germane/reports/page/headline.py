@@ -1,4 +1,4 @@
-"""What a reader should know first: the answer, the slice that does worst, and what to do next."""
+"""The first lines of a report's page: the answer, the slice that does worst, and the next steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ import numpy as np
 from germane.clean import counted
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import (
-    LIKE_THESE,
-    MeasureSummary,
-    in_digits,
-    interval_in_words,
-    is_diagnostic,
-)
+from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, is_diagnostic
 from germane.types import Json
 
 __all__ = ["answer", "in_a_sentence", "next_steps", "weakest"]
@@ -77,18 +71,17 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
     below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
     where = counted(worst.n, "query") + (f", 95% interval {interval_in_words(ends)}" if ends else "")
     of_system = f" of {overall.system}" if overall.system else ""
+    sure = "The whole interval is worse than" if below else "That may be chance: the interval holds"
     words = [
         f"{overall.measure}{of_system} over {where}.",
-        f"The whole interval is worse than the mean of all, {in_digits(mean)}."
-        if below
-        else f"That may be chance: the interval holds the mean of all, {in_digits(mean)}.",
+        f"{sure} the mean of all, {in_digits(mean)}.",
         f"It is the worst of {len(results)} slices, so some of the gap is how it was picked.",
     ]
     return {"name": name, "mean": in_digits(worst.mean), "system": overall.system, "text": words}
 
 
 def next_steps(report: ReportData) -> list[Json]:
-    """What to do next, the most urgent first: a sentence each, with a part of the page or a command."""
+    """The next steps, the most urgent first: a sentence each, with a part of the page or a command."""
     return list(islice(_steps(report), _STEPS))
 
 
@@ -100,44 +93,28 @@ def _steps(report: ReportData) -> Iterator[Json]:
         yield _step(*_for_missing(counted(lost, "score"), where, judge))
     failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]
     if failed:
-        yield _step("Read the queries that are below a gate, the worst first.", "", "queries?only=gate")
+        yield _step("Read the queries that are below a gate, the worst first.", link="queries?only=gate")
     rests = lines[0].basis if lines else None
     judged = next((mean for name, mean in (rests.beside if rests else {}).items() if "Judged" in name), 1.0)
     if judged < _LABELLED:
         share = f"{judged:.0%} of the results have" if judged else "no result has"
         few = f"{share} a gold label, and those without one count as not relevant"
         if judge.get("source"):
-            yield _step(f"Read {lines[0].measure} as a floor: {few}.", "", "")
+            yield _step(f"Read {lines[0].measure} as a floor: {few}.")
         else:
-            yield _step(f"Judge what has no label: {few}.", "germane run SAMPLES --judge MODEL", "")
-    stands_in = bool(judge.get("stand_in"))
-    if stands_in:
-        yield _step(
-            f"Judge with a model: {judge.get('source')} stands in for one and compares words only.",
-            "germane run SAMPLES --judge MODEL",
-            "",
-        )
-    doubted = [
-        summary
-        for summary in report.summaries
-        if summary.basis.source == "judge" and not summary.basis.calibrated
-    ]
-    if doubted and not stands_in:
-        yield _step(
-            "Label 100 passages: that tells how far the judge can be trusted, and corrects its means.",
-            f"germane label {where} --budget 100",
-            "label",
-        )
-    if lines and not report.verdict.gates and (ends := _best(lines).interval):
-        low = floor(ends[0] * 100) / 100
-        gate = f"mean({lines[0].measure})>={low:g}"
-        if Measure.remembered(lines[0].type).definition.better == "higher":
-            worst = _step("Read the worst queries.", "", "queries")
-            yield worst
-            yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'", "")
-            return
+            yield _step(f"Judge what has no label: {few}.", "germane run SAMPLES --judge MODEL")
+    if judge.get("stand_in"):
+        what = f"Judge with a model: {judge.get('source')} stands in for one and compares words only."
+        yield _step(what, "germane run SAMPLES --judge MODEL")
+    elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
+        what = "Label 100 passages: that tells how far the judge can be trusted, and corrects its means."
+        yield _step(what, f"germane label {where} --budget 100", "label")
     if lines:
-        yield _step("Read the worst queries.", "", "queries")
+        yield _step("Read the worst queries.", link="queries")
+        higher = Measure.remembered(lines[0].type).definition.better == "higher"
+        if higher and not report.verdict.gates and (ends := _best(lines).interval):
+            gate = f"mean({lines[0].measure})>={floor(ends[0] * 100) / 100:g}"
+            yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'")
 
 
 def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
@@ -149,16 +126,14 @@ def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[st
     return text, f"germane run --resume {where} --retry-errors", "queries?only=errors"
 
 
-def _step(text: str, command: str, link: str) -> Json:
+def _step(text: str, command: str = "", link: str = "") -> Json:
     return {"text": text, "command": command, "link": link}
 
 
 def _first(report: ReportData) -> list[MeasureSummary]:
     """The first measure that has a mean and says how good the lists are, of each system."""
     summaries = [summary for summary in report.summaries if summary.mean is not None]
-    first = next(
-        (summary for summary in summaries if not is_diagnostic(summary.type)), next(iter(summaries), None)
-    )
+    first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     return [summary for summary in summaries if first is not None and summary.measure == first.measure]
 
 
@@ -168,7 +143,7 @@ def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
 
 
 def _spread(report: ReportData, line: MeasureSummary) -> str:
-    """How many queries stand at the ends of the measure's range."""
+    """The numbers of queries at the ends of the measure's range, in words."""
     values = report.values_of(line)
     low, high = Measure.remembered(line.type).definition.range
     at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))

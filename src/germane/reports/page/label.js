@@ -5,13 +5,10 @@ import { verdicts } from "./query.js";
 const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
 const GRADES = ["unrelated", "related, does not answer", "answers in part", "answers"];
 /** @typedef {{answer: any, scale: string, at: string, blind: boolean} | {unsure: true}} Answer */
-/** @type {{who: string, scale: string, at: number, answers: Record<string, Answer>, past: number[]}} */
 let state = { who: "", scale: "graded", at: 0, answers: {}, past: [] };
-/** @type {HTMLElement | null} */
 let home = null;
 let help = false;
-/** Places whose verdicts were shown before they were answered anew.
- * @type {Set<number>} */
+/** Places whose verdicts were shown before they were answered anew. */
 const seen = new Set();
 
 function load() {
@@ -51,8 +48,8 @@ async function draw() {
   const total = report.label.order.length;
   const at = Math.min(state.at, total);
   const done = Object.keys(state.answers).length;
-  const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (/** @type {any} */ event) => { state.who = event.target.value; keep(); } })),
-    el("label", null, "Scale", el("select", { onchange: (/** @type {any} */ event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
+  const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (event) => { state.who = event.target.value; keep(); } })),
+    el("label", null, "Scale", el("select", { onchange: (event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
     el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
   const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random order over ${report.label.design.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}. Your answers stay in this browser until you download them; nothing is sent.`)];
   if (at >= total) {
@@ -62,7 +59,7 @@ async function draw() {
   const { query, facts, context } = await placeAt(at);
   const answer = state.answers[at];
   if (answer) seen.add(at);
-  const pressed = (/** @type {any} */ value) => String(Boolean(answer && "answer" in answer && answer.answer === value && answer.scale === state.scale));
+  const pressed = (value) => String(Boolean(answer && "answer" in answer && answer.answer === value && answer.scale === state.scale));
   const buttons = state.scale === "graded"
     ? GRADES.map((word, grade) => el("button", { type: "button", "aria-pressed": pressed(grade), onclick: () => give(grade) }, el("kbd", null, grade), ` ${word}`))
     : [{ value: true, key: "y", word: "relevant" }, { value: false, key: "n", word: "not relevant" }].map(({ value, key, word }) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
@@ -87,7 +84,6 @@ function toggle() {
   draw();
 }
 
-/** @param {any} value */
 function give(value) {
   answered({ answer: value, scale: typeof value === "boolean" ? "binary" : "graded", at: new Date().toISOString(), blind: !seen.has(state.at) });
 }

@@ -7,9 +7,8 @@ import { list } from "./queries.js";
 import { one } from "./query.js";
 import { read } from "./state.js";
 
-const main = /** @type {HTMLElement} */ (document.getElementById("main"));
-const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
-/** @type {[string, string][]} */
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
 const PARTS = [["overview", "Overview"], ["queries", "Queries"]];
 if (report.baseline) PARTS.push(["compare", "Compare"]);
 if (report.label?.order.length) PARTS.push(["label", "Label"]);

@@ -12,10 +12,10 @@ const MOST_CALLS = 20;
 /** The answer first, then what it rests on.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export function overview(main, settings) {
-  const some = (/** @type {string} */ name) => report.measures.some((/** @type {any} */ one) => one[name]);
+  const some = (name) => report.measures.some((one) => one[name]);
   const columns = ["measure", ...(report.systems.length > 1 ? ["system"] : []), "mean", ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
   const left = ["measure", "system", "labels", "how the queries spread", "95% interval"];
-  const rows = report.measures.map((/** @type {any} */ one) => row(one, columns));
+  const rows = report.measures.map((one) => row(one, columns));
   put(main,
     el("h1", { class: "report" }, data(report.name)),
     el("p", { class: "quiet small facts-line" }, ...facts().flatMap((fact, at) => [at > 0 && " · ", data(fact)])),
@@ -56,17 +56,17 @@ function facts() {
 function verdict() {
   const { gates, exit_code: code, reasons } = report.verdict;
   const good = gates.length ? "good" : "neutral";
-  const kind = { 0: good, 1: "bad" }[/** @type {0 | 1} */ (code)] ?? "warn";
+  const kind = { 0: good, 1: "bad" }[code] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const others = reasons.filter((/** @type {string} */ one) => !["neutral", "good"].includes(kind) && !gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  const others = reasons.filter((one) => !["neutral", "good"].includes(kind) && !gates.some((gate) => one.includes(gate.gate)));
   const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: `banner ${kind}`, "aria-label": "Verdict" },
     el("strong", null, `${glyph} ${report.verdict.word}`),
     kind === "neutral" ? el("span", null, "No gate was declared, so nothing passed or failed.") : el("span", { class: "quiet small" }, `exit code ${code}`),
-    ...others.map((/** @type {string} */ one) => el("span", null, data(one))),
-    gates.length > 0 && el("ul", { class: "plain" }, ...gates.map((/** @type {any} */ gate) => {
-      const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
+    ...others.map((one) => el("span", null, data(one))),
+    gates.length > 0 && el("ul", { class: "plain" }, ...gates.map((gate) => {
+      const outcome = gate.outcome;
       return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", el("code", null, data(gate.gate)), " ", el("span", { class: "small" }, data(gate.detail)));
     })));
 }
@@ -74,19 +74,19 @@ function verdict() {
 function answer() {
   const found = report.answer;
   if (!found) return el("section", { class: "panel" }, el("h2", null, "The answer"), el("p", null, "Nothing could be measured: see why scores are missing."));
-  return el("section", { class: "panel" }, el("h2", null, measureName(found.name)), el("p", { class: "big" }, found.mean), ...found.text.map((/** @type {string} */ text) => el("p", { class: "small" }, data(text))));
+  return el("section", { class: "panel" }, el("h2", null, measureName(found.name)), el("p", { class: "big" }, found.mean), ...found.text.map((text) => el("p", { class: "small" }, data(text))));
 }
 
 function weakest() {
   const found = report.weakest;
   if (!found) return null;
-  const tagged = queries.tags.some((/** @type {string[]} */ tags) => tags.includes(found.name));
+  const tagged = queries.tags.some((tags) => tags.includes(found.name));
   const shown = data(found.name);
-  return el("section", { class: "panel" }, el("h2", null, "Worst slice: ", tagged ? el("a", { href: address("queries", { tag: found.name, system: report.systems.length > 1 ? found.system : "" }) }, shown) : shown), el("p", { class: "big" }, found.mean), ...found.text.map((/** @type {string} */ text) => el("p", { class: "small" }, data(text))));
+  return el("section", { class: "panel" }, el("h2", null, "Worst slice: ", tagged ? el("a", { href: address("queries", { tag: found.name, system: report.systems.length > 1 ? found.system : "" }) }, shown) : shown), el("p", { class: "big" }, found.mean), ...found.text.map((text) => el("p", { class: "small" }, data(text))));
 }
 
 function steps() {
-  return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((/** @type {any} */ step) => {
+  return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((step) => {
     const there = step.link && (step.link !== "label" || report.label?.order.length);
     return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text), step.command && el("code", null, data(step.command)));
   })), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
@@ -94,17 +94,16 @@ function steps() {
 
 /** @param {any} one @param {string[]} columns */
 function row(one, columns) {
-  const gate = report.gates.find((/** @type {any} */ gate) => gate.measure === one.measure && gate.how === "mean");
-  const pick = (/** @type {number} */ from, /** @type {number} */ to) => (location.hash = address("queries", { measure: one.measure, from: from.toFixed(4), to: to.toFixed(4), system: report.systems.length > 1 ? one.system : "" }));
+  const gate = report.gates.find((gate) => gate.measure === one.measure && gate.how === "mean");
+  const pick = (from, to) => (location.hash = address("queries", { measure: one.measure, from: from.toFixed(4), to: to.toFixed(4), system: report.systems.length > 1 ? one.system : "" }));
   const fixed = one.corrected;
-  const span = /** @type {[number, number]} */ ([one.range[0], one.top]);
-  /** @type {Record<string, () => any>} */
+  const span = [one.range[0], one.top];
   const cells = {
     measure: () => el("th", { scope: "row" }, measureName(one.measure), el("div", { class: "quiet small wide", title: one.formula }, one.meaning), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small", title: `${between(fixed.interval)} of queries like these${fixed.set_interval ? `; ${between(fixed.set_interval)} of these queries` : ""}` }, `corrected ${number(fixed.mean)}`)), "wraps"),
     "95% interval": () => el("td", { title: `${one.interval_method ?? ""}, of queries like these` }, interval(one.mean, one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
-    labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[/** @type {"gold"} */ (one.basis.source)] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
+    labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[one.basis.source] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
     measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
@@ -117,21 +116,21 @@ function row(one, columns) {
 /** What must be said of the means, in one list. */
 function basis() {
   const remarks = report.remarks ?? [];
-  return remarks.length ? el("section", { class: "note warn" }, el("h2", null, "△ What these means rest on"), el("ul", null, ...remarks.map((/** @type {string} */ remark) => el("li", null, data(remark))))) : null;
+  return remarks.length ? el("section", { class: "note warn" }, el("h2", null, "△ What these means rest on"), el("ul", null, ...remarks.map((remark) => el("li", null, data(remark))))) : null;
 }
 
 /** The measures of each eval file over its own cases, where there are several. */
 function files() {
   if (!report.files.length) return null;
   const heads = ["file", "measure", "system", "mean", "interval", "measured"].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
-  const rows = report.files.map((/** @type {string[]} */ [file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), measureName(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
+  const rows = report.files.map(([file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), measureName(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
   return el("section", null, el("h2", null, "Eval files"), table("Means by eval file", heads, rows));
 }
 
 function whys() {
-  const lines = report.measures.flatMap((/** @type {any} */ one) => one.why.filter(() => one.n < one.total).map((/** @type {any} */ [why, times]) => [one.measure, times, why]));
+  const lines = report.measures.flatMap((one) => one.why.filter(() => one.n < one.total).map(([why, times]) => [one.measure, times, why]));
   if (!lines.length) return null;
-  return el("details", null, el("summary", null, "Why scores are missing"), el("ul", null, ...lines.map((/** @type {any} */ [name, times, why]) => el("li", null, data(name), `: ${times} × `, data(why)))));
+  return el("details", null, el("summary", null, "Why scores are missing"), el("ul", null, ...lines.map(([name, times, why]) => el("li", null, data(name), `: ${times} × `, data(why)))));
 }
 
 /** The charts, and who judged; charts of labels show one source, and say which. A chart that would be empty is a line.
@@ -139,9 +138,9 @@ function whys() {
 function pictures(source) {
   const below = report.capped ? `Over ${report.random.toLocaleString("en")} random queries of ${report.total.toLocaleString("en")}.` : "";
   const ranks = charts(`ranks-${source}`, below);
-  const labelled = queries.strips[source].some((/** @type {string} */ text) => /[A-Da-d]/.test(text));
+  const labelled = queries.strips[source].some((text) => /[A-Da-d]/.test(text));
   const others = ["cutoffs", "tokens", "latency"].flatMap((kind) => charts(kind, below));
-  const change = (/** @type {string} */ value) => {
+  const change = (value) => {
     note("overview", { labels: value });
     made.replaceWith(pictures(value));
   };
@@ -156,9 +155,9 @@ function pictures(source) {
 function judge() {
   const { source, stand_in: standIn, spent } = report.judge;
   if (!source && !(report.notes ?? []).length) return null;
-  const bases = report.measures.map((/** @type {any} */ one) => one.basis);
-  const judged = bases.filter((/** @type {any} */ basis) => basis.source === "judge");
-  const calibrated = judged.filter((/** @type {any} */ basis) => basis.calibrated).length;
+  const bases = report.measures.map((one) => one.basis);
+  const judged = bases.filter((basis) => basis.source === "judge");
+  const calibrated = judged.filter((basis) => basis.calibrated).length;
   const lists = ["models", "modes"].flatMap((name) => {
     const found = new Map();
     for (const basis of bases) for (const [key, times] of Object.entries(basis[name] ?? {})) found.set(key, Math.max(found.get(key) ?? 0, Number(times)));
@@ -171,24 +170,24 @@ function judge() {
     source && judged.length > 0 && el("p", { class: "small" }, asked()),
     el("dl", { class: "facts" }, ...lists, ...(spent ? [el("dt", null, "spent"), el("dd", null, data(spent))] : [])),
     standIn && el("p", { class: "warn small" }, "△ ", data(standIn)),
-    ...(report.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
+    ...(report.notes ?? []).map((text) => el("p", { class: "quiet small" }, data(text))));
 }
 
 /** How relevance was asked about, as a sentence. */
 function asked() {
   const { against, scale, rubric } = report.settings;
-  const held = { auto: "the query, and to the reference where there is one", query: "the query alone", reference: "the reference" }[/** @type {"auto"} */ (against)] ?? against;
-  const graded = { graded: "from 0 (unrelated) to 3 (answers it)", binary: "relevant or not" }[/** @type {"graded"} */ (scale)] ?? scale;
+  const held = { auto: "the query, and to the reference where there is one", query: "the query alone", reference: "the reference" }[against] ?? against;
+  const graded = { graded: "from 0 (unrelated) to 3 (answers it)", binary: "relevant or not" }[scale] ?? scale;
   return held ? `The judge compared each passage to ${held}, and graded it ${graded}${rubric ? `, by the rubric ${rubric}` : ""}.` : "";
 }
 
 /** How far the judge agrees with people, by kind of question. */
 function agreement() {
   const audit = report.audit;
-  const warnings = (audit?.warnings ?? []).filter((/** @type {string} */ text) => text !== report.judge.stand_in);
+  const warnings = (audit?.warnings ?? []).filter((text) => text !== report.judge.stand_in);
   if (!audit?.kinds?.length && !warnings.length) return null;
-  const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(0)}%`;
-  const kinds = (audit.kinds ?? []).map((/** @type {any} */ kind) => el("div", null,
+  const percent = (value) => `${(100 * value).toFixed(0)}%`;
+  const kinds = (audit.kinds ?? []).map((kind) => el("div", null,
     el("h3", null, kind.kind),
     el("ul", { class: "plain" },
       kind.raw !== null && el("li", null, `The judge gives the same ${kind.scale === "binary" ? "answer" : "grade"} as people for ${percent(kind.raw)} of ${kind.n} labels in ${kind.queries} queries; always giving the commonest one would reach ${percent(kind.base_rate)}.`),
@@ -199,32 +198,29 @@ function agreement() {
   return el("section", { class: "panel" }, el("h2", null, "Can the judge be trusted?"),
     kinds.length ? null : el("p", null, "Nobody has labelled passages yet, so nobody knows. Label a few in the Label part, or with germane label."),
     ...kinds,
-    ...warnings.filter(() => kinds.length).map((/** @type {string} */ text) => el("p", { class: "warn small" }, "△ ", data(text))));
+    ...warnings.filter(() => kinds.length).map((text) => el("p", { class: "warn small" }, "△ ", data(text))));
 }
 
-/** How often people call relevant what the judge does with about that probability.
- * @param {any} found */
+/** How often people call relevant what the judge does with about that probability. */
 function reliability(found) {
   if (!found) return null;
-  const rows = found.bins.map((/** @type {any} */ bin) => [`${bin.low.toFixed(1)} to ${bin.high.toFixed(1)}`, num(bin.predicted.toFixed(2)), num(bin.people.toFixed(2)), num(String(bin.n))]);
+  const rows = found.bins.map((bin) => [`${bin.low.toFixed(1)} to ${bin.high.toFixed(1)}`, num(bin.predicted.toFixed(2)), num(bin.people.toFixed(2)), num(String(bin.n))]);
   return table("The judge's probabilities and people's shares", ["probability of relevant", "its mean", "people", "labels"], rows);
 }
 
-/** People's grades by the judge's, shaded by how often.
- * @param {any} found */
+/** People's grades by the judge's, shaded by how often. */
 function confusion(found) {
   if (!found?.grades?.length) return null;
   const cells = found.people_by_judge;
   const most = Math.max(1, ...cells.flat());
-  const rows = cells.map((/** @type {number[]} */ line, /** @type {number} */ at) => [el("th", { scope: "row" }, `people ${found.grades[at]}`), ...line.map((times, other) => el("td", { class: `num heat ${at === other ? "same" : ""}`, style: { "--much": times / most } }, String(times)))]);
-  return table("People's grades by the judge's", ["", ...found.grades.map((/** @type {number} */ grade) => el("th", { scope: "col", class: "num" }, `judge ${grade}`))], rows, "confusion");
+  const rows = cells.map((line, at) => [el("th", { scope: "row" }, `people ${found.grades[at]}`), ...line.map((times, other) => el("td", { class: `num heat ${at === other ? "same" : ""}`, style: { "--much": times / most } }, String(times)))]);
+  return table("People's grades by the judge's", ["", ...found.grades.map((grade) => el("th", { scope: "col", class: "num" }, `judge ${grade}`))], rows, "confusion");
 }
 
 /** The mean of each measure over the samples with each tag. */
 function slices() {
   if (!report.slices.length) return null;
   const several = report.systems.length > 1;
-  /** @type {Map<string, Map<string, any>>} */
   const found = new Map();
   for (const line of report.slices) {
     const key = JSON.stringify([line.name, line.system]);
@@ -233,15 +229,15 @@ function slices() {
   }
   const [first] = report.names;
   const better = report.lower.includes(first) ? -1 : 1;
-  const worth = (/** @type {Map<string, any>} */ lines) => better * (lines.get(first)?.mean ?? Infinity);
+  const worth = (lines) => better * (lines.get(first)?.mean ?? Infinity);
   const rows = [...found].sort(([, a], [, b]) => worth(a) - worth(b)).map(([key, lines]) => {
     const [tag, system] = JSON.parse(key);
-    const tagged = queries.tags.some((/** @type {string[]} */ tags) => tags.includes(tag));
+    const tagged = queries.tags.some((tags) => tags.includes(tag));
     return [
       el("th", { scope: "row" }, tagged ? el("a", { href: address("queries", { tag, system: several ? system : "" }) }, data(tag)) : data(tag)),
       ...(several ? [data(system)] : []),
       num(Math.max(...[...lines.values()].map((line) => line.n)).toLocaleString("en")),
-      ...report.names.map((/** @type {string} */ measure) => num(number(lines.get(measure)?.mean))),
+      ...report.names.map((measure) => num(number(lines.get(measure)?.mean))),
     ];
   });
   const heads = ["slice", ...(several ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, measureName(name)));
@@ -252,9 +248,9 @@ function slices() {
 function byCall() {
   if (!report.by_call.length) return null;
   const several = report.systems.length > 1;
-  const gold = report.by_call.some((/** @type {any} */ one) => one.recall !== null);
-  const count = (/** @type {number | null} */ value) => (value === null ? "–" : value.toLocaleString("en"));
-  const rows = report.by_call.slice(0, MOST_CALLS).map((/** @type {any} */ one) => [
+  const gold = report.by_call.some((one) => one.recall !== null);
+  const count = (value) => (value === null ? "–" : value.toLocaleString("en"));
+  const rows = report.by_call.slice(0, MOST_CALLS).map((one) => [
     el("th", { scope: "row" }, `${several ? `${one.system} ` : ""}${one.call}`),
     num(count(one.samples)),
     ...(gold ? [
@@ -280,7 +276,7 @@ function paper(source) {
     el("th", { scope: "row" }, data(queries.id[query])),
     data(queries.query[query].slice(0, 120)),
     strip(queries.strips[source][query], queries.missed[query]),
-    ...names.map((/** @type {string} */ _, /** @type {number} */ at) => num(number(queries.values[at][query]))),
+    ...names.map((_, at) => num(number(queries.values[at][query]))),
   ]);
   const heads = ["id", "query", `ranks, by ${report.sources[source]}`, ...names].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
   return el("section", { class: "paper" }, el("h2", null, `The worst ${shown.length} of ${report.total.toLocaleString("en")} queries`), table("The worst queries", heads, rows));

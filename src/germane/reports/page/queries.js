@@ -9,14 +9,13 @@ const MEASURES_SHOWN = 3;
 const FILTERS = ["text", "tag", "system", "first", "only", "measure", "from", "to", "sort", "labels", "columns"];
 /** The first measure from its worst value on. */
 const WORST = report.names.length ? `${report.names[0]}${report.lower.includes(report.names[0]) ? "~down" : ""}` : "id";
-/** @type {string[]} */
 let lower = [];
-/** @type {number[]} the queries that pass, in their order */
+/** The queries that pass, in their order. */
 export let passing = [...Array(count).keys()];
 
 /** Lower-cased id and query of each, for the text filter. */
 function texts() {
-  if (!lower.length) lower = queries.id.map((/** @type {string} */ id, /** @type {number} */ at) => `${id}\n${queries.query[at]}`.toLowerCase());
+  if (!lower.length) lower = queries.id.map((id, at) => `${id}\n${queries.query[at]}`.toLowerCase());
   return lower;
 }
 
@@ -33,7 +32,7 @@ export function select(settings) {
   const from = settings.get("from") ? Number(settings.get("from")) : null;
   const to = settings.get("to") ? Number(settings.get("to")) : null;
   const words = text ? texts() : [];
-  const gates = report.gates.map((/** @type {any} */ gate) => ({ ...gate, at: report.names.indexOf(gate.measure) })).filter((/** @type {any} */ gate) => gate.at >= 0);
+  const gates = report.gates.map((gate) => ({ ...gate, at: report.names.indexOf(gate.measure) })).filter((gate) => gate.at >= 0);
   const last = to !== null && to >= 0.9999;
   const kept = [];
   for (let query = 0; query < count; query++) {
@@ -44,7 +43,7 @@ export function select(settings) {
     if (only === "none" && ranks[query] !== 0) continue;
     if (only === "missed" && !queries.missed[query]) continue;
     if (only === "errors" && !queries.bad[query]) continue;
-    if (only === "gate" && !gates.some((/** @type {any} */ gate) => fails(gate, queries.values[gate.at][query]))) continue;
+    if (only === "gate" && !gates.some((gate) => fails(gate, queries.values[gate.at][query]))) continue;
     if (from !== null || to !== null) {
       const value = queries.values[measure][query];
       if (value === null || (from !== null && value < from) || (to !== null && (last ? value > to : value >= to))) continue;
@@ -98,10 +97,9 @@ function keyOf(name, ranks) {
 /** The table of queries.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export function list(main, settings) {
-  /** @type {Record<string, any>} */
   const chosen = Object.fromEntries(FILTERS.map((name) => [name, settings.get(name) ?? ""]));
   const info = el("p", { class: "quiet", id: "shown" });
-  const change = (/** @type {Record<string, any>} */ changes) => {
+  const change = (changes) => {
     Object.assign(chosen, changes);
     note("queries", chosen);
     update();
@@ -112,25 +110,23 @@ export function list(main, settings) {
   window.onafterprint = () => draw();
   const several = report.systems.length > 1;
   const compared = report.baseline ? report.baseline.measures[0] : null;
-  const longest = Math.min(queries.strips[sources[0]].reduce((/** @type {number} */ most, /** @type {string} */ text) => Math.max(most, text.length), 4), 30);
-  const measures = report.names.map((/** @type {string} */ name, /** @type {number} */ at) => ({ key: name, name, at, num: true, width: Math.max(7, 0.62 * name.length + 3.4) }));
-  /** @type {any[]} the first is always shown */
+  const longest = Math.min(queries.strips[sources[0]].reduce((most, text) => Math.max(most, text.length), 4), 30);
+  const measures = report.names.map((name, at) => ({ key: name, name, at, num: true, width: Math.max(7, 0.62 * name.length + 3.4) }));
+  /** The first is always shown. */
   const every = [
-    { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((/** @type {string} */ id) => id.length), 4), 18) * 0.58 + 2 },
+    { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((id) => id.length), 4), 18) * 0.58 + 2 },
     { key: "", name: "query", width: 20 },
     { key: "first", name: "ranks", width: 1.32 * longest + 4 },
     ...(several ? [{ key: "", name: "system", width: 8 }] : []),
     ...measures,
     ...(compared ? [{ key: `difference ${compared}`, name: `Δ ${compared}`, num: true, width: Math.max(7, 0.62 * compared.length + 4.4) }] : []),
-    ...(queries.tags.some((/** @type {string[]} */ tags) => tags.length) ? [{ key: "", name: "tags", width: 12 }] : []),
+    ...(queries.tags.some((tags) => tags.length) ? [{ key: "", name: "tags", width: 12 }] : []),
   ];
   const narrow = window.matchMedia("(max-width: 44rem)").matches;
   const most = narrow ? 1 : MEASURES_SHOWN;
   const usual = every.filter((column) => !["tags", narrow && "query"].includes(column.name) && !(column.at >= most)).map((column) => column.name);
   const shownNames = () => (chosen.columns ? chosen.columns.split("|") : usual);
-  /** @type {any[]} */
   let columns = [];
-  /** @type {any[]} */
   let heads = [];
   const made = el("table", { "aria-label": "Queries" });
   scroller.append(made);
@@ -149,14 +145,14 @@ export function list(main, settings) {
     made.replaceChildren(el("colgroup", null, ...columns.map((column) => el("col", { style: column.name === "query" ? null : { width: `${column.width}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
   }
 
-  const ranges = new Map(report.measures.map((/** @type {any} */ one) => [one.measure, one.range]));
-  const shaded = report.names.map((/** @type {string} */ name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
+  const ranges = new Map(report.measures.map((one) => [one.measure, one.range]));
+  const shaded = report.names.map((name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
 
   function draw(whole = false) {
     const from = whole ? 0 : Math.max(Math.floor(scroller.scrollTop / ROW) - 6, 0);
     const room = Math.min(Math.ceil(scroller.clientHeight / ROW) + 12, 40);
     const rows = passing.slice(from, from + (whole ? PRINTED : room));
-    const gap = (/** @type {number} */ height) => el("tr", { class: "gap", "aria-hidden": "true" }, el("td", { colspan: columns.length, style: { height: `${height}px` } }));
+    const gap = (height) => el("tr", { class: "gap", "aria-hidden": "true" }, el("td", { colspan: columns.length, style: { height: `${height}px` } }));
     const left = passing.length - from - rows.length;
     const last = whole && left ? el("tr", null, el("td", { colspan: columns.length }, `and ${left} more`)) : gap(whole ? 0 : left * ROW);
     body.replaceChildren(gap(from * ROW), ...rows.map((query, at) => line(query, from + at)), last);
@@ -199,7 +195,7 @@ export function list(main, settings) {
 
   /** Check boxes for the columns. */
   function chooser() {
-    const boxes = every.slice(1).map((column) => el("label", null, el("input", { type: "checkbox", checked: shownNames().includes(column.name), onchange: (/** @type {any} */ event) => {
+    const boxes = every.slice(1).map((column) => el("label", null, el("input", { type: "checkbox", checked: shownNames().includes(column.name), onchange: (event) => {
       const now = new Set(shownNames());
       if (event.target.checked) now.add(column.name);
       else now.delete(column.name);
@@ -214,12 +210,12 @@ export function list(main, settings) {
   const tags = [...new Set(queries.tags.flat())].sort();
   put(main, 
     el("div", { class: "titled" }, el("h1", null, "Queries"), info),
-    el("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
-      field("Text", el("input", { type: "search", value: chosen.text, oninput: (/** @type {any} */ event) => change({ text: event.target.value }) })),
+    el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
+      field("Text", el("input", { type: "search", value: chosen.text, oninput: (event) => change({ text: event.target.value }) })),
       field("Show", choice([["", "all"], ["gate", "below a gate"], ["none", "none relevant"], ["missed", "missed gold"], ["errors", "errors"]], chosen.only, (value) => change({ only: value }))),
-      field("First relevant after rank", el("input", { type: "number", min: 0, max: 1000, value: chosen.first, oninput: (/** @type {any} */ event) => change({ first: event.target.value }) })),
-      tags.length > 0 && field("Tag", choice([["", "any"], ...tags.map((tag) => /** @type {[string, string]} */ ([String(tag), String(tag)]))], chosen.tag, (value) => change({ tag: value }))),
-      several && field("System", choice([["", "all"], ...report.systems.map((/** @type {string} */ name) => [name, name || "–"])], chosen.system, (value) => change({ system: value }))),
+      field("First relevant after rank", el("input", { type: "number", min: 0, max: 1000, value: chosen.first, oninput: (event) => change({ first: event.target.value }) })),
+      tags.length > 0 && field("Tag", choice([["", "any"], ...tags.map((tag) => [String(tag), String(tag)])], chosen.tag, (value) => change({ tag: value }))),
+      several && field("System", choice([["", "all"], ...report.systems.map((name) => [name, name || "–"])], chosen.system, (value) => change({ system: value }))),
       sources.length > 1 && labelSwitch(sourceOf(new URLSearchParams(chosen)), (value) => { change({ labels: value }); key.textContent = showing(value); }),
       chooser(),
       el("button", { type: "button", onclick: () => { location.hash = "queries"; list(main, new URLSearchParams()); } }, "Clear")),
@@ -249,5 +245,5 @@ function field(name, control) {
 
 /** @param {[string, string][]} options @param {string} now @param {(value: string) => void} pick */
 export function choice(options, now, pick) {
-  return el("select", { onchange: (/** @type {any} */ event) => pick(event.target.value) }, ...options.map(([value, name]) => el("option", { value, selected: value === now }, name)));
+  return el("select", { onchange: (event) => pick(event.target.value) }, ...options.map(([value, name]) => el("option", { value, selected: value === now }, name)));
 }

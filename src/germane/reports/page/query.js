@@ -16,21 +16,21 @@ export async function one(main, settings) {
   const source = sourceOf(settings);
   const facts = await detailsOf(at);
   const place = passing.indexOf(at);
-  const step = (/** @type {number} */ by, /** @type {string} */ name) => {
+  const step = (by, name) => {
     const next = passing[place + by];
     return place >= 0 && next !== undefined ? el("a", { href: address("query", { ...nameOf(next), labels: settings.get("labels") }) }, name) : null;
   };
   put(main,
     el("p", { class: "steps" }, el("a", { href: "#queries" }, "All queries"), step(-1, "← previous"), step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
-    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), ...(facts.tags ?? []).flatMap((/** @type {string} */ tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
+    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), ...(facts.tags ?? []).flatMap((tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
     el("p", null, strip(queries.strips[source][at], queries.missed[at]), " ", el("span", { class: "quiet small" }, showing(source))), signKey(),
     sources.length > 1 && el("div", { class: "filters" }, labelSwitch(source, (value) => { const more = { ...nameOf(at), labels: value }; note("query", more); one(main, new URLSearchParams(Object.entries(more).map(([key, text]) => [key, String(text)]))); })),
     facts.error && el("p", { class: "note bad" }, "✗ ", data(facts.error)),
     ["reference", "criterion", "response"].some((name) => facts[name]) && el("dl", { class: "texts" }, ...["reference", "criterion", "response"].filter((name) => facts[name]).flatMap((name) => [el("dt", null, name), el("dd", null, data(facts[name]))])),
-    facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
+    facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
     scores(facts.measures ?? []),
-    ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found, facts.calls ?? [])),
+    ...(facts.matrices ?? []).map((found) => matrix(found, facts.calls ?? [])),
     ...(report.baseline ? [el("h2", null, "Compared with the baseline"), lists(at, source)] : []),
     searches(at, facts.calls ?? []),
     ...contexts(facts.calls ?? []),
@@ -48,8 +48,8 @@ function scores(rows) {
       row.reasoning && data(row.reasoning, "div"),
       row.why && data(row.why, "div"),
       row.bounds && el("div", null, `between ${number(row.bounds[0])} and ${number(row.bounds[1])}`),
-      ...(row.hits ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "good" }, "+ "), data(text))),
-      ...(row.misses ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "bad" }, "− "), data(text)))),
+      ...(row.hits ?? []).map((text) => el("div", null, el("span", { class: "good" }, "+ "), data(text))),
+      ...(row.misses ?? []).map((text) => el("div", null, el("span", { class: "bad" }, "− "), data(text)))),
   ]);
   return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", el("th", { scope: "col", class: "num" }, "value"), "how"], made, "measures"));
 }
@@ -57,12 +57,12 @@ function scores(rows) {
 /** Each claim beside the contexts that support it.
  * @param {any} found @param {any[]} calls */
 function matrix(found, calls) {
-  const named = found.rows.flatMap((/** @type {any} */ row) => row.contexts).map(Number);
+  const named = found.rows.flatMap((row) => row.contexts).map(Number);
   const most = Math.max(1, ...named, calls.length === 1 ? calls[0].contexts.length : 0);
   const places = Array.from({ length: most }, (_, at) => at + 1);
-  const missing = found.rows.filter((/** @type {any} */ row) => !row.contexts.length).length;
+  const missing = found.rows.filter((row) => !row.contexts.length).length;
   const heads = ["claim", ...places.map((at) => el("th", { scope: "col", class: "num", title: calls.length === 1 ? calls[0].contexts[at - 1]?.id ?? "" : "" }, at)), "why"];
-  const rows = found.rows.map((/** @type {any} */ row) => [
+  const rows = found.rows.map((row) => [
     el("th", { scope: "row", class: row.contexts.length ? "" : "missing" }, el("span", { class: row.contexts.length ? "good" : "bad" }, row.contexts.length ? "✓ " : "✗ missing "), data(row.text)),
     ...places.map((at) => {
       const on = row.contexts.includes(at);
@@ -80,13 +80,11 @@ function searches(at, calls) {
   const made = calls.filter((call) => !call.final);
   if (made.length < 2) return null;
   const known = queries.gold[at];
-  /** @type {Set<string>} */
   const found = new Set();
-  /** @type {Set<string>} */
   const asked = new Set();
   const rows = made.map((call, place) => {
     const complete = known > 0 && found.size === known;
-    const relevant = call.contexts.filter((/** @type {any} */ context) => context.labels.some((/** @type {any} */ label) => label.source === "gold" && label.relevant)).map((/** @type {any} */ context) => context.id);
+    const relevant = call.contexts.filter((context) => context.labels.some((label) => label.source === "gold" && label.relevant)).map((context) => context.id);
     const added = [...new Set(relevant)].filter((id) => !found.has(id));
     added.forEach((id) => found.add(id));
     const query = call.query.toLowerCase().split(/\s+/).join(" ").trim();
@@ -109,18 +107,17 @@ function contexts(calls) {
   if (!calls.length) return [el("p", { class: "warn" }, "△ no context came back")];
   return calls.flatMap((call, number) => [
     el("h2", null, call.final ? "Handed back in the end" : calls.length > 1 ? `Call ${number + 1}: ` : "Contexts", calls.length > 1 && !call.final && data(call.query)),
-    call.contexts.length ? el("ol", { class: "cards" }, ...call.contexts.map((/** @type {any} */ context) => card(context))) : el("p", { class: "warn" }, "△ nothing came back"),
+    call.contexts.length ? el("ol", { class: "cards" }, ...call.contexts.map((context) => card(context))) : el("p", { class: "warn" }, "△ nothing came back"),
   ]);
 }
 
-/** @param {any} context */
 function card(context) {
-  const said = context.labels.some((/** @type {any} */ label) => label.relevant === true) ? "yes" : context.labels.some((/** @type {any} */ label) => label.relevant === false) ? "no" : "open";
+  const said = context.labels.some((label) => label.relevant === true) ? "yes" : context.labels.some((label) => label.relevant === false) ? "no" : "open";
   return el("li", { class: `card ${said}` },
     el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${digits(context.score)}`), ...verdicts(context.labels)),
     context.passage !== undefined && data(context.passage, "p"),
-    ...context.labels.filter((/** @type {any} */ label) => label.reason).map((/** @type {any} */ label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))),
-    ...context.labels.flatMap((/** @type {any} */ label) => label.votes ?? []).map((/** @type {string} */ vote) => el("p", { class: "reason quiet" }, data(vote))));
+    ...context.labels.filter((label) => label.reason).map((label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))),
+    ...context.labels.flatMap((label) => label.votes ?? []).map((vote) => el("p", { class: "reason quiet" }, data(vote))));
 }
 
 /** Everybody's label as glyph, word and colour.

@@ -14,7 +14,7 @@ from germane.encoding import encode
 from germane.reports.plots.svg import dark_colours
 from germane.types import FrozenDict, Json
 
-__all__ = ["embedded", "hash_of", "pack", "page_html", "script_text", "style_text"]
+__all__ = ["embedded", "pack", "page_html", "policy_of", "script_text", "style_text"]
 
 _MAIN = "main.js"
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE)
@@ -34,15 +34,7 @@ def page_html(
         charts: SVG elements by their kind.
     """
     script, style = script_text(), style_text()
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src 'sha256-{hash_of(script)}'",
-            f"style-src 'sha256-{hash_of(style)}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+    policy = policy_of([script], [style])
     head, _, tail = _file("page.html").replace("{{policy}}", policy).partition("{{data}}")
     before, _, after = head.partition("{{style}}")
     yield from (before, style, after)
@@ -104,6 +96,12 @@ def style_text() -> str:
     return _file("page.css") + dark_colours("main")
 
 
-def hash_of(text: str) -> str:
-    """The hash by which a content security policy knows a script or a style."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
+    """The content security policy that lets in these scripts and styles, by their hashes, and nothing else."""
+
+    def hashes(texts: Iterable[str]) -> str:
+        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+    scripts_and_styles = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
+    return f"default-src 'none'; {scripts_and_styles}; base-uri 'none'; form-action 'none'"

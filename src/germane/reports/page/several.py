@@ -12,7 +12,7 @@ from html import escape
 
 from germane.clean import clean
 from germane.reports.data import ReportData
-from germane.reports.page.render import hash_of, script_text, style_text
+from germane.reports.page.render import policy_of, script_text, style_text
 
 _MOST = 4
 """Means that the index shows of each evaluation."""
@@ -44,15 +44,7 @@ if (chosen !== null) {
 
 def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iterator[str]:
     """The file in pieces, of each evaluation its name, its report and the pieces of its page."""
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src 'sha256-{hash_of(_SCRIPT)}' 'sha256-{hash_of(script_text())}'",
-            f"style-src 'sha256-{hash_of(_STYLE)}' 'sha256-{hash_of(style_text())}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+    policy = policy_of([_SCRIPT, script_text()], [_STYLE, style_text()])
     title = f"{len(pages)} evaluations"
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -73,10 +65,8 @@ def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iter
 
 
 def _means(report: ReportData) -> str:
-    lines = [
-        f"{f'{summary.system}: ' if len(report.systems) > 1 else ''}{summary.measure} {summary.in_words()}"
-        for summary in report.summaries
-    ]
+    several = len(report.systems) > 1
+    lines = [f"{f'{s.system}: ' if several else ''}{s.measure} {s.in_words()}" for s in report.summaries]
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     return "<br>".join(map(_shown, [*lines[:_MOST], *more]))
 

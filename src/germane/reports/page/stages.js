@@ -5,19 +5,18 @@ import { between, data, el, extent, num, number, signed, table } from "./dom.js"
 /** What each stage of the retrieval handed on of the relevant documents, as a funnel; nothing where no gold is known. */
 export function stages() {
   if (!report.stages?.length) return null;
-  return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((/** @type {any} */ one) => [
+  return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((one) => [
     one.system && el("h3", null, data(one.system)),
-    one.stages.slice(1).some((/** @type {any} */ stage) => stage.lost || stage.saved) && funnel(one),
+    one.stages.slice(1).some((stage) => stage.lost || stage.saved) && funnel(one),
     el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}: ${Object.entries(one.ends).map(([where, times]) => `${times.toLocaleString("en")} ${where}`).join(", ")}. germane stages names each of them.`),
-    ...one.notes.map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))),
+    ...one.notes.map((text) => el("p", { class: "quiet small" }, data(text))),
   ]));
 }
 
-/** A line per stage: its share of the relevant documents as a bar, what it lost and saved.
- * @param {any} one */
+/** A line per stage: its share of the relevant documents as a bar, what it lost and saved. */
 function funnel(one) {
   const heads = ["stage", "relevant documents", ...["lost", "saved"].map((name) => el("th", { scope: "col", class: "num" }, name)), "recall, 95% interval", el("th", { scope: "col", class: "num" }, "change"), "keeps of the stage before"];
-  const rows = one.stages.map((/** @type {any} */ stage) => [
+  const rows = one.stages.map((stage) => [
     el("th", { scope: "row" }, data(stage.name)),
     el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
     num(stage.lost || "–", stage.lost ? "bad" : "quiet"),
@@ -29,10 +28,9 @@ function funnel(one) {
   return table("Stages of the retrieval", heads, rows, "measures");
 }
 
-/** @param {any} stage */
 function kept(stage) {
   if (!stage.kept || stage.kept.keeps === null || !stage.lost) return "";
-  const share = (/** @type {number} */ value) => `${(100 * value).toFixed(0)}%`;
-  const deeper = stage.depths.find((/** @type {any} */ one) => one.depth > stage.depth && one.keeps >= (1 + stage.kept.keeps) / 2);
+  const share = (value) => `${(100 * value).toFixed(0)}%`;
+  const deeper = stage.depths.find((one) => one.depth > stage.depth && one.keeps >= (1 + stage.kept.keeps) / 2);
   return share(stage.kept.keeps) + (deeper ? `; depth ${deeper.depth} instead of ${stage.depth}: ${share(deeper.keeps)}` : "");
 }

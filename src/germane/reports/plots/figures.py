@@ -1,4 +1,4 @@
-"""What a report's charts show: measures by cut-off, relevance by rank, differences per query, score against cost."""
+"""The charts of a report: measures by cut-off, relevance by rank, differences per query, score against cost."""
 
 from __future__ import annotations
 
@@ -54,25 +54,18 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
     from the cut-offs that they hold.
     """
     curves: dict[str, dict[str, Points]] = {}
-    sources = {
-        summary.type.rpartition("@")[0]: summary.basis.source
-        for summary in report.summaries
-        if "@" in summary.type
-    }
+    cut = [line for line in report.summaries if "@" in line.type]
+    sources = {line.type.rpartition("@")[0]: line.basis.source for line in cut}
+    mixed = len({line.basis.source for line in report.summaries}) > 1
     for (measure, system), means in _measured_at(report).items():
         if len(means) > 1:
-            name = f"{measure} ({sources[measure]})" if _is_mixed(report) and measure in sources else measure
+            name = f"{measure} ({sources[measure]})" if mixed and measure in sources else measure
             curves.setdefault(name, {})[system] = sorted(means.items())
     if len(report.systems) > 1:
         yield from (_curves(f"{name} by cut-off", systems) for name, systems in curves.items())
     elif curves:
         lines = {name: points for name, systems in curves.items() for points in systems.values()}
         yield _curves("Measures by cut-off", lines)
-
-
-def _is_mixed(report: ReportData) -> bool:
-    """Whether its measures read labels of several sources."""
-    return len({summary.basis.source for summary in report.summaries}) > 1
 
 
 def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
@@ -88,9 +81,7 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
     samples = list(report.samples()) if deepest else []
     if not samples:
         return at
-    wanted = [
-        measure @ k for measure in deepest.values() for k in _CUTOFFS if k <= min(measure.k or 0, _DEEPEST)
-    ]
+    wanted = [of @ k for of in deepest.values() for k in _CUTOFFS if k <= min(of.k or 0, _DEEPEST)]
     graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
@@ -147,7 +138,7 @@ _SHADES = (("relevant", "good"), ("not relevant", "none"))
 def ranks(
     report: ReportData, strips: Sequence[tuple[str, str]] | None = None, whose: str = ""
 ) -> Chart | None:
-    """Of the lists that reach each rank, the share whose context there is relevant, not relevant, or has no label.
+    """The share of lists whose context at each rank is relevant, not relevant, or has no label, of those that reach the rank.
 
     None where no place at all is relevant.
 
@@ -191,10 +182,11 @@ def ranks(
         }
         drawn, series, note = _lines(frame, shares)
         body += drawn
-    words = "; ".join(
-        f"{system + ' ' if system else ''}{', '.join(f'rank {rank} {_share(count):.2f}' for rank, count in enumerate(of, 1))}"
-        for system, of in counts.items()
-    )
+    told = {
+        name: ", ".join(f"rank {rank} {_share(count):.2f}" for rank, count in enumerate(of, 1))
+        for name, of in counts.items()
+    }
+    words = "; ".join(f"{name} {text}" if name else text for name, text in told.items())
     title = "Relevant at each rank" + (f", by {whose}" if whose else "")
     return Chart(kind="ranks", title=title, words=words, body=body, series=series, note=note)
 
@@ -212,10 +204,8 @@ def _bar(frame: Frame, rank: int, count: Counter[str]) -> str:
             body += rect(left, frame.up(below + share), right, frame.up(below), colour, words)
             below += share
     if right - left > 26 and count["relevant"]:
-        share, middle = _share(count), (left + right) / 2
-        body += text(
-            f"{share:.0%}", middle, frame.up(share) - 4, color="ink", text_anchor="middle", font_size=11
-        )
+        share, at = _share(count), {"text_anchor": "middle", "font_size": 11}
+        body += text(f"{share:.0%}", (left + right) / 2, frame.up(share) - 4, color="ink", **at)
     return body
 
 
@@ -245,18 +235,15 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     frame = Frame((0.0, float(len(change))), (low, high) if low < high else (-0.05, 0.05))
     higher = higher_is_better(comparison.type)
     step = max(len(change) / _MOST_POINTS, 1.0)  # bars thinner than a pixel say no more
+    gap = 1 if len(change) < 150 else 0
     body = frame.axes("queries, the largest gain first", f"difference in {name}", signed=True, marks_x=())
     for position in np.arange(0, len(change), step).astype(int).tolist():
         if by := float(change[position]):
             words = f"{pair.a.scores.cases[int(ours.case[order[position]])]} {by:+.4f}"
-            left, right = (
-                frame.across(position),
-                frame.across(position + step) - (1 if len(change) < 150 else 0),
-            )
+            left, right = frame.across(position), frame.across(position + step) - gap
             foot, top = sorted((frame.up(0), frame.up(by)), reverse=True)
-            body += rect(
-                left, top, max(right, left + 0.5), foot, "good" if (by > 0) is higher else "bad", words
-            )
+            colour = "good" if (by > 0) is higher else "bad"
+            body += rect(left, top, max(right, left + 0.5), foot, colour, words)
     right = WIDTH - RIGHT
     if ends is not None:
         top, foot = frame.up(ends[1]), frame.up(ends[0])
@@ -282,7 +269,7 @@ def tokens_of(sample: Sample) -> float | None:
 
 
 def latency_of(sample: Sample) -> float | None:
-    """How long the searches of a sample took, in milliseconds; None where any of them is not known."""
+    """The time that the searches of a sample took, in milliseconds; None where any of them is not known."""
     known = [call.ms for call in sample.calls or ()]
     results = [ms for ms in known if ms is not None]
     return fsum(results) if results and len(results) == len(known) else None
@@ -333,7 +320,7 @@ def scatter(
 
 
 KINDS = ("cutoffs", "ranks", "differences", "tokens", "latency")
-"""What can be drawn."""
+"""The kinds of charts."""
 
 
 def charts_of(
@@ -403,17 +390,21 @@ _LACKS = {
 }
 
 
-def write_charts(charts: Sequence[Chart], path: Path) -> None:
-    """Write the charts as one .svg or .png; MissingPart where a .png is asked for without the extra `png`."""
+def picture(charts: Sequence[Chart], kind: str) -> bytes:
+    """The charts as one .svg or .png; MissingPart where a .png is asked for without the extra `png`."""
     drawn = document(charts)
+    if kind == ".svg":
+        return drawn.encode()
+    try:
+        import resvg_py
+    except ImportError:
+        fix = f"{install_extra('png')}, or write a .svg"
+        raise MissingPart("a .png takes the package resvg-py", fix=fix) from None
+    return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2))
+
+
+def write_charts(charts: Sequence[Chart], path: Path) -> None:
+    """Write the charts to a .svg or .png file."""
+    drawn = picture(charts, path.suffix.lower())
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() == ".png":
-        try:
-            import resvg_py
-        except ImportError:
-            raise MissingPart(
-                "a .png takes the package resvg-py", fix=f"{install_extra('png')}, or write a .svg"
-            ) from None
-        path.write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2)))
-    else:
-        path.write_text(drawn, encoding="utf-8")
+    path.write_bytes(drawn)

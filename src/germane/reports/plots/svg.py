@@ -72,7 +72,7 @@ def rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = ""
 
 
 OUTLINE = {"fill": "none", "stroke": "currentColor"}
-"""What makes a shape an outline."""
+"""The attributes that make a shape an outline."""
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -63,7 +63,7 @@ class _Traced:
         return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
 
     def source(self, score: Score) -> dict[str, Json]:
-        """Who judged what a score rests on, asked with which prompts, and whose labels these are."""
+        """The judge behind a score, the prompts that it was asked with, and the source of the labels."""
         source = self._basis.get((score.measure, score.system), "judge")
         if source not in {"judge", "best"}:
             return {"label_source": source}
@@ -78,7 +78,7 @@ class _Traced:
 
     @property
     def machine(self) -> str:
-        """What kind of annotator the judge is, in the words of OpenInference."""
+        """The kind of annotator that the judge is, in the words of OpenInference."""
         judge = self._report.manifest.get("judge") or {}
         identity = judge.get("identity") or {}
         return "LLM" if any(models_in(identity)) and not judge.get("stand_in") else "CODE"
@@ -93,7 +93,7 @@ class _Traced:
 
     @cached_property
     def asked(self) -> Mapping[str, dict[str, Json]]:
-        """Of each passage that was judged who judged it, and with which prompt, by its item."""
+        """The judge of each judged passage and its prompt, by its item."""
         return {
             row.item: {"judge": row.judge, "prompts": [row.prompt] if row.prompt else []}
             for row in self._report.judgements()

@@ -1,0 +1,334 @@
+"""A report for people: in the terminal, as plain text, and in a notebook; and the sentences that every format shares."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
+from germane.errors import InputError
+from germane.measures.measure import Measure
+from germane.reports.correct import corrected_in_words
+from germane.reports.data import CaseResult, ReportData, Slice
+from germane.reports.explain import grader_results, strips
+from germane.reports.manifest import asked_in_words, circular, spent_in_words
+from germane.reports.pairing import rankings
+from germane.reports.ranking import TextTable
+from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, range_of
+from germane.tables.scores import SampleKey
+from germane.types import Json, Score
+from germane.wholetable import CutRows, HangingText, plain_text
+
+COUNTS = ("skipped", "incomplete", "errors")
+"""The counts of scores without a value that stand beside a mean."""
+INTERVALS = f"intervals: 95%, {LIKE_THESE}"
+SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
+_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
+_WORST = 5
+_HOW_MUCH = re.compile(r"^\d+ of \d+ ")
+"""The beginning of the reason of a score that lacks some of its verdicts."""
+
+
+def render_plain(report: ReportData, width: int = 120) -> str:
+    """The report as plain text, without colour."""
+    return plain_text(render(report), width)
+
+
+def render_html(report: ReportData) -> str:
+    """The report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
+
+    No script, no colour of its own, so that it is light or dark as its page.
+    """
+    table = means_table(report, report.files or None, "file" if report.files else "", COUNTS)
+    summaries = [summary for file in report.files for summary in file.summaries] or report.summaries
+    rows = [[*row, bar(summary)] for row, summary in zip(table.rows, summaries, strict=True)]
+    remarks = [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
+    parts = [html_table([*table.header, ""], rows, remarks)]
+    worst = [
+        (in_digits(score.value), strip, score.sample, shorten(query, 80))
+        for strip, score, query in strips(report, lowest(report, _WORST))
+    ]
+    if worst:
+        first = report.summaries[0]
+        heads = (first.measure, "ranks", f"worst of {first.system}" if first.system else "worst", "query")
+        parts.append(html_table(heads, worst, [SIGNS]))
+    return "".join([*parts, html_lines(report.verdict.lines())])
+
+
+_BAR, _BAR_HEIGHT = 120, 14
+"""Pixels of the bar that shows a mean."""
+
+
+def bar(summary: MeasureSummary) -> Markup:
+    """A mean and its interval on the range of its measure, as an SVG element; nothing where there is no mean or no end."""
+    low, high = range_of(summary.type)
+    if summary.mean is None or not isfinite(high - low):
+        return Markup()
+
+    def at(value: float) -> str:
+        return f"{round(2 + (_BAR - 4) * (value - low) / (high - low), 1):g}"
+
+    middle = f"{_BAR_HEIGHT / 2:g}"
+    shapes = f'<path d="M2 {middle}H{_BAR - 2}" stroke="currentColor" stroke-opacity=".3"/>'
+    if summary.interval is not None:
+        start, end = (at(min(max(end, low), high)) for end in summary.interval)
+        line = 'stroke="currentColor" stroke-opacity=".5" stroke-width="6"'
+        shapes += f'<path d="M{start} {middle}H{end}" {line}/>'
+    shapes += f'<circle cx="{at(summary.mean)}" cy="{middle}" r="3" fill="currentColor"/>'
+    title = f"{summary.in_words()}, interval {summary.interval_in_words()}"
+    return Markup(
+        f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
+        f' aria-label="{title}">{shapes}</svg>'
+    )
+
+
+def means_table(
+    report: ReportData,
+    slices: Iterable[Slice] | None = None,
+    first: str = "",
+    counts: Sequence[str] | None = None,
+) -> TextTable:
+    """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
+
+    `counts` are the columns of counts; None = those in which anything stands.
+    """
+    zero = "0" if counts else "-"
+    lines = [("", summary) for summary in report.summaries]
+    if slices is not None:
+        lines = [(value.name, summary) for value in slices for summary in value.summaries]
+    if counts is None:
+        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
+    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
+    table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
+    for name, value in lines:
+        called = {first: name, "system": value.system, "measure": value.measure}
+        numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
+        cells = [str(getattr(value, count) or zero) for count in counts]
+        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
+    return table
+
+
+_CALL_HEADS = ("made", "first hit", "recall so far", "interval", "spare", "repeated")
+_MOST_CALLS = 20
+BY_CALL = "made by how many samples; spare: all gold had come; repeated: the same query again"
+
+
+def by_call_table(report: ReportData) -> TextTable:
+    """The results of each search of the samples, a line per number of the search."""
+    several = len(report.systems) > 1
+    table = TextTable([*["system"] * several, "call", *_CALL_HEADS], names=1 + several)
+    for line in report.by_call[:_MOST_CALLS]:
+        found = [line.first, in_digits(line.recall), interval_in_words(line.interval), line.spare]
+        cells = [line.samples, *found, line.repeated if line.call > 1 else None]
+        names = [*[clean(line.system) or "-"] * several, str(line.call)]
+        table.add([*names, *("-" if cell is None else str(cell) for cell in cells)])
+    return table
+
+
+def render(report: ReportData) -> RenderableType:
+    """The report for a rich console."""
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report)))
+
+
+def _parts(report: ReportData) -> Iterator[RenderableType]:
+    """The parts in the order of a terminal, which stops at the last: details, the basis of the means, means, gates, verdict."""
+    slices, problem = slices_shown(report)
+    if problem:
+        yield Text(f"no slices: {clean(problem)}", style="yellow")
+    if slices:
+        yield means_table(report, slices, "slice").rich(_STYLES)
+    if report.by_call:
+        yield by_call_table(report).rich()
+        yield Text(f"  {BY_CALL}", style="dim")
+    yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
+    yield from _worst(report)
+    yield from _failed(report)
+    yield Text("")
+    yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
+    yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
+    yield from _whys(report)
+    judge = report.manifest.get("judge") or {}
+    if judge.get("stand_in"):
+        yield Text(f"note     {judge['stand_in']}", style="yellow")
+    yield from (Text(f"note     {note}") for note in notes_of(report))
+    source = judge.get("source")
+    yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
+    if report.folder is not None:
+        yield Text(f"report   {report.folder}")
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield means_table(report, [file]).rich(_STYLES)
+    if not report.files:
+        yield means_table(report).rich(_STYLES)
+    if any(summary.interval for summary in report.summaries):
+        yield Text(f"  {INTERVALS}", style="dim")
+    yield _verdict(report)
+
+
+def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
+    """The slices that the report is shown in, or why there are none."""
+    if not report.by:
+        return (), ""
+    try:
+        return report.slices(report.by), ""
+    except InputError as error:
+        return (), str(error)
+
+
+def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
+    """The reasons why scores are missing, each once, with the measures that it concerns.
+
+    How many verdicts a score lacks makes no other reason.
+    """
+    measures: dict[tuple[str, int], list[str]] = {}
+    for summary in report.summaries:
+        reasons: Counter[str] = Counter()
+        for why, count in summary.why if summary.n < summary.total else ():
+            reasons[_HOW_MUCH.sub("", why)] += count
+        for reason in reasons.most_common(2):
+            measures.setdefault(reason, []).append(summary.measure)
+    for (why, count), concerned in list(measures.items())[:most]:
+        names = list(dict.fromkeys(concerned))
+        named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
+        yield Text(f"note     {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
+
+
+def remarks_of(report: ReportData) -> list[str]:
+    """The remarks on the basis of the means, each with the measures that it concerns."""
+    measures: dict[str, dict[str, None]] = {}
+    for summary in report.summaries:
+        for remark in summary.remarks():
+            measures.setdefault(remark, {})[summary.measure] = None
+    return [f"{remark} ({', '.join(concerned)})" for remark, concerned in measures.items()]
+
+
+def notes_of(report: ReportData) -> Iterator[str]:
+    """The notes of a report: counted ones, and sentences as they are."""
+    if sampled := report.manifest.get("sampled"):
+        yield f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
+    yield from _until(report)
+    notes = report.manifest.get("notes") or {}
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    if asked := asked_in_words(report.manifest):
+        yield asked
+    yield from circular(report.manifest)
+    yield from _covered(report)
+
+
+def _until(report: ReportData) -> Iterator[str]:
+    """The reason why no more cases were judged, and its consequences for the intervals."""
+    until = report.manifest.get("until") or {}
+    stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))
+    if widths := until.get("widths"):
+        asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
+        yield (
+            f"{stages} cases were judged for intervals as narrow as asked (--until): {asked}; width is not bias: what a "
+            "judge gets wrong, more cases do not mend"
+        )
+        for summary in report.summaries:
+            half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
+            if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
+                system = f" of {summary.system}" if summary.system else ""
+                yield f"{summary.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
+    for name, gate in (until.get("gates") or {}).items():
+        decided = f"decided by {stages.split()[-1]} cases"
+        text = "not decided by all cases" if gate["above"] is None else decided
+        ends = interval_in_words(gate["interval"])
+        yield f"{name}: {text}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
+    if until.get("gates"):
+        yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
+
+
+_MOST_COVERED = 20_000
+"""Samples up to which what was judged of them is read back for a note."""
+
+
+def _covered(report: ReportData) -> Iterator[str]:
+    """The share of each system's judged items that had a verdict for the first system, in words."""
+    if len(report.systems) < 2 or len(report.tables.scores.samples) > _MOST_COVERED:
+        return
+    items = report.tables.items
+    judged: dict[str, set[str]] = {}
+    for system, item in zip(items.column("system"), items.column("item"), strict=True):
+        judged.setdefault(system, set()).add(item)
+    first, *others = judged or [""]
+    for system in others:
+        both = len(judged[system] & judged[first])
+        yield f"{both:,} of the {len(judged[system]):,} items judged for {system} were already judged for {first}"
+
+
+def lowest(report: ReportData, most: int) -> list[Score]:
+    """The worst scores by the first measure of the first system, without those that could not be better."""
+    if not report.summaries or report.summaries[0].n == 0:
+        return []
+    first = report.summaries[0]
+    good = Measure.remembered(first.type).definition.good
+    worst = report.worst(first.measure, most, first.system)
+    return [score for score in worst if good(score.value or 0.0) < 1.0]
+
+
+def _worst(report: ReportData) -> Iterator[RenderableType]:
+    rows = [
+        (Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query)))
+        for strip, score, query in strips(report, lowest(report, _WORST))
+    ]
+    if not rows:
+        return
+    first = report.summaries[0]
+    of_system = f" of {clean(first.system)}" if first.system else ""
+    yield Text(f"worst by {first.measure}{of_system}   {SIGNS}")
+    yield CutRows(rows, "rrl")
+    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
+
+
+Results = Mapping[SampleKey, Sequence[dict[str, Json]]]
+"""The results of each grader in each case, in words."""
+
+
+def failed_cases(report: ReportData, results: Results) -> Iterator[tuple[CaseResult, list[dict[str, Json]]]]:
+    """The cases that fail, each with the results of the graders that it does badly by; the worst first."""
+    for case in report.failed():
+        rows = results.get(case.key, [])
+        yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
+
+
+def case_name(case: CaseResult) -> str:
+    """The id of a case's sample, with its system and trial where there are several."""
+    trial = f" trial {case.trial}" if case.trial else ""
+    return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
+
+
+def _failed(report: ReportData) -> Iterator[Text]:
+    """The worst of the failed cases, with what each of their graders missed."""
+    if not (failed := report.failed()):
+        return
+    yield Text(counted(len(failed), "failed case"), style="red")
+    for case, rows in list(failed_cases(report, grader_results(report)))[:_WORST]:
+        yield Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}")
+        for row in rows[:3]:
+            missed = shorten("; ".join(row["misses"][:2]), 100)
+            yield Text(f"          {clean(row['measure'])}: {missed}", style="dim")
+
+
+def _verdict(report: ReportData) -> Text:
+    verdict = report.verdict
+    lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")  # whose own code says less
+    text = Text("\n".join(lines))
+    colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
+    text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
+    start = len(lines[0]) + 1
+    for line in lines[1:]:
+        word = line.split(maxsplit=1)[0]
+        text.stylize(_STYLE[word], start + 2, start + 2 + len(word))
+        start += len(line) + 1
+    return text
+
+
+_COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
+_STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
