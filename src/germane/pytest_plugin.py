@@ -202,7 +202,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("germane", sep="=", bold=True, **{"green" if session.passed else "red": True})
     if session.report is not None:
-        from germane.reports.terminal import render_plain
+        from germane.reports.text.terminal import render_plain
 
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
         terminalreporter.write_line(render_plain(session.report, width))

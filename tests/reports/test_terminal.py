@@ -13,7 +13,7 @@ from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
 from germane.reports import ranking
 from germane.reports.report import Report
-from germane.reports.terminal import render_plain
+from germane.reports.text.terminal import render_plain
 from germane.types import Json
 from germane.wholetable import WholeTable, plain_text
 

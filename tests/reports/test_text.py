@@ -4,7 +4,7 @@ from germane import evaluate
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
-from germane.reports.terminal import render_plain
+from germane.reports.text.terminal import render_plain
 from germane.types import Json
 
 

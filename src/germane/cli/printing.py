@@ -28,9 +28,9 @@ from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.explain import left_out
 from germane.reports.gates import worst_exit_code
-from germane.reports.markdown import markdown_of
 from germane.reports.report import Report, reports_in, same_command
-from germane.reports.terminal import render
+from germane.reports.text.markdown import markdown_of
+from germane.reports.text.terminal import render
 from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json

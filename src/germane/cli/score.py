@@ -37,7 +37,7 @@ def score(
         _refuse_source(path, folder)
     before: ReportData | None = None
     if baseline is not None or fail_on_regression:
-        from germane.comparison.regression import find_baseline
+        from germane.reports.report import find_baseline
 
         before = find_baseline(baseline)
     files = [path for path in output if path.suffix]

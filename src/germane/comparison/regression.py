@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import how_judged, verdicts_of
-from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
 from germane.reports.pairing import MeasureComparison, Pair, Side, measures_in_common
-from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change, holm
 from germane.statistics.intervals import Interval
@@ -23,18 +20,11 @@ ALPHA = 0.05
 _OUTCOME: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 
-def settle_changes(report: Report, baseline: ReportData, *, every: bool = False) -> None:
+def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
     """Decide a report's gates on the change against a baseline; with `every`, also that no measure became worse."""
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
-
-
-def find_baseline(path: str | Path | None) -> ReportData:
-    """The report that --baseline names; InputError where it names none."""
-    if path is None:
-        raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
-    return find_report(path)
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:

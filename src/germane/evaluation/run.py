@@ -222,7 +222,7 @@ class _Run:
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
-            from germane.comparison.regression import find_baseline
+            from germane.reports.report import find_baseline
 
             # read before anything is paid
             self.baseline = find_baseline(self.options.baseline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
 from math import fsum
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.gates import Verdict
+from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.schema import SearchLine
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.statistics.intervals import mean_interval
@@ -254,6 +254,25 @@ class ReportData:
         results |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
         results |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
         return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
+
+    def settle(self, changes: Sequence[GateResult]) -> None:
+        """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
+        declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
+        pending = {str(gate) for gate in declared if gate.how == "change"}
+        others = [gate for gate in self.verdict.gates if gate.gate not in pending]
+        self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
+        self.decide([*changes, *others])
+
+    def decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
+        """Set the verdict by these results of gates, and by what could not be measured."""
+        limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
+        if not self.manifest.get("allow_stand_in"):
+            results = [result.without_stand_in() for result in results]
+        verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
+        if over:
+            code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
+            verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
+        self.verdict = verdict
 
     # what is derived from them
 

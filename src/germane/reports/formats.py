@@ -18,10 +18,10 @@ from germane.errors import InputError
 from germane.reports.data import CaseResult, ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
-from germane.reports.markdown import markdown, markdown_of, pictures
 from germane.reports.pairing import rankings
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
-from germane.reports.terminal import Results, notes_of, remarks_of, render_plain, slices_shown
+from germane.reports.text.markdown import markdown, markdown_of, pictures
+from germane.reports.text.terminal import Results, notes_of, remarks_of, render_plain, slices_shown
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json

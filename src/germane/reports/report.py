@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import compress
 from math import fsum, inf
 from pathlib import Path
@@ -16,7 +16,7 @@ from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
-from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate, decide
+from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
 from germane.samples.files import JsonFault, parse_strict_json, read_text
@@ -71,26 +71,8 @@ class Report(ReportData):
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
                 what = "there is no baseline: give --baseline REPORT"
                 changes.append(GateResult(str(gate), "undecided", what))
-        report._decide([*changes, *results], interrupted=interrupted)
+        report.decide([*changes, *results], interrupted=interrupted)
         return report
-
-    def settle(self, changes: Sequence[GateResult]) -> None:
-        """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
-        declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
-        pending = {str(gate) for gate in declared if gate.how == "change"}
-        others = [gate for gate in self.verdict.gates if gate.gate not in pending]
-        self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
-        self._decide([*changes, *others])
-
-    def _decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
-        limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
-        if not self.manifest.get("allow_stand_in"):
-            results = [result.without_stand_in() for result in results]
-        verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
-        if over:
-            code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
-            verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
-        self.verdict = verdict
 
     @classmethod
     def so_far(
@@ -180,12 +162,12 @@ class Report(ReportData):
         return json_document(self, scores=scores)
 
     def __str__(self) -> str:
-        from germane.reports.terminal import render_plain
+        from germane.reports.text.terminal import render_plain
 
         return render_plain(self)
 
     def _repr_html_(self) -> str:
-        from germane.reports.terminal import render_html
+        from germane.reports.text.terminal import render_html
 
         return render_html(self)
 
@@ -244,6 +226,13 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     if not documents:
         raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
     return read_document(documents[-1])
+
+
+def find_baseline(path: str | Path | None) -> ReportData:
+    """The report that --baseline names; InputError where it names none."""
+    if path is None:
+        raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
+    return find_report(path)
 
 
 LARGEST = 1e100

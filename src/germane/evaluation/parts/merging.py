@@ -57,7 +57,7 @@ def merge_parts(
     options = manifests[0]["options"]
     before = None
     if options.get("baseline") or options.get("fail_on_regression"):
-        from germane.comparison.regression import find_baseline
+        from germane.reports.report import find_baseline
 
         before = find_baseline(options.get("baseline"))
     folder = locked or ReportFolder(target, options.get("format")).lock()

@@ -167,7 +167,7 @@ def _check(plan: Plan, engine: Engine) -> None:
     if options.part:
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if options.baseline or options.fail_on_regression:
-        from germane.comparison.regression import find_baseline
+        from germane.reports.report import find_baseline
 
         find_baseline(options.baseline)
     if "-" in options.paths:

@@ -18,7 +18,7 @@ from germane.reports.explain import grader_results, left_out, strips
 from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import TextTable
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
-from germane.reports.terminal import (
+from germane.reports.text.terminal import (
     BY_CALL,
     COUNTS,
     INTERVALS,

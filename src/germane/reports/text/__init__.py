@@ -1,0 +1,1 @@
+"""A report as text: for the terminal and notebooks, and as Markdown."""
