@@ -229,7 +229,7 @@ FLAGS = (
     Flag("--prompt", "ledger prune", DATA, "Only this prompt hash (see stats).", value="HASH"),
     Flag("--before", "ledger prune", DATA, "Only answers from before this date.", value="DATE"),
     # what is written and printed
-    Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.", Path, value="PATH", many=True),
+    Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True),
     Flag("--format", "run,score", OUTPUT, "The tables of the report folder: jsonl, or parquet (a quarter of the space, with the extra tables); without it parquet above 50,000 samples.",
          choices=("jsonl", "parquet")),
     Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True),
@@ -237,7 +237,7 @@ FLAGS = (
     Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files beside it (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True),
     Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True),
     Flag("-o --output", "report,plot,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
-         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}),
+         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
          also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True),

@@ -21,7 +21,7 @@ def report(
     no_text: bool,
     json: bool,
 ) -> None:
-    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
+    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
 
     Of an interrupted run it shows the part that is done. Without REPORT, or of a folder of reports, it shows the latest; where
     a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
