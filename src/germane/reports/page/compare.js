@@ -1,6 +1,6 @@
 import { cellOf, charts, interval, tally, wordOf } from "./charts.js";
 import { count, difference, nameOf, queries, report, sourceOf, sources } from "./data.js";
-import { between, data, el, measureName, num, number, put, signed, svg, table } from "./dom.js";
+import { between, data, el, measureName, num, numHead, number, put, signed, svg, table } from "./dom.js";
 import { choice, labelSwitch, showing } from "./queries.js";
 import { address, note } from "./state.js";
 
@@ -57,7 +57,7 @@ function differences() {
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];
   });
-  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), el("th", { scope: "col", title: "of queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map(numHead), el("th", { scope: "col", title: "of queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((text) => el("p", { class: "quiet small" }, data(text))));
@@ -100,7 +100,7 @@ function noise(source) {
   const rows = parts.map((one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), el("td", { class: "small" }, joined(one.parts)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
     el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
-    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name)), "not told apart", el("th", { scope: "col", class: "num" }, "share of verdicts")], rows),
+    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts"].map(numHead), "not told apart", numHead("share of verdicts")], rows),
     rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Verdicts: what other labels of the same passages change, which is noise of the judge."));
 }
 

@@ -1,6 +1,6 @@
 import { interval, tally } from "./charts.js";
 import { queryOf, report } from "./data.js";
-import { between, data, el, measureName, num, number, signed, table } from "./dom.js";
+import { between, data, el, measureName, num, numHead, number, signed, table } from "./dom.js";
 import { address } from "./state.js";
 
 const SHOWN = 10;
@@ -22,8 +22,7 @@ export function diagnosis() {
 function changes(one) {
   const ends = one.changes.flatMap((row) => [row.difference ?? 0, ...(row.interval ?? [])]);
   const range = [Math.min(0, ...ends), Math.max(0, ...ends)];
-  const right = (name) => el("th", { scope: "col", class: "num" }, name);
-  const heads = ["change", right("mean with it"), right("difference"), "95% interval", right("p (Holm)"), "win/tie/loss", right("drops")];
+  const heads = ["change", numHead("mean with it"), numHead("difference"), "95% interval", numHead("p (Holm)"), "win/tie/loss", numHead("drops")];
   const rows = one.changes.map((row) => [
     el("th", { scope: "row" }, data(row.change), row.limit && el("div", { class: "small quiet" }, "at most")),
     num(number(row.mean)),
@@ -43,5 +42,5 @@ function gains(one) {
     const name = data(row.sample);
     return [el("th", { scope: "row" }, there ? el("a", { href: address("query", named) }, name) : name), el("td", { style: { "min-width": "16rem" } }, data(row.query ?? "")), el("td", { style: { "min-width": "10rem" } }, data(row.change)), num(number(row.value)), num(signed(row.gain), "good")];
   });
-  return table("Queries that would gain most", ["query", "asked", "by", el("th", { scope: "col", class: "num" }, "now"), el("th", { scope: "col", class: "num" }, "gain")], rows, "measures");
+  return table("Queries that would gain most", ["query", "asked", "by", numHead("now"), numHead("gain")], rows, "measures");
 }

@@ -115,6 +115,12 @@ export function num(text, more = "") {
   return el("td", { class: `num ${more}` }, text);
 }
 
+/** The heading of a column of numbers.
+ * @param {string} text */
+export function numHead(text) {
+  return el("th", { scope: "col", class: "num" }, text);
+}
+
 /** @param {string} text */
 export function announce(text) {
   const place = document.getElementById("status");

@@ -1,7 +1,7 @@
 import { charts, histogram, interval, strip } from "./charts.js";
 import { queries, report, sourceOf, sources } from "./data.js";
 import { diagnosis } from "./diagnosis.js";
-import { between, data, el, extent, measureName, num, number, put, table } from "./dom.js";
+import { between, data, el, extent, measureName, num, numHead, number, put, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
 import { stages } from "./stages.js";
 import { address, note } from "./state.js";
@@ -214,7 +214,7 @@ function confusion(found) {
   const cells = found.people_by_judge;
   const most = Math.max(1, ...cells.flat());
   const rows = cells.map((line, at) => [el("th", { scope: "row" }, `people ${found.grades[at]}`), ...line.map((times, other) => el("td", { class: `num heat ${at === other ? "same" : ""}`, style: { "--much": times / most } }, String(times)))]);
-  return table("People's grades by the judge's", ["", ...found.grades.map((grade) => el("th", { scope: "col", class: "num" }, `judge ${grade}`))], rows, "confusion");
+  return table("People's grades by the judge's", ["", ...found.grades.map((grade) => numHead(`judge ${grade}`))], rows, "confusion");
 }
 
 /** The mean of each measure over the samples with each tag. */

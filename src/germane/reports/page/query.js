@@ -1,7 +1,7 @@
 import { signKey, strip } from "./charts.js";
 import { lists } from "./compare.js";
 import { detailsOf, nameOf, queries, queryOf, report, sourceOf, sources } from "./data.js";
-import { data, digits, el, measureName, num, number, put, table } from "./dom.js";
+import { data, digits, el, measureName, num, numHead, number, put, table } from "./dom.js";
 import { labelSwitch, passing, showing } from "./queries.js";
 import { address, note } from "./state.js";
 
@@ -51,7 +51,7 @@ function scores(rows) {
       ...(row.hits ?? []).map((text) => el("div", null, el("span", { class: "good" }, "+ "), data(text))),
       ...(row.misses ?? []).map((text) => el("div", null, el("span", { class: "bad" }, "− "), data(text)))),
   ]);
-  return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", el("th", { scope: "col", class: "num" }, "value"), "how"], made, "measures"));
+  return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", numHead("value"), "how"], made, "measures"));
 }
 
 /** Each claim beside the contexts that support it.
@@ -98,7 +98,7 @@ function searches(at, calls) {
       el("td", { class: remarks.length ? "warn" : "" }, remarks.join(", ")),
     ];
   });
-  const heads = ["call", "searched for", el("th", { scope: "col", class: "num" }, "passages"), ...(known ? ["new gold", el("th", { scope: "col", class: "num" }, "recall so far")] : []), ""];
+  const heads = ["call", "searched for", numHead("passages"), ...(known ? ["new gold", numHead("recall so far")] : []), ""];
   return el("section", null, el("h2", null, "Search by search"), table("The searches of this query", heads, rows));
 }
 

@@ -1,6 +1,6 @@
 import { interval } from "./charts.js";
 import { report } from "./data.js";
-import { between, data, el, extent, num, number, signed, table } from "./dom.js";
+import { between, data, el, extent, num, numHead, number, signed, table } from "./dom.js";
 
 /** What each stage of the retrieval handed on of the relevant documents, as a funnel; nothing where no gold is known. */
 export function stages() {
@@ -15,7 +15,7 @@ export function stages() {
 
 /** A line per stage: its share of the relevant documents as a bar, what it lost and saved. */
 function funnel(one) {
-  const heads = ["stage", "relevant documents", ...["lost", "saved"].map((name) => el("th", { scope: "col", class: "num" }, name)), "recall, 95% interval", el("th", { scope: "col", class: "num" }, "change"), "keeps of the stage before"];
+  const heads = ["stage", "relevant documents", ...["lost", "saved"].map(numHead), "recall, 95% interval", numHead("change"), "keeps of the stage before"];
   const rows = one.stages.map((stage) => [
     el("th", { scope: "row" }, data(stage.name)),
     el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
