@@ -118,7 +118,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
 
 
 def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
-    """What brings scores that are missing: a label where people are the judge, else another try."""
+    """The step for scores that are missing: a label where people are the judge, else another try."""
     if judge.get("source") == "labels":
         text = f"Label more passages: for lack of a label {scores} could not be measured."
         return text, f"germane label {where}", "label"
