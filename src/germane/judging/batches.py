@@ -13,9 +13,8 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from math import inf
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 from germane.clean import counted
@@ -47,8 +46,7 @@ _FAULTS = 10
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Endpoint:
+class _Endpoint(NamedTuple):
     """A model, and its provider's batches."""
 
     model: LLMJudge
@@ -275,10 +273,8 @@ class Batches:
     async def _create(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price
-        tokens, back = (
-            sum(request.tokens for request, _ in some),
-            sum(request.tokens_back for request, _ in some),
-        )
+        tokens = sum(request.tokens for request, _ in some)
+        back = sum(request.tokens_back for request, _ in some)
         row = BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
@@ -308,16 +304,14 @@ class Batches:
 
     def _check_limits(self, row: BatchRow) -> None:
         """LimitReached where this batch, with what is paid and what is under way, would be too much."""
-        under_way = self.open(own=True)
+        batches = [*self.open(own=True), row]
         paid = self._usage_log.earlier + self._usage_log.spent
-        calls = paid.calls + sum(batch_row.questions for batch_row in under_way) + row.questions
+        calls = paid.calls + sum(batch.questions for batch in batches)
         if self._max_calls is not None and calls > self._max_calls:
             raise LimitReached(
                 f"--max-calls {self._max_calls} is less than the {counted(calls, 'question')} of all batches"
             )
-        cost = (
-            paid.cost_usd + sum(batch_row.cost_usd or 0.0 for batch_row in under_way) + (row.cost_usd or 0.0)
-        )
+        cost = paid.cost_usd + sum(batch.cost_usd or 0.0 for batch in batches)
         if self._max_cost is not None and cost > self._max_cost:
             raise LimitReached(
                 f"--max-cost {self._max_cost:g} is less than what all batches would cost, about ${cost:.4f}"

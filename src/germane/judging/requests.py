@@ -236,7 +236,15 @@ def _judgements(
     ask = Ask(record["name"], "", "", {}, tuple(_reading(row, record, askers) for row in record["items"]))
     usage: Usage | None = _usage(got, record)
     rows, last = list[Judgement](), None
-    for position, reading, question, part in _parts(ask, got, text=record["mode"] == "text"):
+    try:
+        if got.refusal or got.cut:
+            raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
+        parts = list(ask.split({"text": got.text} if record["mode"] == "text" else got.payload()))
+    except AnswerError as error:
+        parts = [
+            (n, item, question, error) for n, item in enumerate(ask.items, 1) for question in item.questions
+        ]
+    for position, reading, question, part in parts:
         how: dict[str, Json] = {"mode": record["mode"], "model": got.model, "from": source}
         answer, problem = None, part if isinstance(part, AnswerError) else None
         if problem is None:
@@ -259,19 +267,6 @@ def _judgements(
         usage, asker = None, askers[id(question)]
         rows.append(judgement_of(asker.key(question), question, asker, reply))
     return rows, last
-
-
-def _parts(
-    ask: Ask, got: Completion, *, text: bool
-) -> list[tuple[int, FusedRequest, AnyQuestion, Json | AnswerError]]:
-    """The answer's part for each question; where nothing of it can be used, why."""
-    try:
-        if got.refusal or got.cut:
-            raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
-        return list(ask.split({"text": got.text} if text else got.payload()))
-    except AnswerError as error:
-        items = enumerate(ask.items, 1)
-        return [(position, item, question, error) for position, item in items for question in item.questions]
 
 
 def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
