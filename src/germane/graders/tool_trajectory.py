@@ -90,11 +90,10 @@ class ToolTrajectory(DirectGrader):
         if not self.minimums:
             return GraderResult(score=1.0, hits=("No tool requirements specified",))
         message = "{}: called {} times (required ≥{})"
-        counts = [(tool, made.get(tool, 0), least) for tool, least in self.minimums.items()]
-        checks = [
-            (n >= least, message.format(tool, plain_number(n), plain_number(least)))
-            for tool, n, least in counts
-        ]
+        checks = []
+        for tool, least in self.minimums.items():
+            number = made.get(tool, 0)
+            checks.append((number >= least, message.format(tool, plain_number(number), plain_number(least))))
         return GraderResult.of_checks(checks, EXPECTED)
 
     def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
@@ -105,52 +104,48 @@ class ToolTrajectory(DirectGrader):
             there = at < len(calls)
             kept = there and self._matches(call, calls[at])
             why = f": tool found at {at} but args mismatch" if there else ", not found in remaining trace"
-            message = (
-                f"Found {call.tool} at position {at}"
-                if kept
-                else f"Expected {call.tool} at position {position}{why}"
-            )
-            yield kept, message
+            missed = f"Expected {call.tool} at position {position}{why}"
+            yield kept, f"Found {call.tool} at position {at}" if kept else missed
             yield from _in_time(call, calls[at] if kept else None)
             at += there
 
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         if len(calls) != len(expected):
             yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
-        for position, expected_call in enumerate(expected):
+        for position, wanted in enumerate(expected):
             call = calls[position] if position < len(calls) else None
-            kept = call is not None and self._is(expected_call, call)
-            message = f"{expected_call.tool}{'' if kept else ' args mismatch'}"
-            if call is None or call.tool != expected_call.tool:
-                message = f"expected {expected_call.tool}, got {call.tool if call else 'nothing'}"
+            kept = call is not None and self._is(wanted, call)
+            message = f"{wanted.tool}{'' if kept else ' args mismatch'}"
+            if call is None or call.tool != wanted.tool:
+                message = f"expected {wanted.tool}, got {call.tool if call else 'nothing'}"
             yield kept, f"Position {position}: {message}"
-            yield from _in_time(expected_call, call if kept else None)
+            yield from _in_time(wanted, call if kept else None)
         for _ in () if self.agentv else calls[len(expected) :]:
             yield False, ""
 
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
-        for expected_call in expected:
-            at = next((at for at, call in left.items() if self._is(expected_call, call)), None)
+        for wanted in expected:
+            at = next((at for at, call in left.items() if self._is(wanted, call)), None)
             if at is None:
-                yield False, f"Expected {expected_call.tool} not found in actual trajectory"
+                yield False, f"Expected {wanted.tool} not found in actual trajectory"
             else:
-                yield True, f"Found {expected_call.tool} at position {at}"
+                yield True, f"Found {wanted.tool} at position {at}"
                 del left[at]
 
     def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         for position, call in enumerate(calls):
-            allowed = any(self._is(expected_call, call) for expected_call in expected)
+            allowed = any(self._is(wanted, call) for wanted in expected)
             yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
-    def _is(self, expected_call: ExpectedCall, call: ToolCall) -> bool:
-        return call.tool == expected_call.tool and self._matches(expected_call, call)
+    def _is(self, wanted: ExpectedCall, call: ToolCall) -> bool:
+        return call.tool == wanted.tool and self._matches(wanted, call)
 
-    def _matches(self, expected_call: ExpectedCall, call: ToolCall) -> bool:
-        how = self.args_match if expected_call.args_match is None else expected_call.args_match
-        if expected_call.args is None or expected_call.args == "any" or how == "ignore":
+    def _matches(self, wanted: ExpectedCall, call: ToolCall) -> bool:
+        how = self.args_match if wanted.args_match is None else wanted.args_match
+        if wanted.args is None or wanted.args == "any" or how == "ignore":
             return True
-        arguments: Mapping[str, Json] = expected_call.args
+        arguments: Mapping[str, Json] = wanted.args
         made = call.input
         if not isinstance(made, Mapping):
             return False
@@ -160,18 +155,18 @@ class ToolTrajectory(DirectGrader):
             return all(key in made and same(value, made[key]) for key, value in arguments.items())
         if how == "subset":
             return all(key in arguments and same(value, arguments[key]) for key, value in made.items())
-        wanted = {path: value for path in how if (value := value_at(arguments, path)) is not ABSENT}
-        return all(same(value, value_at(made, path)) for path, value in wanted.items())
+        values = {path: value for path in how if (value := value_at(arguments, path)) is not ABSENT}
+        return all(same(value, value_at(made, path)) for path, value in values.items())
 
 
-def _in_time(expected_call: ExpectedCall, call: ToolCall | None) -> Checks:
+def _in_time(wanted: ExpectedCall, call: ToolCall | None) -> Checks:
     """A check of a call against its time limit, where it has one; None is no call as expected. Left out without a duration."""
-    most = expected_call.max_duration_ms
+    most = wanted.max_duration_ms
     if most is not None and call is None:
         yield False, ""
     elif most is not None and call is not None and call.ms is not None:
         took = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
-        yield call.ms <= most, f"{expected_call.tool} {took} (max: {plain_number(most)}ms)"
+        yield call.ms <= most, f"{wanted.tool} {took} (max: {plain_number(most)}ms)"
 
 
 class SkillTrigger(DirectGrader):

@@ -122,45 +122,40 @@ def queue_of(
     return LabelQueue(tasks=list(tasks.values()), design=design, between=between, **how)
 
 
-def _task(judged_thing: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask:
-    fields = judged_thing.question.inputs()
+def _task(term: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask:
+    fields = term.question.inputs()
     claims = fields.get("claims") or ()
     doubt = 0.0
-    if not isnan(
-        judged_thing.verdict
-    ):  # the nearer to the threshold the more doubtful; a split panel before all
-        doubt = (
-            1 - abs(judged_thing.verdict - (HELPS - 0.5)) / HELPS if judged_thing.scale != "binary" else 0.5
-        )
+    if not isnan(term.verdict):  # the nearer to the threshold the more doubtful; a split panel before all
+        distance = abs(term.verdict - (HELPS - 0.5)) / HELPS
+        doubt = 0.5 if term.scale == "binary" else 1 - distance
     if agreement is not None:
         doubt += 1 - agreement
     return LabelTask(
-        item=judged_thing.item,
-        kind=judged_thing.question.kind,
+        item=term.item,
+        kind=term.question.kind,
         case=sample.id,
         query=sample.query if claims else fields.get("query", sample.query),
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
-        claim=claims[judged_thing.part - 1] if claims else None,
+        claim=claims[term.part - 1] if claims else None,
         history=turns(sample),
         beside=tuple((name, str(fields[name])) for name in _BESIDE if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
-        call=judged_thing.call,
-        rank=judged_thing.rank,
-        verdict=judged_thing.verdict,
+        call=term.call,
+        rank=term.rank,
+        verdict=term.verdict,
         doubt=doubt,
     )
 
 
 def _unjudged(sample: Sample) -> Iterable[ScoreTerm]:
     """Every passage of a sample of which no judge was asked."""
-    for ranked_passage in sample.places():
-        if ranked_passage.context.text.strip():
-            passage, history = passage_of(ranked_passage.context), turns(sample)
-            question = Relevance(query=sample.query, passage=passage, history=history)
-            yield ScoreTerm(
-                item=question.item, questions=[question], call=ranked_passage.call, rank=ranked_passage.rank
-            )
+    history = turns(sample)
+    for call, rank, _, context in sample.places():
+        if context.text.strip():
+            question = Relevance(query=sample.query, passage=passage_of(context), history=history)
+            yield ScoreTerm(item=question.item, questions=[question], call=call, rank=rank)
 
 
 class DrawnTask(NamedTuple):
