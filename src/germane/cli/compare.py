@@ -85,9 +85,8 @@ def _lists(path: Path) -> Mapping[str, Sequence[str]]:
         }
     from germane.samples.trec import read_run
 
-    return {
-        query: [doc for _, doc in sorted(zip(results.scores, results.ids, strict=True), reverse=True)]
-        if results.scores
-        else list(results.ids)
-        for query, results in read_run(path).queries.items()
-    }
+    lists = {}
+    for query, results in read_run(path).queries.items():
+        pairs = zip(results.scores, results.ids, strict=True) if results.scores else ()
+        lists[query] = [name for _, name in sorted(pairs, reverse=True)] or list(results.ids)
+    return lists

@@ -62,13 +62,8 @@ def grade(
     if chosen is not None and unknown and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that holds them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
-    who = pick_judge(
-        judge,
-        options.judge,
-        options=JudgeOptions(base_url=base_url),
-        proxy=os.environ.get("AGENTV_TARGET_PROXY_URL"),
-        needed=False,
-    )
+    proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
+    who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False)
     if replay is not None:
         replay = password_apart(replay)
         store: Ledger | None = open_for_replay(replay)

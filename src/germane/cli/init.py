@@ -20,9 +20,8 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
     if skill:
         folder = folder or Path(".claude/skills/rag-evaluation")
         written = write_shipped("skill", folder, force=force)
-        print(
-            f"wrote {counted(len(written), 'file')} to {folder}: {', '.join(str(path.relative_to(folder)) for path in written)}"
-        )
+        names = ", ".join(str(path.relative_to(folder)) for path in written)
+        print(f"wrote {counted(len(written), 'file')} to {folder}: {names}")
         return
     folder = folder or Path("rag-evaluation")
     written = write_shipped("rag-evaluation", folder, force=force)
@@ -60,9 +59,8 @@ def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]
         raise InputError(f"{folder} is a file", fix="name a folder")
     in_the_way = [folder / file for file in files if (folder / file).exists()]
     if in_the_way and not force:
-        raise InputError(
-            f"{in_the_way[0]} exists already", fix="name another folder, or overwrite it with --force"
-        )
+        fix = "name another folder, or overwrite it with --force"
+        raise InputError(f"{in_the_way[0]} exists already", fix=fix)
     for file in files:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / file, folder / file)

@@ -32,9 +32,8 @@ def no_such(what: str, word: str, known: Iterable[str], command: str) -> InputEr
     from germane.samples.files import nearest
 
     near = nearest(word, known, 0.6)
-    return InputError(
-        f"unknown {what} {word}", fix=f"did you mean {near}?" if near else f"see {command} --help"
-    )
+    fix = f"did you mean {near}?" if near else f"see {command} --help"
+    return InputError(f"unknown {what} {word}", fix=fix)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -124,10 +123,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:
             how |= {"action": "append", "default": []}
-        groups[flag.group].add_argument(
-            *(flag.spellings or [flag.parameter]),
-            **how,
-        )
+        groups[flag.group].add_argument(*(flag.spellings or [flag.parameter]), **how)
     groups[OUTPUT].add_argument(
         "-h", "--help", action="help", default=argparse.SUPPRESS, help="Show this help."
     )

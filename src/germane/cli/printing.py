@@ -234,7 +234,7 @@ class _Warnings(logging.Handler):
         self._callbacks = callbacks
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
+        """Hand the record's message on."""
         self._callbacks.warn(record.getMessage())
 
 
@@ -335,19 +335,19 @@ class Progress(Callbacks):
         self.baselines.append(baseline)
 
     def answering(self, done: int, total: int) -> None:
-        """So many cases have their answer."""
+        """Show the number of cases that have their answer."""
         self._show("asking the target", done, total)
 
     def waiting(self, requests: int) -> None:
-        """So many requests in batches are waited for."""
+        """Show the number of requests in batches that are waited for."""
         self._show("waiting for batches: requests answered", 0, requests)
 
     def parts(self, done: int, total: int) -> None:
-        """So many parts are finished."""
+        """Show the number of parts that are finished."""
         self._show("running in parts", done, total)
 
     def judging(self, pool: Pool) -> None:
-        """So many questions have their answer: of those that cost where it is known how many there are."""
+        """Show the number of questions that have their answer: of those that cost where their number is known."""
         if self._expected is not None:
             done = pool.spent.calls
             self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
@@ -466,9 +466,8 @@ class Outputs:
 def check_writable(path: Path, inputs: Iterable[str]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
     if path.suffix.lower() not in formats.ENDINGS:
-        raise InputError(
-            f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(formats.ENDINGS)}"
-        )
+        fix = f"use {', '.join(formats.ENDINGS)}"
+        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=fix)
     there = next(path for path in (path, *path.parents) if path.exists())
     if there == path and path.is_dir():
         raise InputError(f"{path} is a folder", fix="name a file: -o report.html")

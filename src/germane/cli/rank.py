@@ -59,24 +59,14 @@ def rank(**flags: Any) -> int:
         role(name)
     mapping = document_ids(chosen.doc_id) if chosen.doc_id else None
     skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
-    gold = ranking.GoldFile(
-        chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=BadRows(skip=skip)
-    )
+    bad = BadRows(skip=skip)
+    gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=bad)
     runs = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in chosen.runs]
     if any(run.slow for run in runs):
         print(f"note: large runs are read faster with polars; {install_extra('tables')}", file=sys.stderr)
-    parts = [
-        ranking.rank_part(
-            run,
-            gold,
-            wanted,
-            system=system,
-            missing=chosen.missing,
-            duplicates=chosen.duplicates,
-            doc_id=mapping,
-        )
-        for run, system in zip(runs, system_names(chosen.runs), strict=True)
-    ]
+    how = {"missing": chosen.missing, "duplicates": chosen.duplicates, "doc_id": mapping}
+    named_runs = zip(runs, system_names(chosen.runs), strict=True)
+    parts = [ranking.rank_part(run, gold, wanted, system=system, **how) for run, system in named_runs]
     queries: Iterable[Sample] = ()
     if chosen.queries is not None:
         from germane.samples.reading import read_samples

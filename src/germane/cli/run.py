@@ -107,12 +107,9 @@ def _check_later(chosen: Options) -> None:
     """InputError where batches do not go together with something else."""
     if chosen.wait and not chosen.later:
         raise InputError("--wait waits for batches", fix="write --later --wait")
-    for flag, values in (
-        ("--until", chosen.until or chosen.until_decided),
-        ("--engine", chosen.engine),
-        ("--replay", chosen.replay),
-    ):
-        if chosen.later and values:
+    until = chosen.until or chosen.until_decided
+    for flag, value in (("--until", until), ("--engine", chosen.engine), ("--replay", chosen.replay)):
+        if chosen.later and value:
             raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
 
 
@@ -135,8 +132,5 @@ def _print_forecast(
         fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
         print_document(fields.get("") or {"schema_version": 1, "reports": fields})
         return
-    print_lines(
-        "\n\n".join(
-            f"{path}\n{forecast.text()}" if path else forecast.text() for path, forecast in forecasts.items()
-        )
-    )
+    texts = (f"{path}\n{forecast.text()}".lstrip("\n") for path, forecast in forecasts.items())
+    print_lines("\n\n".join(texts))
