@@ -229,9 +229,8 @@ def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Lis
             location = SourceLocation("results" if name == "doc_ids" else "references", number)
         qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
-            raise InputError(
-                f"qid is {describe(qid)}", fix="write a string or a whole number", place=location
-            )
+            fix = "write a string or a whole number"
+            raise InputError(f"qid is {describe(qid)}", fix=fix, place=location)
         if value is _ABSENT or (value is None and name == "doc_ids"):
             raise InputError(f"no {name}", fix=f'write "{name}": [...]', place=location)
         try:

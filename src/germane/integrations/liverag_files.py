@@ -81,9 +81,8 @@ def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[SourceLo
 
 def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
-        raise InputError(
-            f"this is {describe(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place
-        )
+        fix = f'write {{"qid": "1", "{needed}": [...]}}'
+        raise InputError(f"this is {describe(row)}", fix=fix, place=place)
     if needed not in row:
         text = ", ".join(row)[:200]
         raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
@@ -106,9 +105,8 @@ def _tsv(path: Path) -> _Placed:
     line, first = next(rows, (1, []))
     header = [name.strip() for name in first]
     if twice := next((name for name in header if name and header.count(name) > 1), None):
-        raise InputError(
-            f"the column {twice!r} is there twice", fix="keep one", place=SourceLocation(file, line)
-        )
+        place = SourceLocation(file, line)
+        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=place)
     for line, cells in rows:
         if len(cells) != len(header):
             problem = f"this row has {counted(len(cells), 'column')}, the header {len(header)}"

@@ -407,9 +407,8 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """The limits of the labels."""
     if read.chosen:
-        yield (
-            f"{counted(read.chosen, 'label is', 'labels are')} not counted: they were not drawn at random (targeted or imported; --all counts them)"
-        )
+        chosen = counted(read.chosen, "label is", "labels are")
+        yield f"{chosen} not counted: not drawn at random (targeted or imported; --all counts them)"
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
@@ -490,9 +489,8 @@ def _cell(row: Mapping[str, Json], column: str) -> str:
 def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     yield f"\n## {line['kind']} ({line['scale']}): {counted(line['n'], 'label')} in {counted(line['queries'], 'query')}\n"
     kappa, quadratic, alpha = (_text(line[name]) for name in ("kappa", "kappa_quadratic", "alpha_ordinal"))
-    yield (
-        f"- equal grades {_text(line['raw'])}; always giving people's commonest grade would reach {_text(line['base_rate'])}"
-    )
+    base = f"always giving people's commonest grade would reach {_text(line['base_rate'])}"
+    yield f"- equal grades {_text(line['raw'])}; {base}"
     yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
     yield f"- bias of the mean (judge - people) {_interval(line['bias'])}"
     if between := line["between_queries"]:
