@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,18 +182,19 @@ def _save(report: Report, path: Path) -> str:
     Return a warning where the replaced one holds samples that this session did not record, as after `pytest --lf`.
     """
     from germane.clean import counted
+    from germane.errors import GermaneError
     from germane.reports.report import Report
     from germane.tables.folder import read_manifest
 
     earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
-    before = {sample.key for sample in Report.open(path).samples()} if earlier else set()
+    before: set[tuple[str, str, int]] = set()
+    if earlier:
+        with suppress(GermaneError, OSError):  # a damaged one is replaced as well
+            before = {sample.key for sample in Report.open(path).samples()}
     lost = len(before - {sample.key for sample in report.samples()})
     report.save(path, force=earlier)
-    return (
-        f"; the report that it replaces held {counted(lost, 'sample')} that were not recorded now"
-        if lost
-        else ""
-    )
+    note = f"; the report that it replaces held {counted(lost, 'sample')} that were not recorded now"
+    return note if lost else ""
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
