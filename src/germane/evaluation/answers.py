@@ -59,25 +59,6 @@ def with_sample(job: J, sample: Sample) -> J:
     return structs.replace(job, sample=sample, case=case)
 
 
-async def answered(
-    cases: Sequence[PlannedCase],
-    folder: Path,
-    on_progress: Callable[[int, int], None],
-    *,
-    resumed: bool,
-    parts: int = 1,
-) -> list[PlannedCase]:
-    """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
-
-    Every answer is appended to `answers.jsonl` and synced when it arrives. A resumed run asks only for those that
-    are not there. Of so many `parts` that run side by side each has its share of a target's workers.
-    """
-    from germane.targets.python import prints_to_stderr
-
-    with prints_to_stderr():
-        return await ask_targets(cases, _opened(cases), folder, on_progress, resumed=resumed, parts=parts)
-
-
 async def ask_targets(
     cases: Sequence[PlannedCase],
     targets: Mapping[_System, Target],
@@ -87,7 +68,11 @@ async def ask_targets(
     resumed: bool,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """As `answered`, of these systems; without a folder nothing is written."""
+    """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
+
+    With a folder every answer is appended to `answers.jsonl` there and synced when it arrives. A resumed run asks only for
+    those that are not there. Each of several `parts` that run side by side has its share of a target's workers.
+    """
     earlier = _stored(folder) if resumed and folder is not None else {}
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
@@ -149,7 +134,7 @@ async def answers_at_hand(
     Answers of an earlier session stand in its `folder`. Nothing is written.
     """
     earlier = _stored(folder) if folder is not None else {}
-    targets = _opened(cases, live=False)
+    targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
         target = targets.get(planned.system)
@@ -160,7 +145,7 @@ async def answers_at_hand(
     return result
 
 
-def _opened(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
+def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
     """Every target that is to be asked, each once; without `live` those alone whose answers are on record."""
     from germane.targets.targetsfile import kind_of, open_target
 

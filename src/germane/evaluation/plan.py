@@ -74,12 +74,6 @@ class Drawn:
     count: int
     seed: int
 
-    @classmethod
-    def of(cls, count: int, size: int, seed: int) -> Drawn:
-        """`size` of so many, or all of fewer."""
-        rows = random.Random(seed).sample(range(count), size) if size < count else range(count)  # noqa: S311 - a sample, not a secret
-        return cls(frozenset(rows), count, seed)
-
     def as_json(self) -> dict[str, Json]:
         """As it stands in the manifest."""
         return {"n": len(self.rows), "of": self.count, "seed": self.seed}
@@ -139,7 +133,9 @@ class Suite:
     def draw(self) -> Drawn | None:
         """The cases that `--sample` takes; None without it. They are counted once, and only their numbers are held."""
         if self.options.sample is not None and self._drawn is None:
-            self._drawn = Drawn.of(sum(1 for _ in self.matching()), self.options.sample, self.options.seed)
+            count, seed = sum(1 for _ in self.matching()), self.options.seed
+            rows = random.Random(seed).sample(range(count), min(count, self.options.sample))  # noqa: S311 - a sample, not a secret
+            self._drawn = Drawn(frozenset(rows), count, seed)
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:

@@ -27,11 +27,10 @@ from germane.errors import (
     LimitReached,
     MissingKey,
 )
-from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
+from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, models_of, open_targets
 from germane.evaluation.choice import Router, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
-from germane.evaluation.parts.stages import Goals, Stages
 from germane.evaluation.plan import Feasibility, Plan, separate
 from germane.evaluation.session import (
     Session,
@@ -54,6 +53,7 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
+    from germane.evaluation.parts.stages import Stages
     from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
@@ -350,6 +350,8 @@ class _Run:
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
+        from germane.evaluation.parts.stages import Goals, Stages  # which few runs need
+
         options, suite, drawn = self.options, self.plan.suite, self.plan.suite.draw()
         graders = suite.all_graders()
         if options.until_decided and not self.plan.gates:
@@ -371,16 +373,16 @@ class _Run:
 
     async def _answered(self, cases: Sequence[PlannedCase], session: Session, *, resumed: bool) -> list[Job]:
         """The cases that are judged now, answered by their targets."""
+        from germane.targets.python import prints_to_stderr
+
         asked = list(self._of_stage(cases))
         self.callbacks.answering(0, len(asked))
-        asking = answered(
-            asked,
-            session.path,
-            self.callbacks.answering,
-            resumed=resumed,
-            parts=self.plan.share.of if self.plan.share else 1,
-        )
-        return [self._job(planned, session.folder.notes) for planned in await _interruptibly(asking)]
+        parts = self.plan.share.of if self.plan.share else 1
+        with prints_to_stderr():
+            targets, progress = open_targets(asked), self.callbacks.answering
+            asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
+            cases = await _interruptibly(asking)
+        return [self._job(planned, session.folder.notes) for planned in cases]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
         """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""

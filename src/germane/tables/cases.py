@@ -57,7 +57,8 @@ class CaseScores:
         self._system = system.astype(np.int64)
 
     @cached_property
-    def _cases(self) -> dict[str, int]:
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each case by its id."""
         numbers: dict[str, int] = {}
         for case in self.table.keys.ids():
             numbers.setdefault(case, len(numbers))
@@ -68,18 +69,12 @@ class CaseScores:
         """The number of the case of each of the table's samples, shape (samples,)."""
         if len(self.systems) < 2 and not self.table.keys.trials:
             return np.arange(len(self.table.keys), dtype=np.int64)
-        cases = self._cases
-        return np.array([cases[case] for case in self.table.keys.ids()], np.int64)
+        return np.array([self.numbers[case] for case in self.table.keys.ids()], np.int64)
 
     @cached_property
     def cases(self) -> list[str]:
         """The ids of the cases."""
-        return list(self._cases)
-
-    @property
-    def numbers(self) -> Mapping[str, int]:
-        """The number of each case by its id."""
-        return self._cases
+        return list(self.numbers)
 
     def cases_of(self, system: str) -> Ints:
         """The numbers of the cases of a system, each once, in order of first appearance."""
@@ -162,9 +157,9 @@ class CaseScores:
         if not clusters:
             return None
         known: dict[str, int] = {}
-        codes = np.arange(len(self._cases), dtype=np.int64) + len(clusters)
+        codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
         for name, cluster in clusters.items():
-            if (number := self._cases.get(name)) is not None:
+            if (number := self.numbers.get(name)) is not None:
                 codes[number] = known.setdefault(cluster, len(known))
         return codes[case]
 

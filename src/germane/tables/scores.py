@@ -161,8 +161,8 @@ class ScoreRows(NamedTuple):
 class ScoreTable:
     """Scores in the order in which they were appended: input order, then measure order.
 
-    `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. `value`, `low` and
-    `high` are NaN where there is no value and there are no bounds. The columns are copies: changing one changes no table.
+    `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. Of the `columns` value,
+    low and high are NaN where there is no value and there are no bounds. Columns are copies: changing one changes no table.
 
     A row takes 14 bytes: its value, the number of its sample and of its measure. Status, reason and bounds are stored of
     those rows only that are not ok or have a note.
@@ -318,27 +318,8 @@ class ScoreTable:
         return np.array(self._value, dtype=np.float64)
 
     @property
-    def status(self) -> NDArray[np.uint8]:
-        """The place of each row's status in `STATUSES`."""
-        return self._all.status
-
-    @property
-    def why(self) -> NDArray[np.int32]:
-        """The number of each row's reason in `whys`."""
-        return self._all.why
-
-    @property
-    def low(self) -> NDArray[np.float64]:
-        """The lower bounds; NaN where there are none."""
-        return self._all.low
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        """The upper bounds; NaN where there are none."""
-        return self._all.high
-
-    @property
-    def _all(self) -> ScoreRows:
+    def columns(self) -> ScoreRows:
+        """What all rows hold; status and reason as their places in `STATUSES` and in `whys`."""
         return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
@@ -414,7 +395,7 @@ class ScoreTable:
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""
-        samples, measures, whys, rest = self.samples, self.measures, self.whys, self._all
+        samples, measures, whys, rest = self.samples, self.measures, self.whys, self.columns
         return {
             "sample": [samples[code][0] for code in self._sample],
             "system": [samples[code][1] for code in self._sample],

@@ -43,9 +43,8 @@ class Engine:
     @classmethod
     def parse(cls, text: str) -> Self:
         """`processes:8`, `dask[:ADDRESS]` or `ray[:ADDRESS][?num_gpus=1]`; InputError where it is none."""
-        kind, _, rest = text.strip().partition(":")
-        kind, mark, options = kind.partition("?") if "?" in kind else (kind, "", "")
-        rest, _, more = (rest, "", options) if mark else rest.partition("?")
+        named, _, more = text.strip().partition("?")
+        kind, _, rest = named.partition(":")
         workers = int(rest) if rest.isascii() and rest.isdigit() else None
         resources = (
             tuple((name, decode(value)) for name, value in parse_qsl(more)) if _numbers(more) else None
