@@ -228,18 +228,48 @@ class _LookedUp(NamedTuple):
     calls: int
 
 
-class _Counted:
-    """The answers of an evaluation that asks nobody: those that are known, and a typical one in the place of every other.
+class Forecaster:
+    """Evaluates samples and asks nobody: answers are those that are known, and a typical one in the place of every other.
 
-    Attributes:
-        asked: What was asked under each key; of a panel whose answer is not known, its members.
-        took: See `Forecast`.
+    `found` is what judging the samples would ask.
+
+    Args:
+        judge: The judge of the questions; None where no measure asks.
+        settings: The evaluation's.
+        known: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
+        ledger: Everybody's answers.
+        usage_log: The questions that these sessions have paid for.
     """
 
-    def __init__(self, pool: Pool) -> None:
-        self.asked: dict[str, list[_LookedUp]] = {}
-        self.took: list[float] = []
-        self._pool, self._timed = pool, UsageLog()
+    def __init__(
+        self,
+        judge: Judge | None,
+        settings: Settings,
+        known: EarlierJudgements | None = None,
+        ledger: Ledger | None = None,
+        usage_log: UsageLog | None = None,
+    ) -> None:
+        self.found = Forecast(judge.name if judge is not None else "none needed")
+        self._pool = Pool(Router(judge), ledger, earlier=known)
+        self._settings, self._usage_log = settings, usage_log or UsageLog()
+        self._seen, self._timed = UsageLog(), UsageLog()
+        self._waiting: set[SampleKey] = set()
+        self._asked: dict[str, list[_LookedUp]] = {}
+        """What was asked under each key; of a panel whose answer is not known, its members."""
+
+    async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
+        """Count the questions of more samples, so many at once; of the first ones alone where it takes longer."""
+        start = time.monotonic()
+        evaluation = Evaluation(jobs, (), self, Part(), self._settings, size=size)
+        async for block in evaluation.blocks():
+            self._count(block)
+            if time.monotonic() - start > seconds:
+                break
+
+    def waiting(self, job: Job) -> Job:
+        """A job whose target has not answered, with ten contexts that are assumed in the place of its own."""
+        self._waiting.add(job.sample.key)
+        return _with_assumed(job)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """An answer to everything."""
@@ -261,7 +291,7 @@ class _Counted:
         self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
     ) -> Answer:
         """The first usable answer, a typical one where an answer is still to come, else the failure."""
-        asked = self.asked[key] = self._look_up(question, key, judge, found)
+        asked = self._asked[key] = self._look_up(question, key, judge, found)
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
             typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
@@ -278,7 +308,7 @@ class _Counted:
     ) -> list[_LookedUp]:
         judgement = found.get(key)
         if judgement is not None and judgement.ms is not None and not self._timed.seen_before(key):
-            self.took.append(judgement.ms)
+            self.found.took.append(judgement.ms)
         answer = None if judgement is None else answered(question, judgement)
         if answer is not None and not answer.holds:
             answer = None
@@ -290,47 +320,8 @@ class _Counted:
             return [asked for member in members for asked in self._look_up(question, *member, theirs)]
         return [_LookedUp(key, judge, question, answer, sum(judge.stored for judge in members_of(judge)))]
 
-
-class Forecaster:
-    """Evaluates samples by counted answers; `found` is what judging them would ask.
-
-    Args:
-        judge: Whom the questions are for; None where no measure asks.
-        settings: The evaluation's.
-        known: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
-        ledger: Everybody's answers.
-        receipts: What these sessions have paid for.
-    """
-
-    def __init__(
-        self,
-        judge: Judge | None,
-        settings: Settings,
-        known: EarlierJudgements | None = None,
-        ledger: Ledger | None = None,
-        usage_log: UsageLog | None = None,
-    ) -> None:
-        self._answers = _Counted(Pool(Router(judge), ledger, earlier=known))
-        self.found = Forecast(judge.name if judge is not None else "none needed", took=self._answers.took)
-        self._settings, self._usage_log, self._seen = settings, usage_log or UsageLog(), UsageLog()
-        self._waiting: set[SampleKey] = set()
-
-    async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Count the questions of more samples, so many at once; of the first ones alone where it takes longer."""
-        start = time.monotonic()
-        evaluation = Evaluation(jobs, (), self._answers, Part(), self._settings, size=size)
-        async for block in evaluation.blocks():
-            self._count(block)
-            if time.monotonic() - start > seconds:
-                break
-
-    def waiting(self, job: Job) -> Job:
-        """A job whose target has not answered, with ten contexts that are assumed in the place of its own."""
-        self._waiting.add(job.sample.key)
-        return _with_assumed(job)
-
     def _count(self, working: Working) -> None:
-        jobs, asked, lines = working.block.jobs, self._answers.asked, self.found.lines
+        jobs, asked, lines = working.block.jobs, self._asked, self.found.lines
         self.found.samples += len(jobs)
         for job in jobs:
             waits = job.sample.key in self._waiting
