@@ -71,6 +71,11 @@ def needs_judge(graders: Iterable[Grader]) -> bool:
     return any((grader.by or grader.measure).asks for grader in graders)
 
 
+def keeps_answers(judge: Judge | None) -> bool:
+    """True if anybody is asked whose answers are kept."""
+    return judge is not None and any(member.stored for member in members_of(judge))
+
+
 def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
     """InputError where a judge that answers relevance alone would be asked something else: before anything is paid."""
     if judge is None or not judge.decides:

@@ -28,7 +28,7 @@ from germane.errors import (
     MissingKey,
 )
 from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, models_of, open_targets
-from germane.evaluation.choice import Router, with_labels
+from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.plan import Feasibility, Plan, separate
@@ -40,7 +40,7 @@ from germane.evaluation.session import (
     new_folder,
     read_stored,
 )
-from germane.judges.judge import Judge, members_of
+from germane.judges.judge import Judge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, UsageLog
 from germane.measures.scoring import Job
@@ -237,9 +237,9 @@ class _Run:
             self.stages = self._stages(cases)
         self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        asks = any(judge.stored for judge in members_of(self.plan.judge)) if self.plan.judge else False
+        asks, retry_errors = keeps_answers(self.plan.judge), self.retry_errors
         session = Session(
-            self.options, folder, self.stored, retry_errors=self.retry_errors, asks=asks, whole=self.whole
+            self.options, folder, self.stored, retry_errors=retry_errors, asks=asks, whole=self.whole
         )
         try:
             session.write("running", self._made(session))
@@ -447,7 +447,7 @@ class _Run:
 
             settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
-        asked = judge and not self.options.replay and any(judge.stored for judge in members_of(judge))
+        asked = not self.options.replay and keeps_answers(judge)
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.callbacks.failed(session.command("--retry-errors"))

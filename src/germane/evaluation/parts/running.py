@@ -17,7 +17,7 @@ from pathlib import Path
 
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
-from germane.evaluation.choice import open_ledger
+from germane.evaluation.choice import keeps_answers, open_ledger
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
@@ -26,7 +26,6 @@ from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.run import run
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
-from germane.judges.judge import members_of
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder, read_manifest
@@ -175,11 +174,7 @@ def _check(plan: Plan, engine: Engine) -> None:
     if options.headers and engine.kind != "processes":
         problem = "--header does not travel to other machines: it may be a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
-    if (
-        plan.judge is not None
-        and any(judge.stored for judge in members_of(plan.judge))
-        and not plan.suite.asks_targets
-    ):
+    if keeps_answers(plan.judge) and not plan.suite.asks_targets:
         plan.check(None)
 
 
@@ -196,8 +191,8 @@ class _Whole:
         """Write down what is run in how many parts; of what is continued there are as many as before."""
         options = self.plan.options
         place = None
-        if self.plan.judge is not None and any(judge.stored for judge in members_of(self.plan.judge)):
-            place = ledger_of(options, self.target.path, self.stored) if not options.no_cache else None
+        if keeps_answers(self.plan.judge) and not options.no_cache:
+            place = ledger_of(options, self.target.path, self.stored)
         if place is not None and not options.replay:
             ledger = open_ledger(place)  # it is there when the parts look for it
             assert ledger is not None
