@@ -88,7 +88,7 @@ class _Program(asyncio.SubprocessProtocol):
 async def run_program(
     argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
 ) -> Finished:
-    """Run a program in a process group of its own to its end, for at most so many seconds.
+    """Run a program in a process group of its own to its end, for at most `seconds`.
 
     When it ends, runs out of time, prints more than 1 MB or the call is cancelled, its whole process group is killed. What
     starts a session of its own (`setsid`) leaves the group and is not found any more.

@@ -90,7 +90,7 @@ class WholeTable(Table):
 
 
 class CutRows:
-    """Rows of cells of which the last alone is cut, to what is left of the line; where that is too little, to one below."""
+    """Rows of cells whose last one is cut to the rest of the line, or to a line below where that is too short."""
 
     def __init__(self, rows: Sequence[Sequence[Text]], justify: str) -> None:
         """`justify` has an r or an l for each cell but the last."""

@@ -1,4 +1,4 @@
-"""A grader reads one case and what the system answered, and returns a score from 0 to 1 with what it rests on."""
+"""Graders: each reads one case with the system's answer, and returns a score from 0 to 1 with its evidence."""
 
 from __future__ import annotations
 

@@ -463,7 +463,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
-    """The audit as Markdown, which a terminal shows as well."""
+    """The audit as Markdown."""
     yield f"# Audit of {_text(found['judge'] or 'no judge')}"
     for line in found["kinds"]:
         yield from _of_kind(line)

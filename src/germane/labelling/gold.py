@@ -36,7 +36,7 @@ _LEANING = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldPlace:
-    """A document of a query, what gold says of it, and what judges say of its passage.
+    """A document of a query with its gold label and the judges' grades of its passage.
 
     `gold` is its grade, None where it is not judged (which counts as not relevant). `doubt` is the probability that this is wrong;
     `moves` what the mean of the measure would change by if it were. `people` is the share of people who call it relevant,

@@ -132,7 +132,7 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     """The samples with their gold carried to the documents of a corpus, without what was retrieved from the old one.
 
     `qrels` are what is certain, `unsure` the documents that may be relevant, with the grade that they would have; `*1`, `*2`, ... stand
-    for gold of which nothing was found. Groups (`gold`) name every document that a member was carried to.
+    for gold that was not found. Groups (`gold`) name every document that a member was carried to.
     """
     before = _known_texts(samples)
     ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}

@@ -71,7 +71,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     """Everything in a report that a person can label, each thing once per query.
 
     For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
-    For `support` it is the claims that were held against the passages, for `sufficiency` the passages of each query together.
+    For `support` it is the claims that were compared with the passages, for `sufficiency` the passages of each query together.
     InputError where there is nothing.
     """
     settings, answers = settings_of(report), recorded(report)
@@ -150,7 +150,7 @@ def _task(term: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask
 
 
 def _unjudged(sample: Sample) -> Iterable[ScoreTerm]:
-    """Every passage of a sample of which no judge was asked."""
+    """The passages of a sample where no judge was asked."""
     history = turns(sample)
     for call, rank, _, context in sample.places():
         if context.text.strip():
