@@ -112,7 +112,8 @@ def document_sample(
         )
     if not isinstance(options, GradeOptions):
         options = options_of({}, options)
-    row = _row(document) if _is_protocol(document) else dict(document)
+    of_protocol = "query" not in document and not _PROTOCOL.isdisjoint(document)
+    row = _row(document) if of_protocol else dict(document)
     if options.contexts is not None:
         row["contexts"] = options.contexts
     sample = _read(row)
@@ -136,10 +137,6 @@ _PROTOCOL = {
     "criteria",
     "reference_answer",
 }
-
-
-def _is_protocol(document: Mapping[str, Json]) -> bool:
-    return "query" not in document and bool(_PROTOCOL & set(document))
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:

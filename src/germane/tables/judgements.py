@@ -122,16 +122,9 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
     rows = []
     for judgement in judgements:
         row = dump_judgement(judgement)
-        used = row.pop("usage", {})
-        rows.append(
-            {
-                **row,
-                **{
-                    name if name in {"requests", "cost_usd"} else f"{name}_tokens": used[name]
-                    for name in used
-                },
-            }
-        )
+        for name, used in row.pop("usage", {}).items():
+            row[name if name in {"requests", "cost_usd"} else f"{name}_tokens"] = used
+        rows.append(row)
     names = dict.fromkeys([*_WRITTEN[:9], *(name for row in rows for name in row)])
     return {name: [row.get(name) for row in rows] for name in names}
 

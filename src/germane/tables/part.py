@@ -100,7 +100,7 @@ class Part(Counts):
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
         numbered = zip(self.samples, self.graded, strict=False)
-        return {(s.id, s.system, s.trial): number for s, number in numbered if number}
+        return {sample.key: number for sample, number in numbered if number}
 
     def clusters(self) -> dict[str, str]:
         """The cluster of each case that has one, by the case's id."""
