@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -133,6 +134,13 @@ def test_what_is_not_plain_is_left_to_the_careful_reader(tmp_path: Path, text: s
     path = tmp_path / "odd.run"
     path.write_text(text, encoding="utf-8")
     assert read_hits(path, {"q1": {"a": 1}}) is None
+
+
+def test_a_table_without_rows_is_left_to_the_careful_reader(tmp_path: Path) -> None:
+    """It says that there are no results."""
+    schema = {"query_id": pl.String, "doc_id": pl.String, "score": pl.Float64}
+    pl.DataFrame(schema=schema).write_parquet(tmp_path / "empty.parquet")
+    assert read_hits(tmp_path / "empty.parquet", {"q1": {"a": 1}}, "parquet") is None
 
 
 def test_lines_that_are_not_utf8_are_left_to_the_careful_reader(tmp_path: Path) -> None:

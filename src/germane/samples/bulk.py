@@ -268,16 +268,19 @@ def _frames(
 
 def _whole_queries(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The frames, cut where a query ends."""
-    rest: pl.DataFrame | None = None
-    for part in frames:
-        frame = part if rest is None else pl.concat([rest, part])
-        others = (frame["query"] != frame["query"].last()).arg_true()
+    open_query: list[pl.DataFrame] = []  # its rows so far
+    for frame in filter(len, frames):
+        query = frame["query"]
+        others = (query != query.last()).arg_true()
         cut = others[-1] + 1 if len(others) else 0
-        rest = frame[cut:]
-        if cut:
+        if open_query and (cut or open_query[0]["query"][0] != query[0]):
+            yield pl.concat([*open_query, frame[:cut]], rechunk=True)
+            open_query = []
+        elif cut:
             yield frame[:cut].rechunk()
-    if rest is not None:
-        yield rest.rechunk()
+        open_query.append(frame[cut:])
+    if open_query:
+        yield pl.concat(open_query, rechunk=True)
 
 
 def _parquet_frames(
