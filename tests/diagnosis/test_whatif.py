@@ -167,11 +167,11 @@ def test_the_queries_that_gain_most_come_first() -> None:
         row("n a m", {"a": 1}, id="bad"),
     ]
     one, _ = found(evaluate(rows, "RR"))
-    assert [(query.sample, round(query.best[1], 4)) for query in one.queries] == [
+    assert [(query.sample, round(query.gain, 4)) for query in one.queries] == [
         ("worst", 0.6667),
         ("bad", 0.5),
     ]
-    assert one.queries[0].best[0] == "perfect reranking of what came back"
+    assert one.queries[0].change == "perfect reranking of what came back"
 
 
 def test_where_only_retrieval_helps_its_gains_are_listed() -> None:
@@ -182,7 +182,7 @@ def test_where_only_retrieval_helps_its_gains_are_listed() -> None:
         {"id": "all", "query": "c", "qrels": {"x": 1}, "contexts": [{"id": "x"}]},
     ]
     (diagnosis,) = diagnose(evaluate(samples, "R@2"))
-    gains = [(query.sample, *query.best) for query in diagnosis.queries]
+    gains = [(query.sample, query.change, query.gain) for query in diagnosis.queries]
     ideal = "everything relevant retrieved and on top"
     assert gains == [("none", ideal, 1.0), ("half", ideal, 0.5)]
 

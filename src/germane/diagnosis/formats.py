@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -14,12 +14,11 @@ from germane.diagnosis.schema import (
     ChangeRow,
     DepthRow,
     DocumentRow,
-    GainRow,
     StageRow,
     SystemDiagnosis,
     SystemStages,
 )
-from germane.diagnosis.stages import DepthLine, DocumentLine, StageLine, StagesReport
+from germane.diagnosis.stages import StageLine, StagesReport
 from germane.diagnosis.whatif import ChangeLine, Diagnosis
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
@@ -56,17 +55,13 @@ def stages_page(reports: Sequence[StagesReport]) -> Json:
 
 
 def _system(report: StagesReport) -> dict[str, Json]:
-    names = report.journeys.names
     return line_of(
         SystemStages,
         report,
         system=UNSET,
         ends=report.counts(),
         stages=list(map(_stage, report.stages)),
-        documents=[
-            line_of(DocumentRow, document, ranks=dict(zip(names, document.ranks, strict=True)))
-            for document in report.documents()
-        ],
+        documents=list(map(to_builtins, report.documents())),
         notes=list(report.journeys.notes),
     )
 
@@ -81,13 +76,9 @@ def _stage(stage_line: StageLine) -> Json:
         difference=None if change is None else change.difference,
         difference_interval=None if change is None else _ends(change.interval),
         p=None if change is None else change.p,
-        kept=None if stage_line.kept is None else _depth(stage_line.kept),
-        depths=list(map(_depth, stage_line.depths)),
+        kept=to_builtins(stage_line.kept),
+        depths=to_builtins(stage_line.depths),
     )
-
-
-def _depth(depth_line: DepthLine) -> Json:
-    return line_of(DepthRow, depth_line, interval=_ends(depth_line.interval))
 
 
 def _interval(interval: Interval) -> dict[str, Json]:
@@ -158,18 +149,18 @@ def _in_depth(before: StageLine, stage_line: StageLine) -> str:
     return words
 
 
-def _share(depth_line: DepthLine) -> str:
-    ends = depth_line.interval.ends
+def _share(depth_line: DepthRow) -> str:
+    ends = depth_line.interval
     return f"{depth_line.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
 
 
-def _documents(report: StagesReport, document_lines: Sequence[DocumentLine]) -> RenderableType:
+def _documents(report: StagesReport, document_lines: Sequence[DocumentRow]) -> RenderableType:
     table = TextTable(
         ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)], names=3
     )
     for document_line in document_lines:
         where = f"lost at {document_line.lost}" if document_line.where == "lost" else document_line.where
-        ranks = (str(rank) if rank else "-" for rank in document_line.ranks)
+        ranks = (str(rank) if rank else "-" for rank in document_line.ranks.values())
         table.add(
             [
                 shorten(document_line.sample, 40),
@@ -204,10 +195,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Json]:
         diagnosis,
         system=UNSET,
         changes=[_change(line) for line in diagnosis.changes],
-        queries=[
-            line_of(GainRow, query, change=query.best[0], gain=query.best[1], gains=dict(query.gains))
-            for query in diagnosis.queries
-        ],
+        queries=to_builtins(diagnosis.queries),
         notes=list(diagnosis.notes),
     )
 
@@ -258,10 +246,9 @@ def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield Text("queries that would gain most")
         gains = TextTable(["query", "asked", "by", "now", "gain"], names=3)
         for query in diagnosis.queries[:_SHOWN]:
-            change, gain = query.best
             name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
             asked = shorten(query.query, 50)
-            gains.add([name, asked, change, in_digits(query.value), in_digits(gain, "+")])
+            gains.add([name, asked, query.change, in_digits(query.value), in_digits(query.gain, "+")])
         yield gains.rich()
         if len(diagnosis.queries) > _SHOWN:
             yield Text(f"  and {len(diagnosis.queries) - _SHOWN:,} more: --json lists them", style="dim")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
+from germane.diagnosis.schema import DepthRow, DocumentRow
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, share_of
 from germane.measures.labels import rankings
@@ -67,15 +68,6 @@ class Journeys:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DepthLine:
-    """The share of what the stage before had that its first `depth` places hold: mean over the queries, with its interval."""
-
-    depth: int
-    keeps: float | None
-    interval: Interval
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLine:
     """One stage: what it handed on of the relevant documents, what it lost and saved.
@@ -95,37 +87,19 @@ class StageLine:
     lost: int
     saved: int
     depth: int
-    kept: DepthLine | None = None
-    depths: tuple[DepthLine, ...] = ()
+    kept: DepthRow | None = None
+    depths: tuple[DepthRow, ...] = ()
 
     @property
-    def deeper(self) -> DepthLine | None:
+    def deeper(self) -> DepthRow | None:
         """The least depth that would at least halve what is lost; None where none of those that are known does."""
         kept = self.kept.keeps if self.kept is not None else None
         if kept is None or not self.lost:
             return None
-        deeper = (depth for depth in self.depths if depth.depth > self.depth)
+        least = (1 + kept) / 2
         return next(
-            (
-                depth_line
-                for depth_line in deeper
-                if depth_line.keeps is not None and depth_line.keeps >= (1 + kept) / 2
-            ),
-            None,
+            (row for row in self.depths if row.depth > self.depth and (row.keeps or 0) >= least), None
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentLine:
-    """One relevant document: its end, where it entered, where it was lost for good, and its rank in each stage."""
-
-    sample: str
-    document: str
-    grade: int
-    where: str
-    entered: str | None
-    lost: str | None
-    ranks: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +112,7 @@ class StagesReport:
     stages: tuple[StageLine, ...]
     journeys: Journeys = field(repr=False)
 
-    def documents(self, *, lost: bool = False) -> Iterator[DocumentLine]:
+    def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
         journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
@@ -148,15 +122,15 @@ class StagesReport:
             before = np.where(last >= 0, journeys.ranks[last, order], np.iinfo(np.int64).max)[missing]
             order = missing[np.lexsort((before, -journeys.grades[missing]))]
         for at in order.tolist():
-            ranks = tuple(rank or None for rank in journeys.ranks[:, at].tolist())
-            yield DocumentLine(
+            ranks = [rank or None for rank in journeys.ranks[:, at].tolist()]
+            yield DocumentRow(
                 sample=journeys.queries[int(journeys.query[at])],
                 document=journeys.documents[at],
                 grade=int(journeys.grades[at]),
-                where=str(ends[at]),
+                where=ends[at].item(),
                 entered=next((name for name, rank in zip(journeys.names, ranks, strict=True) if rank), None),
                 lost=None if ends[at] == RETURNED else journeys.names[last[at] + 1],
-                ranks=ranks,
+                ranks=dict(zip(journeys.names, ranks, strict=True)),
             )
 
     def counts(self) -> dict[str, int]:
@@ -224,18 +198,18 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     )
 
 
-def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthLine, tuple[DepthLine, ...]]:
+def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, tuple[DepthRow, ...]]:
     """The share of what the stage before had that a stage kept, and that the first places of that one hold: as many, and more."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
     deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
 
-    def line(at: int, marked: Bools) -> DepthLine:
+    def line(at: int, marked: Bools) -> DepthRow:
         shares = share_of(marked, before > 0, journeys.query, len(journeys.queries))
         counted = ~np.isnan(shares)
         clusters = None if journeys.clusters is None else np.asarray(journeys.clusters)[counted]
         interval = mean_interval(shares[counted], clusters=clusters, value_range=(0.0, 1.0))
-        return DepthLine(at, interval.mean, interval)
+        return DepthRow(at, interval.mean, interval.ends and list(interval.ends))
 
     depths = (
         [line(fromkey, before <= fromkey) for fromkey in dict.fromkeys([depth, *deeper, most])]

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from germane.diagnosis.schema import GainRow
 from germane.errors import InputError
 from germane.judging.driver import LookUp, result_of
 from germane.measures.kernel import Bools, Floats, RankedLabels
@@ -59,22 +60,6 @@ class ChangeLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryGain:
-    """A query, its value, and how much each change would add to it, the largest gain first."""
-
-    sample: str
-    trial: int
-    query: str
-    value: float
-    gains: Mapping[str, float]
-
-    @property
-    def best(self) -> tuple[str, float]:
-        """The change that adds most, and how much."""
-        return next(iter(self.gains.items()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
 
@@ -84,7 +69,7 @@ class Diagnosis:
     total: int
     mean: float
     changes: tuple[ChangeLine, ...]
-    queries: tuple[QueryGain, ...]
+    queries: tuple[GainRow, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -283,7 +268,7 @@ class _Lists:
         limit = kind in {"rerank", "ideal", "filter"}
         return ChangeLine(change=change, kind=kind, limit=limit, difference=difference, values=then, **more)
 
-    def gains(self, now: Floats, changes: Sequence[ChangeLine]) -> Iterator[QueryGain]:
+    def gains(self, now: Floats, changes: Sequence[ChangeLine]) -> Iterator[GainRow]:
         """The queries that gain by any change, most first; a larger k makes another measure, so it is left out.
 
         Where nothing that came back could gain, those that better retrieval could raise.
@@ -300,10 +285,12 @@ class _Lists:
                 return
             order = np.argsort(-gained[:, row], kind="stable").tolist()
             sample = self.samples[row]
-            yield QueryGain(
+            yield GainRow(
                 sample=sample.id,
                 trial=sample.trial,
                 query=sample.query,
                 value=float(now[row]),
+                change=kept[order[0]].change,
+                gain=float(most[row]),
                 gains={kept[at].change: float(gained[at, row]) for at in order if gained[at, row] > SAME},
             )
