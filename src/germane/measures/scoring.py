@@ -244,11 +244,21 @@ class Eligibility:
 
     def _unlabelled(self, measure: Measure, number: int) -> Outcome | None:
         """The outcome of a sample whose labels by people cannot be read."""
+        best, judged = measure.labels == "best", self._settings.scale
         labelled = self._people.columns.labelled[self._people.places_of(number)]
-        why = _off_scale(measure, self._people.scales_of(number), self._settings)
-        if why is None and measure.labels == "human" and len(labelled) and not labelled.any():
+        other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
+        if other and best:
+            why = (
+                f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
+                "read labels=human or labels=judge, or ask on people's scale"
+            )
+        elif other and measure.settings.get("rel", 0) is None:
+            why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+        elif not best and len(labelled) and not labelled.any():
             why = "no human labels"
-        return None if why is None else skipped(why)
+        else:
+            return None
+        return skipped(why)
 
 
 def _lacking(need: str, sample: Sample) -> Outcome | None:
@@ -280,19 +290,6 @@ def _unasked(against: str, sample: Sample) -> Outcome | None:
         return skipped("no query")
     shown = against in {"reference", "response", "criterion"}
     return skipped(f"no {against} to judge against") if shown and not given(sample, against) else None
-
-
-def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
-    """The reason why people's labels cannot be read, if they cannot: a scale without a threshold, or two where one is needed."""
-    other = sorted(scales - ({settings.scale} if measure.labels == "best" else {"graded", "binary"}))
-    if other and measure.labels == "best":
-        return (
-            f"labels=best needs one scale: people's labels are {other[0]}, the judge's {settings.scale}; "
-            "read labels=human or labels=judge, or ask on people's scale"
-        )
-    if other and measure.settings.get("rel", 0) is None:
-        return f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
-    return None
 
 
 class ProgramOwner(NamedTuple):
