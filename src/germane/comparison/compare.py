@@ -47,7 +47,7 @@ def compare(
     """Compare systems over the same cases: every other one against the first.
 
     Per measure: the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
-    wins, ties and losses, the smallest difference that so many cases could have shown, what the difference is made of,
+    wins, ties and losses, the smallest difference that this number of cases could have shown, the parts of the difference,
     and the decision against a margin, which is undecided where fewer than half of either side's queries are in both. Of two reports that hold the same several systems each system is compared with
     itself, and `orders` says how alike the two order them.
 

@@ -92,7 +92,7 @@ class CorrectedDifferences:
     def _terms(self, measure: str) -> list[ScoreTerms]:
         """The verdicts that the scores of a measure rest on, of each side."""
         both = zip(self._sides, self._corrections, strict=True)
-        return [corrections.things(side.report[measure, side.system]) for side, corrections in both]
+        return [corrections.terms(side.report[measure, side.system]) for side, corrections in both]
 
     def _drawn(self, kind: str) -> _Drawn | str:
         """The draws from both reports, and the labels that were drawn; or why there are none."""

@@ -212,7 +212,7 @@ def _table(
 ) -> TextTable:
     """A line per comparison; with several systems a line for each, the first one's above.
 
-    `file`: a line for each system always, with every column, and the slice beside the name of the measure.
+    `file`: a line for each system always, with every column, and the slice after the name of the measure.
     """
     several = file or len(found.systems) > 2
     adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)

@@ -262,7 +262,7 @@ class MovedQuery:
 
 
 def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedQuery], list[MovedQuery]]:
-    """The queries that became worst and best by a measure, at most so many of each, the most moved first."""
+    """The queries that became worst and best by a measure, at most `most` of each, the most moved first."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change

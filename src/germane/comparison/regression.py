@@ -53,7 +53,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
     """One gate per measure and system that fails where the change is significantly for the worse.
 
     That is: its whole interval is, and its p-value, adjusted by Holm over all measures and systems, is at most 0.05. What
-    passes is not shown to be worse; how much worse it may be stands beside it. Measures that describe the labels or the
+    passes is not shown to be worse; the result says how much worse it may be. Measures that describe the labels or the
     lists are left out.
     """
     results: list[GateResult] = []

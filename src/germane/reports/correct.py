@@ -103,7 +103,7 @@ class JudgedSamples:
         self._samples, self._settings, self._look_up = samples, settings, look_up
         self._tables: dict[tuple[LabelChoice, int | None], tuple[PlaceLabels, list[Passages]]] = {}
 
-    def things(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[ScoreTerm]]:
+    def score_terms(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[ScoreTerm]]:
         """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
         if measure.name in VERDICT_MEANS:
             return (list(self._verdicts(measure, self._samples[number])) for number in numbers)
@@ -256,7 +256,7 @@ class Corrections:
         if not (self._drawn or self._all_labelled):
             between = any("between" in design_of(label) for label in self._labels)
             return None, _BETWEEN if between else "no labels were drawn at random"
-        rows = self.things(summary)
+        rows = self.terms(summary)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
@@ -264,7 +264,7 @@ class Corrections:
             return None, mean
         return (mean, "") if mean.mean is not None and mean.ends is not None else (None, mean.why)
 
-    def things(self, summary: MeasureSummary) -> ScoreTerms:
+    def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """The terms that the scores of a measure of a system rest on."""
         key = summary.measure, summary.system
         if key not in self._known:
@@ -318,7 +318,7 @@ class Corrections:
                 numbers.setdefault(case, []).append(self._numbers[keys[row]])
         terms: dict[tuple[int, str], ScoreTerm] = {}
         weights: dict[tuple[int, str], float] = {}
-        of_samples = self._judged.things(measure, chain.from_iterable(numbers.values()))
+        of_samples = self._judged.score_terms(measure, chain.from_iterable(numbers.values()))
         for number, trials in enumerate(numbers.values()):
             for term in chain.from_iterable(islice(of_samples, len(trials))):
                 at = number, term.item

@@ -96,7 +96,7 @@ class ReportData:
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
 
     def reported(self, measure: str) -> str:
-        """The reported name of a measure, of which any name is given; InputError where it was not measured."""
+        """The reported name of a measure, from any of its names; InputError where it was not measured."""
         try:
             return self[measure].measure
         except KeyError as error:

@@ -147,7 +147,7 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
+    """One score per line, with the mean of its measure and system, and the interval of the mean."""
     columns = report.tables.scores.to_columns()
     if report.manifest.get("graders"):
         verdicts = _verdicts(report)
@@ -186,7 +186,7 @@ def html(
     diagnosis: Json = None,
     excerpt: Excerpt | None = None,
 ) -> Iterator[str]:
-    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
+    """The report as one HTML file, compared with a baseline where one is given; without `text` no query, passage or reason.
 
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
     what `germane stages --json` says of each system, without the documents, `diagnosis` what `germane diagnose --json` says. `excerpt` holds the queries that are on the

@@ -174,7 +174,7 @@ class Gate:
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
-        """The gate, and the system that it is held against where that has a name."""
+        """The gate, with the system that it is decided for where that has a name."""
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> Outcome:

@@ -58,7 +58,7 @@ class MeasureComparison:
     `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
     of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
     where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
-    `mde` is the smallest difference that so many cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
+    `mde` is the smallest difference that this number of cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
     difference by cause (corpus, retrieval, judge, labels) over the same cases, with whose verdicts were read in `verdicts`; where
     that is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
 
@@ -254,12 +254,12 @@ class Pair:
         return [case for case in a if case not in b], [case for case in b if case not in a]
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """The values of the cases of which each side should have been measured."""
+        """The values of the cases due for each side."""
         of, span = (measure, self.a.types[measure]), range_of(self.a.types[measure])
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """The cases of which both should have been measured, in A's order, numbered as in A."""
+        """The cases due for both sides, in A's order, numbered as in A."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
@@ -343,7 +343,7 @@ class Pair:
         )
 
     def pilot(self, measure: str) -> Pilot:
-        """The gain of B over A of the cases of which both were measured, by independent unit."""
+        """The gain of B over A in the cases measured for both, by independent unit."""
         ours, theirs = self.values(measure)
         both = np.flatnonzero(ours.complete & theirs.complete)
         names = self.a.scores.clusters_of(ours.case[both], self.clusters)

@@ -190,7 +190,7 @@ def reports_in(folder: Path) -> list[Path]:
 
 
 def same_command(folder: Path) -> dict[str, Path]:
-    """The report folders beside this one that the same command wrote, by the path that each evaluates, in their order.
+    """The report folders next to this one that the same command wrote, by the path that each evaluates, in their order.
 
     Empty where that command wrote one report.
     """

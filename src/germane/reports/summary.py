@@ -335,7 +335,7 @@ def interval_of_cases(
 ) -> Interval:
     """The interval of the mean over all cases that should have been measured; `span` is the range of the measure.
 
-    With `times` the one that so many times as many cases like these would give.
+    With `times` the one that `times` as many cases like these would give.
     """
     low, high = found.low, found.high
     if not np.isfinite(high).all():

@@ -74,7 +74,7 @@ class Draw:
 
     @property
     def complete(self) -> bool:
-        """True if each query of which anything was drawn was drawn whole: whole queries were, or everything was."""
+        """True if no query was drawn in part: whole queries were drawn, or everything was."""
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
 
     @cached_property

@@ -40,7 +40,7 @@ from germane.types import Sample
 _DEEPEST = 20
 """The last rank and cut-off that is drawn."""
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20)
-"""The cut-offs that are computed, beside those of the report."""
+"""The cut-offs that are computed in addition to those of the report."""
 _MOST_SERIES = len(SERIES)
 _MOST_POINTS = 3_000
 _BYTES_PER_TOKEN = 4

@@ -76,7 +76,7 @@ OUTLINE = {"fill": "none", "stroke": "currentColor"}
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from `low` to `high`, at most so many."""
+    """Round numbers from `low` to `high`, at most `most`."""
     span = high - low
     if not span > 0 or not isfinite(span):
         return [low]
@@ -107,7 +107,7 @@ class Frame:
     def axes(
         self, name_x: str, name_y: str, *, marks_x: Sequence[float] | None = None, signed: bool = False
     ) -> str:
-        """Grid lines, the numbers beside them and what they count."""
+        """Grid lines, their numbers, and the names of the axes."""
         left, right, bottom = LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM
         parts = []
         for value in ticks(*self.y):

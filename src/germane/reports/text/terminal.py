@@ -25,7 +25,7 @@ from germane.types import Json, Score
 from germane.wholetable import CutRows, HangingText, plain_text
 
 COUNTS = ("skipped", "incomplete", "errors")
-"""The counts of scores without a value that stand beside a mean."""
+"""The counts of scores without a value, shown with a mean."""
 INTERVALS = f"intervals: 95%, {LIKE_THESE}"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
