@@ -25,7 +25,7 @@ from germane.types import Json
 
 
 class VarianceLine(Line):
-    """The variance of a system's mean, by what it comes from: queries, trials, replicas of the judge, labels.
+    """The variance of a system's mean by its sources: queries, trials, replicas of the judge, labels.
 
     `components` are variances of one score, `counts` how many of each there are, `shares` each one's share of the variance of
     the mean (`of_mean`), `one_more` the share that one more of each would take off it.
@@ -40,7 +40,7 @@ class VarianceLine(Line):
 
 
 class PowerPlan(Line, kw_only=True):
-    """What the queries of a report can show of a difference on one measure, by the interval at 0.95 and its test.
+    """The differences that the queries of a report can show on one measure, by the interval at 0.95 and its test.
 
     `deviation` is the standard deviation of the paired differences of `n` queries or clusters: measured over two systems,
     or from the `correlation` that two systems' scores of a query are thought to have. `smallest` is the difference that n

@@ -12,7 +12,7 @@ Outcome = Literal["pass", "fail", "undecided"]
 
 
 class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+")):
-    """What a difference is made of, by cause; the parts sum to the difference, over the `n` queries of which both scores are known.
+    """The parts of a difference by cause, which sum to it, over the `n` queries whose scores are known in both.
 
     A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there
     where both reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval".
@@ -55,10 +55,10 @@ class CorrectedChangeLine(Line):
 class ComparedLine(Line):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
-    `decided_by` says whose figures `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
+    `decided_by` names the figures that `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
     of the judge, gold, or people's labels; `estimand`: they speak of queries like these, or of this set alone.
 
-    `mde` is the smallest difference that so many queries could have shown with power 0.8. `decision` is against `margin`;
+    `mde` is the smallest difference that this number of queries could have shown with power 0.8. `decision` is against `margin`;
     undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
     """
 
@@ -101,7 +101,7 @@ class ComparedSlice(ComparedLine):
 
 
 class MovedLine(Line):
-    """A query whose score changed, and what became of its list: ids, and of what moved (id, old rank, new rank)."""
+    """A query whose score changed, with the changes of its list: ids, and of what moved (id, old rank, new rank)."""
 
     sample: str
     query: str
@@ -123,8 +123,8 @@ class MovedLines(Line):
 class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
-    `only_in` lists the queries that others do not have, by system. `orders` says by measure how alike two reports of the same
-    systems order these; `verdict` is null where no margin was given.
+    `only_in` lists the queries that others do not have, by system. `orders` is the agreement of two reports of the same
+    systems on their order, by measure; `verdict` is null where no margin was given.
     """
 
     schema_version: Literal[1]

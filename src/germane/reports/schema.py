@@ -26,12 +26,12 @@ class Tokens(Line):
 
 
 class JudgeLine(Line):
-    """Who judged, and what that cost, over all sessions of the evaluation.
+    """The judge and its cost, over all sessions of the evaluation.
 
     `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
     this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
-    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens: they are about so many. `stand_in` is what
-    must be said of a judge that only stands in for a model.
+    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens, and the numbers are estimates. `stand_in` is
+    the remark on a judge that only stands in for a model.
     """
 
     source: str | None
@@ -47,12 +47,12 @@ class JudgeLine(Line):
 
 
 class BasisLine(Line):
-    """Whose labels a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
+    """The source of the labels that a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
     `tokenizer` is how tokens are counted, where the measure counts any.
-    `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` are what must be said wherever the mean is shown: `uncalibrated: no human labels`.
+    `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` belong to the mean wherever it is shown: `uncalibrated: no human labels`.
     """
 
     source: Literal["gold", "judge", "human", "best"]
@@ -91,7 +91,7 @@ class CorrectedLine(Line):
 
 
 class SampledLine(Line):
-    """How many cases were evaluated (`n`), of how many (`of`), in an order drawn with the `seed`."""
+    """The number of cases evaluated (`n`), of all cases (`of`), in an order drawn with the `seed`."""
 
     n: int
     of: int
@@ -144,7 +144,7 @@ class ScoreRow(Line):
 
 
 class ResultRow(Line):
-    """What one grader found in a case, in words; reports of more than 5,000 scores leave it out."""
+    """The result of one grader in a case, in words; reports of more than 5,000 scores leave it out."""
 
     measure: str
     score: float | None
@@ -169,11 +169,11 @@ class CaseRow(Line):
 
 
 DecidedBy = Literal["corrected", "judged", "gold", "labels"]
-"""Whose figures decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
+"""The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
 
 
 class GateRow(Line):
-    """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
+    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
     gate: str
     outcome: Literal["passed", "failed", "undecided"]
@@ -200,7 +200,7 @@ class SliceLine(Line):
 class RankedLine(Line):
     """One system in its place, and its paired difference from the first; null for the first itself.
 
-    `mde` is the smallest difference that so many cases could have shown; a smaller one is not `distinguishable`.
+    `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
     """
 
     system: str
@@ -215,7 +215,7 @@ class RankedLine(Line):
 
 
 class OrderLine(Line):
-    """How alike two sources of labels order the systems: Kendall's tau-b, of all and of the better half."""
+    """The agreement of two sources of labels on the order of the systems: Kendall's tau-b, of all and of the better half."""
 
     tau: float | None
     top_half: float | None
@@ -230,7 +230,7 @@ class RankingLine(Line):
 
 
 class SearchLine(Line):
-    """The searches number `call` of a system's samples; `samples` made so many searches or more.
+    """The searches number `call` of a system's samples; `samples` made at least this number of searches.
 
     `first` is how many samples had their first relevant document from it, `recall` the mean share of the gold documents that
     had come by then, over all samples with gold (one that made fewer searches keeps what it had), with its 95% interval.
@@ -294,7 +294,7 @@ class Document(Line, kw_only=True):
 
 
 class ScoredDocument(Line):
-    """What `compare` and a baseline read of a document."""
+    """The part of a document that `compare` and a baseline read."""
 
     scores: list[ScoreRow]
     judge: dict[str, Any] | UnsetType | None = UNSET
@@ -338,7 +338,7 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: what was searched for, and what came back, best first; or the `final` list, handed back beside the searches."""
+    """One search: what was searched for, and what came back, best first; or the `final` list, handed back apart from the searches."""
 
     query: str
     contexts: list[PlaceLine]
@@ -361,14 +361,14 @@ class SupportLine(Line):
 
 
 class MatrixLine(Line):
-    """Which contexts support each claim or nugget."""
+    """The contexts that support each claim or nugget."""
 
     kind: str
     rows: list[SupportLine]
 
 
 class ChangedLine(Line):
-    """What would change a score: its value then, and the difference."""
+    """A move that would change a score: the value after it, and the difference."""
 
     what: str
     value: float
