@@ -556,7 +556,8 @@ class _TableFile:
             folder.mkdir(exist_ok=True)
             self._path = self._path.replace(lines_after(0, folder))
         with self._path.open("rb") as lines:
-            while (some := lines.readlines(PART_BYTES)) or (last and not self._parts):
+            each = -(-self.size // max(1, round(self.size / PART_BYTES)))  # alike, without a small rest
+            while (some := lines.readlines(each)) or (last and not self._parts):
                 part = folder / f"{len(self._parts) + 1:05}.parquet"
                 write_part(part, some)
                 self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
