@@ -71,6 +71,18 @@ def test_merged_parts_are_the_whole_to_the_byte(inside: Cli, tmp_path: Path) -> 
     assert keys[0] == keys[1]
 
 
+def test_a_folder_of_parts_is_merged(inside: Cli, tmp_path: Path) -> None:
+    """All that are in it, beside what is no report; a folder without any is named."""
+    write_jsonl(tmp_path / "s.jsonl", *rows(12))
+    for number in (1, 2):
+        assert inside("run", "s.jsonl", *WORDS, "-o", f"parts/{number}", "--part", f"{number}/2").code == 0
+    (tmp_path / "parts" / "notes.txt").write_text("mine")
+    (tmp_path / "parts" / "logs").mkdir()
+    assert inside("merge", "parts", "-o", "merged").code == 0
+    assert Report.open(tmp_path / "merged")["nDCG@10"].total == 12
+    assert "parts/logs is not a report folder" in inside("merge", "parts/logs", "-o", "other").err
+
+
 def test_cases_with_graders_of_their_own(inside: Cli, tmp_path: Path) -> None:
     """Cases of an eval file have graders of their own, numbered as in one part; its gates and counts are whole."""
     cases = "".join(

@@ -23,9 +23,14 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
         check_writable(path, ())
     if target is None:
         raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
-    parts = [
-        path for folder in folders for path in (unpacked(url_of(folder)) if url_of(folder) else [folder])
-    ]
+    parts = list[Path]()
+    for folder in folders:
+        if url := url_of(folder):
+            parts += unpacked(url)
+        elif (folder / "manifest.json").exists():
+            parts.append(folder)
+        else:  # a folder of parts, as a URL names one
+            parts += sorted(file.parent for file in folder.glob("*/manifest.json")) or [folder]
     if target.resolve() in {folder.resolve() for folder in parts}:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
