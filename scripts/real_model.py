@@ -63,8 +63,8 @@ def main() -> None:
     parser.add_argument(
         "--threads",
         type=int,
-        default=1,
-        help="of the server: with two, each waits for the other at every layer, on busy cores for 20 times as long",
+        default=(os.cpu_count() or 1) if os.getloadavg()[0] < 1 else 1,
+        help="of the server; one where cores are busy: threads wait for each other at every layer",
     )
     parser.add_argument(
         "--timeout", type=int, default=300, help="seconds that one answer may take: none comes near it"
@@ -118,13 +118,15 @@ def look(report: Path, code: int, found: Any, audit: Any) -> list[str]:
     ]
     asked = sum(one["status"] != "skipped" for one in scores)
     missing = sum(one["status"] in {"error", "incomplete"} for one in scores)
+    measured = {one["measure"] for one in scores if one["status"] != "skipped"}
+    empty = {one["measure"] for one in scores} - measured  # an answer in which the judge found no claims
     checks = {
         f"{len(faults)} calls failed on the way or hung": not faults,
         f"not every kind of question was asked: {sorted(kinds)}": kinds.keys()
         >= (KINDS | FOLLOW_UPS if kinds["claims"] > failed["claims"] else KINDS),
         "a score is missing without a reason": all(one["value"] is not None or one["why"] for one in scores),
         f"the exit code is {code}, and {missing} of {asked} scores are missing": code
-        == (3 if missing > 0.05 * asked else 0),
+        == (2 if empty else 3 if missing > 0.05 * asked else 0),
         "the audit does not say that this judge is worthless": any(
             "worth nothing" in w for w in audit["warnings"]
         ),
