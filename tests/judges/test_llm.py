@@ -754,6 +754,8 @@ class TestProviders:
             ("openai:m@http://h:99999/v1", "has an invalid port"),
             ("openai:qwen@localhost:8000/v1", "write openai:qwen@http://localhost:8000/v1"),
             ("openai:qwen@10.0.0.7/v1", "write openai:qwen@http://10.0.0.7/v1"),
+            ("openai:m@", "no URL after its @"),
+            ("typesafe:m@", "no URL after its @"),
             ("openai:m@ftp://x", "'ftp://x' is not a URL of a server"),
             ("openai:m@api.host.com/v1", "write openai:m@https://api.host.com/v1"),
         ],

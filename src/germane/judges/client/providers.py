@@ -231,6 +231,8 @@ def _split(spec: str) -> tuple[str, str]:
     """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
+    if spec.endswith("@"):
+        raise InputError(f"{spec} has no URL after its @", fix=f"write {spec}http://HOST:PORT/v1, or no @")
     if "@" in spec and (wrong := _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
         rest = wrong[1].rpartition("://")[2]
         host = rest.partition("/")[0]
