@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -23,10 +23,12 @@ from germane.graders import (
     ToolTrajectory,
     Where,
     grader_of,
+    specs,
 )
 from germane.graders.llm_grader import VARIABLES
 from germane.samples.evalfile import Case
 from germane.samples.files import Notice
+from germane.samples.gradertypes import FORMULAS, Test
 from germane.samples.yamltext import parse_yaml
 from germane.types import Sample
 
@@ -63,6 +65,11 @@ TYPES = [
     ("type: not-contains\nvalue: a", TextAssertion),
     ("type: is-json", TextAssertion),
 ]
+
+
+def test_every_type_stands_in_both_tables() -> None:
+    """Of the graders, and of what their scores mean: a report is read without the graders."""
+    assert {*specs.TYPES, *get_args(Test)} == {*FORMULAS}
 
 
 @pytest.mark.parametrize(("text", "kind"), TYPES)
