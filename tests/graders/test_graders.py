@@ -358,6 +358,25 @@ def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    "grader",
+    [
+        TextAssertion(test="contains", value=("x",), negate=True),
+        TextAssertion(test="regex", value=("x",)),
+        FieldAccuracy(fields=(FieldRule(path="a"),)),
+        LLMGrader(prompt="Rate {{output}}."),
+        LLMGrader(rubrics=(RubricItem(id="a", description="It is right."),)),
+    ],
+    ids=lambda grader: grader.label,
+)
+def test_an_answer_that_is_not_known_is_not_graded(grader: Any) -> None:
+    """Skipped, and no judge is asked; an answer that is empty is one."""
+    unknown = graded(grader, case(None, expected={"a": 1}))
+    assert (unknown.status, unknown.why, unknown.score) == ("skipped", "no response", None)
+    if not isinstance(grader, LLMGrader):
+        assert graded(grader, case("", expected={"a": 1})).score in {0, 1}
+
+
+@pytest.mark.parametrize(
     ("pattern", "text", "flags", "matches"),
     [
         ("end$", "the end", "", True),

@@ -34,6 +34,11 @@ def answer_of(case: Case) -> str:
     return next(filter(None, texts), "")
 
 
+def is_answered(case: Case) -> bool:
+    """True if the system's answer is known, be it empty."""
+    return case.sample.response is not None or any(m.role == "assistant" for m in case.sample.messages)
+
+
 def reference_of(case: Case) -> str:
     """The reference answer."""
     return case.reference_answer or case.sample.reference or ""

@@ -63,7 +63,9 @@ class FieldAccuracy(DirectGrader):
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
 
     def check(self, case: Case) -> GraderResult:
-        """Every field, compared."""
+        """Every field, compared; skipped where no answer is known."""
+        if unknown := self.unanswered(case):
+            return unknown
         try:
             answer = json_in(answer_of(case))
         except ValueError:

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
 from germane.errors import InputError, Invalid, describe
+from germane.graders.evidence import is_answered
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
@@ -236,6 +237,10 @@ class CaseGrader(YamlModel, ABC):
     def zero(self, why: str) -> GraderResult:
         """AgentV's result where an answer could not be had."""
         return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
+
+    def unanswered(self, case: Case) -> GraderResult | None:
+        """The result where the system's answer is not known: skipped; None where it is, and for AgentV, which takes it as empty."""
+        return None if self.agentv or is_answered(case) else GraderResult.skipped("no response")
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
         """Grade a sample, in its case of an eval file or in one of its own."""

@@ -324,6 +324,8 @@ VARIABLES = (
     "file_changes", "rubric", "rubrics", "rubrics_json",
 )  # fmt: skip
 """The variables of a grader's template, in the words of both generations of AgentV."""
+_ANSWER = frozenset({"candidate_answer", "output"})
+"""Those that stand for the system's answer."""
 
 
 def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
@@ -460,7 +462,7 @@ class LLMGrader(CaseGrader):
         return any(item.score_ranges for item in self.rubrics)
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Ask once, and read the answer."""
+        """Ask once, and read the answer; skipped where the prompt is about an answer that is not known."""
         values = self._values(case)
         own = None
         if isinstance(self.prompt, PromptCommand):
@@ -475,12 +477,15 @@ class LLMGrader(CaseGrader):
             own = self.prompt
         elif self.prompt:
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
+        usual = "llm_judge" if not self.rubrics else "rubric_scores" if self.scored else "rubric"
+        template = own or prompt_text(usual)
+        if variables_in(template) & _ANSWER and (unknown := self.unanswered(case)):
+            return unknown
         if not self.rubrics:
-            template = own or prompt_text("llm_judge")
             result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
             return self.shown(result)
         question = RubricQuestion(
-            template=own or prompt_text("rubric_scores" if self.scored else "rubric"),
+            template=template,
             values=FrozenDict(values),
             ids=tuple(item.id for item in self.rubrics),
             scored=self.scored,
