@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.errors import MeasureError
 from germane.samples.files import fold, nearest
-from germane.types import FrozenDict
+from germane.types import FrozenDict, Sample
 
 Value: TypeAlias = str | int | float | bool
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
@@ -227,6 +227,10 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 
     `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
     """
+    if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
+        near = nearest(unknown[0], Sample.__struct_fields__)
+        fix = f"write {near}" if near else f"write one of {', '.join(Sample.__struct_fields__)}"
+        raise MeasureError(f"{new.title} needs {unknown[0]!r}, which is no field of a sample", fix=fix)
     again = interactive and new.name in _INTERACTIVE
     others = [] if again else _REGISTRY.get(new.name, [])
     definitions = [definition for definition in others if definition.compute is not _unknown]

@@ -241,7 +241,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield sample
     if not seen:
-        fix = 'write one object per line: {"query": "..."}'
+        fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
     reader.warn_of_absent(file)
 
