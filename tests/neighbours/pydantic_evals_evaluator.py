@@ -36,3 +36,11 @@ for case in report.cases:
     assert case.labels["context_precision"].value == "incomplete", case.labels
     assert "between" in case.labels["context_precision"].reason, case.labels
 assert report.averages().scores == {"RR": 0.75}, report.averages()
+
+missed = Germane("context_precision", judge=FakeJudge({"relevance": {"grade": 3}}))
+report = Dataset(name="nothing", cases=cases, evaluators=[missed]).evaluate_sync(lambda _: [], progress=False)
+assert all(case.scores["context_precision"].reason.endswith("[fake]") for case in report.cases), report.cases
+report = Dataset(name="ids", cases=cases, evaluators=[Germane("RR")]).evaluate_sync(
+    lambda _: ["a"], progress=False
+)
+assert all("have no ids" in case.scores["RR"].reason for case in report.cases), report.cases

@@ -17,8 +17,11 @@ from germane.evaluation.options import environment
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.llm import LLMJudge
 from germane.measures.explaining import Explanation
+from germane.measures.labels import rankings
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
+
+NO_IDS = 'the contexts have no ids, so that gold knows none of them: give them as {"id": ..., "text": ...}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,11 @@ class Measured:
 
     @property
     def reason(self) -> str:
-        """The explanation on one line: what was found, then every miss."""
-        return "; ".join([self.explanation.reasoning, *self.explanation.misses])
+        """The explanation on one line: what was found, then every miss, and that gold ids met contexts without any id."""
+        lists = [contexts for _, contexts in rankings(self.sample)]
+        known = any(context.id is not None for contexts in lists for context in contexts)
+        lost = [NO_IDS] if self.source == "gold" and any(lists) and not known else []
+        return "; ".join([self.explanation.reasoning, *self.explanation.misses, *lost])
 
     @property
     def verdicts(self) -> list[bool]:
@@ -93,7 +99,9 @@ async def ameasure_case(
     with naming(called):
         report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())
-    judges = sorted({judgement.judge for judgement in judgements})
+    judges = sorted({judgement.judge for judgement in judgements}) or [
+        str(report.manifest["judge"]["source"])
+    ]
     return tuple(
         Measured(
             sample=sample,

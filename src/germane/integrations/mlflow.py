@@ -7,12 +7,13 @@ contexts, those of the trace's retriever spans are taken, one search per span.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mlflow.genai
-from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanType
+from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanStatusCode, SpanType
 
 from germane.integrations.measuring import Measured, measure_case, row_of
 from germane.judges.judge import Judge
@@ -29,10 +30,10 @@ def scorer(
     ledger: str | Path | None = None,
     name: str = "germane",
 ) -> Any:
-    """A scorer that gives one Feedback per measure, under its canonical name.
+    """A scorer that gives one Feedback per measure, called as MLflow calls its own: `nDCG_at_10`, since it refuses nDCG@10.
 
     A score that could not be measured has no value and an error that says why; it is in no mean. The source is the judge,
-    the metadata hold status and bounds, the rationale what was found and what is missing.
+    the metadata hold the canonical name, status and bounds, the rationale what was found and what is missing.
 
     Args:
         measures: Their names, separated by spaces: "context_recall nDCG@10".
@@ -71,12 +72,19 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any) -> dict[str, Json]:
-    """The contexts of the outermost retriever spans of a trace."""
+    """The contexts of the outermost retriever spans of a trace; where all of them failed, the error of the first.
+
+    One that failed beside others that did not, as before a retry, is left out.
+    """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
+    outermost = [span for span in spans if span.parent_id not in inside]
+    failed = [span for span in outermost if span.status.status_code == SpanStatusCode.ERROR]
+    if failed and len(failed) == len(outermost):
+        return {"error": f"the retriever failed: {failed[0].status.description or failed[0].name}"}
     calls = []
-    for span in spans:
-        if span.parent_id not in inside:
+    for span in outermost:
+        if span not in failed:
             query = next(iter(span.inputs.values()), None) if isinstance(span.inputs, dict) else None
             shown = query if isinstance(query, str) else None
             calls.append({"query": shown, "contexts": list(_passages(span.outputs))})
@@ -96,10 +104,15 @@ def _feedback(measured: Measured) -> Feedback:
     score, kind = measured.score, "CODE" if measured.source == "gold" else "LLM_JUDGE"
     bounds = {"bounds": f"{score.bounds[0]:g} to {score.bounds[1]:g}"} if score.bounds else {}
     return Feedback(
-        name=score.measure,
+        name=_allowed(score.measure),
         value=score.value,
         error=AssessmentError(score.status.upper(), measured.problem) if measured.problem else None,
         rationale=measured.reason,
         source=AssessmentSource(source_type=kind, source_id=measured.source),
-        metadata={"status": score.status, **bounds},
+        metadata={"measure": score.measure, "status": score.status, **bounds},
     )
+
+
+def _allowed(name: str) -> str:
+    """A measure's name in the characters that MLflow takes for a metric."""
+    return re.sub(r"[^A-Za-z0-9_. :/-]+|_{2,}", "_", name.replace("@", "_at_")).replace("__", "_").strip("_")
