@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from germane import evaluate
@@ -69,6 +71,8 @@ def test_scores_by_turn_and_by_number_of_searches():
         {"id": "two", "query": "q", "qrels": {"d1": 1}, "contexts": [{"id": "x"}], "history": before},
         {**AGENT, "id": "agent", "history": before * 2},
     ]
+    none = evaluate([*rows, {"id": "none", "query": "q", "qrels": {"d1": 1}, "calls": []}], "Success@1")
+    assert [part.name for part in none.slices("calls")] == ["calls=0", "calls=1", "calls=3"]
     report = evaluate(rows, "Success@1")
     assert [(one.name, one.summaries[0].mean) for one in report.slices("turn")] == [
         ("turn=1", 1.0),
@@ -189,3 +193,12 @@ def test_what_people_said_is_about_the_need():
     (own,) = evaluate([sample], "context_relevance(against=call)", judge="labels").scores()
     assert (own.status, own.bounds) == ("incomplete", (0.5, 1.0))
     assert value("context_relevance", sample, "labels") == 1.0
+
+
+def test_more_searches_than_a_table_shows_are_counted(tmp_path: Path):
+    """In the terminal and in Markdown; --json has them all."""
+    calls = [{"query": f"q{number}", "contexts": [{"id": "d1"}]} for number in range(30)]
+    report = evaluate([{"id": "a", "query": "q", "qrels": {"d1": 1}, "calls": calls}], "found_at_call")
+    assert "10 lines more in --json" in str(report)
+    report.save(tmp_path / "r.md")
+    assert "10 lines more in --json" in (tmp_path / "r.md").read_text()

@@ -401,7 +401,7 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
     if by == "turn":
         return [f"turn={1 + sum(message.role == 'user' for message in sample.history)}"]
     if by == "calls":
-        return [f"calls={len(sample.calls or (1,))}"]
+        return [f"calls={1 if sample.calls is None else len(sample.calls)}"]
     return list(sample.tags) if by in {"tag", "tags"} else []
 
 

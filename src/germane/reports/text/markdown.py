@@ -19,11 +19,11 @@ from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import TextTable
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.reports.text.terminal import (
-    BY_CALL,
     COUNTS,
     INTERVALS,
     SIGNS,
     Results,
+    by_call_remark,
     by_call_table,
     case_name,
     failed_cases,
@@ -135,7 +135,7 @@ def _further_means(report: ReportData, means: TextTable) -> Iterator[str]:
         yield from _first_rows(means_table(report, slices, "slice", COUNTS), _MOST_ROWS)
     if report.by_call:
         yield from _first_rows(by_call_table(report), _MOST_ROWS)
-        yield f"{BY_CALL}\n\n"
+        yield f"{by_call_remark(report)}\n\n"
 
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:

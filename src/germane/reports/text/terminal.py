@@ -115,7 +115,13 @@ def means_table(
 
 _CALL_HEADS = ("made", "first hit", "recall so far", "interval", "spare", "repeated")
 _MOST_CALLS = 20
-BY_CALL = "made by how many samples; spare: all gold had come; repeated: the same query again"
+
+
+def by_call_remark(report: ReportData) -> str:
+    """The meaning of the columns of `by_call_table`, and the number of lines that it leaves out."""
+    text = "made by how many samples; spare: all gold had come; repeated: the same query again"
+    more = len(report.by_call) - _MOST_CALLS
+    return f"{text}; {counted(more, 'line')} more in --json" if more > 0 else text
 
 
 def by_call_table(report: ReportData) -> TextTable:
@@ -144,7 +150,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
         yield means_table(report, slices, "slice").rich(_STYLES)
     if report.by_call:
         yield by_call_table(report).rich()
-        yield Text(f"  {BY_CALL}", style="dim")
+        yield Text(f"  {by_call_remark(report)}", style="dim")
     yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
