@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -157,6 +158,7 @@ def _report(records: Mapping[str, list[Record]], session: _Session, config: pyte
     from germane.evaluation.options import read_config
     from germane.reports.gates import Gate
     from germane.reports.report import find_report
+    from germane.reports.summary import known_measure
     from germane.testing import report_of
 
     measured = {
@@ -170,10 +172,25 @@ def _report(records: Mapping[str, list[Record]], session: _Session, config: pyte
     for gate in gates:
         Gate.parse(gate).check_named(sorted(measured))
     for gate in (*config.getini("germane_gates"), *map(str, read_config().values.get("gates", ()))):
-        (gates if Gate.parse(gate).measure in measured else session.unmeasured).append(gate)
+        parsed = Gate.parse(gate)
+        if parsed.measure in measured:
+            gates.append(gate)
+            continue
+        if known_measure(parsed.measure) is None and not _chosen(
+            config
+        ):  # misspelt, or a grader that is gone
+            parsed.check_named(sorted(measured))
+        session.unmeasured.append(gate)
     baseline = config.getoption("--germane-baseline")
     allowed = config.getoption("--germane-allow-stand-in")
     return report_of(records, gates, find_report(baseline) if baseline else None, allow_stand_in=allowed)
+
+
+def _chosen(config: pytest.Config) -> bool:
+    """True if the command names some of the tests: by words, marks, files, or as those that failed last."""
+    options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    named = any("::" in path or Path(path).is_file() for path in config.args)
+    return named or any(config.getoption(name, None) for name in options)
 
 
 def _save(report: Report, path: Path) -> str:
@@ -207,7 +224,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         from germane.reports.text.terminal import render_plain
 
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
-        terminalreporter.write_line(render_plain(session.report, width))
+        text = render_plain(session.report, width)
+        terminalreporter.write_line(re.sub(r"(?<![\w-])--(?=allow-stand-in|baseline)", "--germane-", text))
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
             terminalreporter.write_line(f"not decided, since no test recorded the measure: {gates}")

@@ -40,11 +40,12 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class RetrievalCase:
-    """One case of an eval file: its sample, and the graders that the file asks for."""
+    """One case of an eval file: its sample, and the graders and the judge that the file asks for."""
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Case | None = None
+    judge: str | None = None
 
     @property
     def id(self) -> str:
@@ -85,7 +86,15 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
         paths = [path for pattern in patterns for path in _matching(str(pattern), beside)]
         loaded, files = load_suite(paths, lambda _: None)
         suite = Suite(paths=loaded, files=files, options=Options())
-        cases = [RetrievalCase(case.sample, case.graders, case.case) for case in suite.matching()]
+        judges = [
+            files[path].judge if path in files else None
+            for path in loaded
+            for _ in replace(suite, paths=(path,)).matching()
+        ]
+        cases = [
+            RetrievalCase(planned.sample, planned.graders, planned.case, judge)
+            for planned, judge in zip(suite.matching(), judges, strict=True)
+        ]
     return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
 
 
@@ -113,7 +122,7 @@ def assert_retrieval(
     Args:
         sample: What was retrieved: a sample, or a mapping with its keys.
         checks: `"RR>=0.5"`, `"context_recall>=0.8"`: as gates are written.
-        judge: Who answers; without one the judge of GERMANE_JUDGE or germane.toml, where a measure asks.
+        judge: Who answers; without one the judge of the case's eval file, GERMANE_JUDGE or germane.toml, where a measure asks.
         ledger: Where answers are kept; without one the project's ledger.
         allow_stand_in: Decide on what a stand-in for a model judged (`"lexical"`), which else is undecided.
         fields: Fields of the sample that are given here: `contexts=search(query)`.
@@ -131,15 +140,20 @@ def assert_retrieval(
         gates = [Gate.parse(check) for check in checks]
         if not gates:
             raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
-        taken, _, case = _taken(sample, fields, "sample")
-        graders = asked_graders([gate.measure for gate in gates])
-        report = _measured(taken, graders, case, judge, ledger, gates, allow_stand_in=allow_stand_in)
+        if any(gate.how == "change" or gate.by for gate in gates):
+            problem = "one sample has no baseline and no slices"
+            raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
+        taken = _taken(sample, fields, "sample")
+        case = replace(taken, graders=asked_graders([gate.measure for gate in gates]))
+        report = _measured(case, judge, ledger, gates, allow_stand_in=allow_stand_in)
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
+    written = {str(gate): check for gate, check in zip(gates, checks, strict=True)}
+    results = sorted(report.verdict.gates, key=lambda result: list(written).index(result.gate))
     lines = [
-        f"{gate.outcome:9}  {check}  {gate.detail.removeprefix('mean ')}"
-        for check, gate in zip(checks, report.verdict.gates, strict=False)
+        f"{result.outcome:9}  {written[result.gate]}  {result.detail.removeprefix('mean ')}"
+        for result in results
     ]
     if all(gate.outcome == "passed" for gate in report.verdict.gates):
         lines += report.verdict.reasons
@@ -172,7 +186,8 @@ class Recorder:
         Args:
             sample: A sample, a case of an eval file, or a mapping with the keys of a sample line; None = the fields alone.
             measures: `"RR nDCG@2"`, or a list; of a case of an eval file those of the file where none is given.
-            judge: Who answers; without one the judge of GERMANE_JUDGE or germane.toml, where a measure asks.
+            judge: Who answers; without one the judge of the case's eval file, GERMANE_JUDGE or germane.toml, where a
+                measure asks.
             ledger: Where answers are kept; without one the project's ledger.
             fields: Fields of the sample: `query=`, `contexts=`, `qrels=`, `reference=`, `tags=`, ...
 
@@ -188,12 +203,12 @@ class Recorder:
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
         with _ShortTraceback():
-            taken, graders, case = _taken(sample, fields, name)
+            case = _taken(sample, fields, name)
             if measures is not None:
-                graders = asked_graders(measures)
-            if not graders:
+                case = replace(case, graders=asked_graders(measures))
+            if not case.graders:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
-            report = _measured(taken, graders, case, judge, ledger)
+            report = _measured(case, judge, ledger)
         self.records.append((report.manifest, report.tables))  # type: ignore[arg-type]  # in memory it is a Part
         return report
 
@@ -210,31 +225,25 @@ class _ShortTraceback:
             raise error.with_traceback(None) from None
 
 
-def _taken(
-    retrieved: Retrieved | None, fields: Mapping[str, Any], name: str
-) -> tuple[Sample, tuple[Grader, ...], Case | None]:
-    """The sample with these fields, called `name` where it has no id; the graders and the case that it brings."""
+def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
+    """The case with these fields in its sample, which is called `name` where it has no id."""
     from germane.samples import Notices
     from germane.samples.reading import read_questions
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
-    graders: tuple[Grader, ...] = ()
-    case = None
-    if isinstance(retrieved, RetrievalCase):
-        graders, case, retrieved = retrieved.graders, retrieved.case, retrieved.sample
-    row = sample_to_json(retrieved) if isinstance(retrieved, Sample) else dict(retrieved or {})
+    given = retrieved if isinstance(retrieved, RetrievalCase) else None
+    brought = given.sample if given else retrieved
+    row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
     for notice in notices:
         warnings.warn(str(notice), stacklevel=3)  # the line of the test
-    return sample, graders, case
+    return replace(given, sample=sample) if given else RetrievalCase(sample, ())
 
 
 def _measured(
-    sample: Sample,
-    graders: tuple[Grader, ...],
-    case: Case | None,
+    asked: RetrievalCase,
     judge: Judges | None,
     ledger: Path | str | None,
     gates: Sequence[Gate] = (),
@@ -249,9 +258,10 @@ def _measured(
     from germane.measures.labels import Settings
     from germane.measures.scoring import Job
 
+    sample, graders, case = asked.sample, asked.graders, asked.case
     who: Judge | None = None
     if needs_judge(graders):
-        who = pick_judge(None) if judge is None else load_judge(judge)
+        who = pick_judge(None, asked.judge) if judge is None else load_judge(judge)
     settings = Settings.of("auto", "graded", "trec").with_judge(judged_by(who))
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_place()) if keeps else None

@@ -108,6 +108,17 @@ def test_gates_stand_in_the_config_file_too(run: Run, pytester: pytest.Pytester)
     found.stdout.fnmatch_lines(["not decided, since no test recorded the measure: mean(AP)>=0.9"])
 
 
+def test_a_misspelt_gate_of_a_file_fails_where_all_tests_ran(run: Run, pytester: pytest.Pytester) -> None:
+    """No measure is called so, and no grader of a test that was left out can be."""
+    pytester.makeini("[pytest]\ngermane_gates =\n    mean(RRR)>=0.9\n")
+    result = run(RECORDS.replace("AT", "0"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*names RRR, which is not measured; measured: RR, nDCG@2*"])
+    chosen = run("", "-k", "q1")
+    assert chosen.ret == pytest.ExitCode.OK
+    chosen.stdout.fnmatch_lines(["not decided, since no test recorded the measure: mean(RRR)>=0.9"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -312,6 +323,22 @@ def test_the_cases_of_an_eval_file_are_parameters(run: Run, pytester: pytest.Pyt
     found.stdout.fnmatch_lines(["*no eval file is called nowhere/*.yaml*"])
 
 
+def test_the_judge_of_an_eval_file_answers(run: Run, pytester: pytest.Pytester) -> None:
+    """As in `germane run`; the block names the options of pytest."""
+    folder = pytester.mkdir("evals")
+    folder.joinpath("a.yaml").write_text(EVAL.replace("measures:", "judge: lexical\nmeasures:"))
+    text = """
+    from germane.testing import germane_cases
+
+    @germane_cases("evals/*.yaml")
+    def test_case(case, germane):
+        germane.record(case, contexts=[{"id": "d1", "text": "the moon"}], measures="context_precision")
+    """
+    result = run(text, "--germane-gate", "context_precision>=0")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["judge*lexical*", "*--germane-allow-stand-in*"])
+
+
 def test_the_page_is_a_project_that_works(run: Run, pytester: pytest.Pytester) -> None:
     """The files that docs/pytest.md shows, beside an application and an eval file."""
     page = Path(__file__).parents[2].joinpath("docs", "pytest.md").read_text("utf-8")
@@ -368,6 +395,8 @@ def test_an_assertion_that_cannot_be_made_is_an_error() -> None:
     """Nothing asserted, no judge, no gold."""
     with pytest.raises(InputError, match="nothing is asserted"):
         assert_retrieval(SAMPLE)
+    with pytest.raises(InputError, match="one sample has no baseline and no slices"):
+        assert_retrieval(SAMPLE, "RR>=0.5", "change(RR)>=0")
     with pytest.raises(InputError, match="these measures need a judge"):
         assert_retrieval(SAMPLE, "context_recall>=0.8")
     with pytest.raises(AssertionError, match="RR"):
