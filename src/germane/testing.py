@@ -232,14 +232,14 @@ def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) ->
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
-    given = retrieved if isinstance(retrieved, RetrievalCase) else None
-    brought = given.sample if given else retrieved
+    case = retrieved if isinstance(retrieved, RetrievalCase) else None
+    brought = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
     for notice in notices:
         warnings.warn(str(notice), stacklevel=3)  # the line of the test
-    return replace(given, sample=sample) if given else RetrievalCase(sample, ())
+    return replace(case, sample=sample) if case else RetrievalCase(sample, ())
 
 
 def _measured(
