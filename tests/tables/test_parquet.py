@@ -95,7 +95,7 @@ def test_any_row_comes_back_to_the_byte(text: str, value: object, number: float,
     }
     for name, some in rows.items():
         written = [judgement_line(one) if isinstance(one, Judgement) else written_line(one) for one in some]
-        frame = parquet._frame(polars, name, written)
+        frame = parquet._frame(polars, name, b"".join(written))
         assert parquet._lines(polars, name, frame) == written
 
 

@@ -26,7 +26,7 @@ from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
 from germane.tables.parquet import polars, write_part
 from germane.tables.part import Counts, GraderSet, Part
-from germane.tables.scores import SampleKey, ScoreTable
+from germane.tables.scores import Fields, SampleKey, ScoreTable
 from germane.tables.stored import (
     UNFINISHED,
     EarlierJudgements,
@@ -157,7 +157,7 @@ class ReportFolder(Counts):
             self.lock()
         self._set_aside()
         self._end = UNFINISHED
-        hashed = not self.scratch
+        hashed = not self.scratch and self._form != "parquet"
         self._files = {
             name: _TableFile(self._path(name), hashed=hashed and name != "labels")
             for name in (*_TABLES, "labels")
@@ -177,8 +177,8 @@ class ReportFolder(Counts):
         self.write_lines("items", part.items.lines())
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self.write_lines("labels", part.labels.lines())
-        self.write_lines("scores", part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
+        self.write_lines("scores", part.scores.lines())
         self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
@@ -220,7 +220,13 @@ class ReportFolder(Counts):
             if self._in_parts is None and name == "samples" and file.lines > LARGE:
                 self._in_parts = _can_be_parts()
             if self._in_parts and name in _TABLES and file.size >= PART_BYTES:
-                file.make_parts()
+                self._make_parts(name)
+
+    def _make_parts(self, name: str, *, last: bool = False) -> None:
+        """Turn the lines of a table into parts; those of scores were columns before."""
+        file, scores = self._files[name], self.__dict__.get("scores", ())
+        known = name == "scores" and len(scores) >= file.lines
+        file.make_parts(scores.fields if known else None, last=last)
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -250,7 +256,7 @@ class ReportFolder(Counts):
         hashes: dict[str, str] = {}
         for name, file in self._files.items():
             if self._in_parts and name in _TABLES:
-                file.make_parts(last=True)
+                self._make_parts(name, last=True)
             file.close()
             hashes |= file.digests if name in _TABLES else {}
         written = {name: self._path(name) for name in _TABLES if name in self._files}
@@ -529,6 +535,7 @@ class _TableFile:
         self._name = self._path = path
         self._hashed = hashed
         self._parts: dict[str, str] = {}
+        self._rows = 0
         self.lines = 0
         self._begin()
 
@@ -541,13 +548,14 @@ class _TableFile:
         joined = b"".join(lines)
         self.lines += len(lines)
         self.size += len(joined)
-        if self._hashed:
+        if self._hashed and not self._parts:
             self._hash.update(joined)
         self._file.write(joined)
 
-    def make_parts(self, *, last: bool = False) -> None:
+    def make_parts(self, columns: Callable[[int, int], Fields] | None = None, *, last: bool = False) -> None:
         """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.
 
+        `columns` are those of all lines that were written, where they are known.
         The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
         """
         self._file.close()
@@ -557,9 +565,9 @@ class _TableFile:
             self._path = self._path.replace(lines_after(0, folder))
         with self._path.open("rb") as lines:
             each = -(-self.size // max(1, round(self.size / PART_BYTES)))  # alike, without a small rest
-            while (some := lines.readlines(each)) or (last and not self._parts):
+            while (some := lines.read(each) + lines.readline()) or (last and not self._parts):
                 part = folder / f"{len(self._parts) + 1:05}.parquet"
-                write_part(part, some)
+                self._rows = write_part(part, some, columns, self._rows)
                 self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
         written = self._path
         if not last:

@@ -7,9 +7,11 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +19,14 @@ import msgspec
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, MissingPart, install_extra
+from germane.tables.scores import Fields
 from germane.types import ItemRow, Judgement, Sample, Score
 
 _LINE = "line"
 GROUP = 2_500
-"""Rows that are turned into columns, or back, together: a row group of the file."""
+"""Rows that are turned back into lines together; four times as many are a row group of the file."""
+_AT_ONCE = 2 << 20
+"""Bytes of lines that are turned into columns together."""
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON escapes."""
 _KINDS = {"StrType": "String", "IntType": "Int64", "FloatType": "Float64", "BoolType": "Boolean", "LiteralType": "String"}  # fmt: skip
@@ -89,19 +94,30 @@ def _kind(declared: Any) -> str:
     return _KINDS.get(type(declared).__name__, "")
 
 
-def write_part(file: Path, lines: Sequence[bytes]) -> None:
-    """Write lines of a table as a part in its folder (`scores.parquet/`), which is there whole or not at all."""
+def write_part(
+    file: Path, text: bytes, columns: Callable[[int, int], Fields] | None = None, first: int = 0
+) -> int:
+    """Write lines of a table as a part in its folder (`scores.parquet/`), which is there whole or not at all.
+
+    `columns` gives the fields of the table's rows from one number to before another where they are known; the lines begin
+    at row `first`. Returns the number of the row after them.
+    """
     pl, name = polars(f"{file.parent.name}"), _name_of(file)
-    chunks = [lines[first : first + GROUP] for first in range(0, max(len(lines), 1), GROUP)]
-    table = pl.concat([_frame(pl, name, some) for some in chunks])
+    frames: list[Any] = []
+    content, row = BytesIO(text), first
+    while (some := content.read(_AT_ONCE) + content.readline()) or not frames:
+        begin, row = row, row + some.count(b"\n")
+        frames.append(_frame(pl, name, some, columns and columns(begin, row)))
     file.parent.mkdir(exist_ok=True)
     temporary = file.with_name(f".{file.name}")
     with temporary.open("wb") as out:
         # a higher level takes CPU and gains little
-        table.write_parquet(out, compression="zstd", compression_level=1, row_group_size=GROUP)
+        table = pl.concat(frames)
+        table.write_parquet(out, compression="zstd", compression_level=1, row_group_size=4 * GROUP)
         out.flush()
         os.fsync(out.fileno())
     temporary.replace(file)
+    return row
 
 
 def read_part(file: Path) -> Iterator[bytes]:
@@ -148,32 +164,56 @@ def _name_of(part: Path) -> str:
     return part.parent.name.partition(".")[0]
 
 
-_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_NULL = msgspec.Raw(b"null")
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _fields(line: bytes) -> dict[str, msgspec.Raw]:
-    """The fields of a line, each as JSON."""
+def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
+    """The fields of each line, as JSON."""
     try:
-        return _fields_of(line)
+        return _FIELDS.decode_lines(text)
     except msgspec.DecodeError:  # half a surrogate pair, which msgspec refuses
-        return {name: msgspec.Raw(encode(value)) for name, value in decode(line).items()}
+        rows = map(decode, text.splitlines())
+        return [{name: msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
 
 
-def _frame(pl: Any, name: str, lines: Sequence[bytes]) -> Any:
-    rows, absent = [_fields(line) for line in lines], _left_out(name)
-    columns = []
-    for column, kind in _columns(name).items():
-        default = msgspec.Raw(absent.get(column, b"null"))
-        columns.append(_series(pl, column, kind, [row.pop(column, default) for row in rows]))
-    if rest := _TABLES[name].rest:
-        columns.append(pl.Series(rest, [_object(row) if row else None for row in rows], pl.String))
-    frame = pl.DataFrame([*columns, pl.Series(_LINE, [None] * len(rows), pl.String)])
+def _frame(pl: Any, name: str, text: bytes, fields: Fields | None = None) -> Any:
+    """The columns of lines: of their fields, where these are known and give the lines back; else read from the lines."""
+    if fields is not None:
+        frame = _with_line(
+            pl, [_known(pl, column, kind, *fields[column]) for column, kind in _columns(name).items()]
+        )
+        if _built(pl, name, frame).str.join().cast(pl.Binary).item() == text:
+            return frame
+    frame = _with_line(pl, _read(pl, name, text))
+    lines = _lines(pl, name, frame)
+    if b"".join(lines) == text:
+        return frame
     unlike = [
-        None if value == line else line[:-1].decode()
-        for value, line in zip(_lines(pl, name, frame), lines, strict=True)
+        None if one == line else line[:-1].decode() for one, line in zip(lines, BytesIO(text), strict=True)
     ]
     return frame.with_columns(pl.Series(_LINE, unlike, pl.String))
+
+
+def _with_line(pl: Any, columns: Iterable[Any]) -> Any:
+    return pl.DataFrame(list(columns)).with_columns(pl.lit(None, pl.String).alias(_LINE))
+
+
+def _known(pl: Any, name: str, kind: str, values: Any, places: Any) -> Any:
+    series = _series(pl, name, kind or "String", values)
+    return series if places is None else series.gather(places)
+
+
+def _read(pl: Any, name: str, text: bytes) -> Iterator[Any]:
+    rows, absent, kinds = _fields(text), _left_out(name), _columns(name)
+    present: set[str] = set().union(*rows)
+    for column, kind in kinds.items():
+        default = msgspec.Raw(absent.get(column, b"null"))
+        if column in present:
+            yield _cells(pl, column, kind, [row.pop(column, default) for row in rows])
+        else:
+            yield _cells(pl, column, kind, [default]).new_from_index(0, len(rows))
+    if rest := _TABLES[name].rest:
+        yield pl.Series(rest, [_object(row) if row else None for row in rows], pl.String)
 
 
 def _object(row: Mapping[str, msgspec.Raw]) -> str:
@@ -181,13 +221,19 @@ def _object(row: Mapping[str, msgspec.Raw]) -> str:
     return "{" + fields + "}"
 
 
-def _series(pl: Any, name: str, kind: str, cells: Sequence[msgspec.Raw]) -> Any:
+def _cells(pl: Any, name: str, kind: str, cells: Sequence[msgspec.Raw]) -> Any:
     """A column of cells as JSON."""
-    if not kind:
-        return pl.Series(name, [None if cell == _NULL else str(cell, "utf-8") for cell in cells], pl.String)
-    values, dtype = decode(b"[%b]" % b",".join(cells)), getattr(pl, kind)
+    if kind:
+        return _series(pl, name, kind, decode(b"[%b]" % b",".join(cells)))
+    texts = _series(pl, name, "String", b"\n".join(cells).decode().split("\n") if cells else [])
+    return texts.set(texts == "null", None)
+
+
+def _series(pl: Any, name: str, kind: str, values: Any) -> Any:
+    """A column of values, as far as it can hold them."""
+    dtype = getattr(pl, kind)
     try:
-        return pl.Series(name, values, dtype)
+        return pl.Series(name, values, dtype, nan_to_null=True)
     except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
         return pl.Series(name, [_fitting(value, kind) for value in values], dtype)
 
@@ -206,37 +252,59 @@ def _fitting(value: Any, kind: str) -> Any:
 
 def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
     """The lines of a table's rows, with the fields whose columns are there."""
-    table, absent, cells = _TABLES[name], _left_out(name), []
+    lines: list[bytes] = _built(pl, name, frame).cast(pl.Binary).to_list()
+    return lines
+
+
+def _built(pl: Any, name: str, frame: Any) -> Any:
+    """The lines as a column."""
+    table, absent = _TABLES[name], _left_out(name)
+    cells: list[Any] = []
     for column, kind in _columns(name).items():
         if column not in frame.columns:
             continue
-        head = f',"{column}":'
-        cell = pl.lit(head) + _texts(pl, frame[column], kind)
+        head, values = f'{"," if cells else "{"}"{column}":', frame[column]
         if not table.nulls and column in absent:
-            cell = pl.when(cell != head + absent[column].decode()).then(cell)
-        cells.append(cell.fill_null(f"{head}null" if table.nulls else ""))
+            values = values.set(values == decode(absent[column]), None)
+        null = f"{head}null" if table.nulls else ""
+        if values.null_count() == len(values):
+            cells.append(null)
+        elif values.null_count():
+            text = pl.concat_str(pl.lit(head), *_literals(pl, _texts(pl, values, kind)))
+            cells.append(text.fill_null(null))
+        elif kind != "Float64" and (values == values[0]).all():  # 0.0 equals -0.0
+            cells += [head, encode(values[0]).decode() if kind else values[0]]
+        else:
+            cells += [head, *_texts(pl, values, kind)]
     if table.rest in frame.columns:
         inner = frame[table.rest].str.slice(1)  # its brace ends the line
-        cells.append((pl.lit(",") + inner).fill_null("}"))
+        cells += [(pl.lit(",") + inner).fill_null("}"), "\n"]
     else:
-        cells.append(pl.lit("}"))
-    built = frame.select(
-        pl.coalesce(_LINE, pl.lit("{") + pl.concat_str(cells).str.slice(1)) + "\n"
-    ).to_series()
-    return [line.encode() for line in built.to_list()]
+        cells.append("}\n")
+    line = pl.concat_str(_literals(pl, cells))
+    if frame[_LINE].null_count() < len(frame):
+        line = pl.coalesce(pl.col(_LINE) + "\n", line)
+    return frame.with_columns(line.alias(_LINE))[_LINE]
 
 
-def _texts(pl: Any, values: Any, kind: str) -> Any:
-    """A column as JSON; null where it is."""
+def _literals(pl: Any, pieces: Iterable[Any]) -> Iterator[Any]:
+    """Pieces of a line in polars; texts that follow each other are one."""
+    for literal, run in groupby(pieces, lambda piece: isinstance(piece, str)):
+        some = list(run)
+        yield from [pl.lit("".join(some))] if literal else some
+
+
+def _texts(pl: Any, values: Any, kind: str) -> list[Any]:
+    """A column as JSON, in pieces that follow each other; null where it is."""
     if not kind:
-        return values
+        return [values]
     if kind == "Float64":
         texts = encode(values.to_list())[1:-1].decode().split(",") if len(values) else []
-        return pl.Series(values.name, texts, pl.String).set(values.is_null(), None)
+        return [pl.Series(values.name, texts, pl.String).set(values.is_null(), None)]
     if kind != "String":
-        return values.cast(pl.String)
-    texts = pl.select(pl.lit('"') + values + pl.lit('"')).to_series().alias(values.name)
-    if (escaped := values.str.contains(_ESCAPED).fill_null(False)).any():
-        rows = escaped.arg_true()
-        texts = texts.scatter(rows, [encode(value).decode() for value in values.gather(rows).to_list()])
-    return texts
+        return [values.cast(pl.String)]
+    if not values.str.join().str.contains(_ESCAPED).item():
+        return ['"', values, '"']
+    rows = values.str.contains(_ESCAPED).fill_null(False).arg_true()
+    texts = pl.select(pl.lit('"') + values + pl.lit('"')).to_series()
+    return [texts.scatter(rows, [encode(value).decode() for value in values.gather(rows).to_list()])]

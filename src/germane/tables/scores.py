@@ -30,6 +30,8 @@ _NAN = math.nan
 _AT_ONCE = 10_000
 """Rows that are made together."""
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
+Fields: TypeAlias = "dict[str, tuple[Any, NDArray[np.integer[Any]] | None]]"
+"""The values of each field, and the place among them of each row's; None = they stand row by row. What is nested is JSON."""
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
 
@@ -410,6 +412,27 @@ class ScoreTable:
         }
 
     # on disk
+
+    def fields(self, first: int, end: int) -> Fields:
+        """The fields of the lines from row `first` to before `end`."""
+        rest, measure = self.taken(np.arange(first, end)), np.asarray(self._measure)[first:end]
+        sample = np.asarray(self._sample)[first:end]
+        begins = np.diff(sample, prepend=-1) != 0
+        keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
+        bounded, bound = np.flatnonzero(~np.isnan(rest.low)), np.zeros(end - first, dtype=np.int64)
+        bound[bounded] = np.arange(1, len(bounded) + 1)
+        bounds = zip(rest.low[bounded].tolist(), rest.high[bounded].tolist(), strict=True)
+        return {
+            "sample": ([name for name, _, _ in keys], place),
+            "system": ([system for _, system, _ in keys], place),
+            "trial": ([trial for _, _, trial in keys], place),
+            "measure": ([reported for reported, _ in self._measures], measure),
+            "type": ([canonical for _, canonical in self._measures], measure),
+            "value": (rest.value, None),
+            "status": (STATUSES, rest.status),
+            "why": (self.whys, rest.why),
+            "bounds": ([None, *(encode(pair).decode() for pair in bounds)], bound),
+        }
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
