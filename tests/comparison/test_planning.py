@@ -104,6 +104,7 @@ def test_overlap_names_the_queries_that_differ() -> None:
     text = str(found)
     assert "2 differ in the first 2; 2 of 6 results of B are not in A's first 2" in text
     assert "only in A: 1 (only a)" in text
+    assert "  other    RBO" in text
     with pytest.raises(InputError, match="no query in common"):
         overlap({"q": ["x"]}, {"r": ["x"]})
 

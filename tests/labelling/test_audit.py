@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from germane import evaluate
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.audit import audit_judge, audit_lines
@@ -184,6 +185,14 @@ def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
     warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute()))["warnings"]
     assert warnings[0].startswith("no people's labels to compare the judge with: germane label")
     assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
+
+
+def test_an_audit_without_a_judge_says_so(tmp_path: Path) -> None:
+    """Labels would help nothing where only gold was read."""
+    row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "x"}]}
+    found = audit_judge(evaluate([row], "RR", folder=tmp_path / "r"))
+    assert [warning.split(":")[0] for warning in found["warnings"]] == ["no judge was asked"]
+    assert next(audit_lines(found)) == "# Audit without a judge"
 
 
 class Beyond(GradeJudge):

@@ -159,7 +159,9 @@ def test_a_notebook_shows_bars_and_the_worst_queries() -> None:
     """The interval as a bar beside each mean, then the ranks of the worst, the verdict last; texts are escaped."""
     context = Context(text="a", grade=0)
     rows = [*SAMPLES, Sample(id="<b>", query="<i>", contexts=(context, context))]
-    shown = evaluate(rows, "context_precision@2", judge="labels")._repr_html_()
+    report = evaluate(rows, "context_precision@2", judge="labels")
+    assert repr(report["context_precision@2"]).startswith("<context_precision@2 ")
+    shown = report._repr_html_()
     assert shown.count("<svg") == 1
     assert "context_precision@2" in shown
     assert "□□" in shown

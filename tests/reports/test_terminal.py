@@ -119,6 +119,22 @@ def test_the_worst_are_cut_to_one_line_and_the_rest_is_counted() -> None:
     assert lines[start + 6] == "  and 25 more at 0.0000"
 
 
+def test_rank_strips_begin_in_one_column() -> None:
+    """The first places of lists of different lengths stand one below the other."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "q",
+            "qrels": {"a": 1},
+            "contexts": [{"id": f"b{k}", "text": "x"} for k in range(n)],
+        }
+        for n in (1, 3)
+    ]
+    lines = render_plain(evaluate(rows, "RR"), 80).splitlines()
+    assert "  0.0000  ·    q1  q" in lines
+    assert "  0.0000  ···  q3  q" in lines
+
+
 def test_a_long_name_stands_above_its_numbers() -> None:
     """It is not broken over lines as long as the numbers fit below it."""
     table = WholeTable()

@@ -71,7 +71,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
 def _in_words(done: dict[str, Any]) -> Iterator[str]:
     if done["requests"]:
         asked = counted(done["questions"], "question")
-        yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; read the answers with germane answers FILE"
+        yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; then: germane answers FILE"
     else:
         yield "nothing is left to ask: germane run asks nobody"
     if done["later"]:

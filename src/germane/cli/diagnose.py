@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from germane.cli.values import pairs, print_document
-from germane.errors import InputError
+from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.diagnosis.stages import StagesReport
@@ -53,7 +53,7 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
     """The stages in a report or a file of samples."""
     from germane.diagnosis.stages import follow_samples
     from germane.reports.report import find_report
-    from germane.samples.reading import read_samples
+    from germane.samples.reading import READERS, read_samples, suffix_of
 
     if len(paths) > 1:
         raise InputError("several runs need gold", fix="give --qrels GOLD, or name one report")
@@ -61,6 +61,9 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
         if getattr(chosen, name):
             raise InputError(f"--{name.replace('_', '-')} is for runs", fix="give --qrels GOLD with them")
     path = paths[0]
+    if not path.is_dir() and path.exists() and suffix_of(path) not in READERS:
+        fix = "name a report folder or a file of samples; a run (TREC) needs gold: --qrels GOLD"
+        raise InputError("this is neither a report nor samples", fix=fix, place=SourceLocation(str(path)))
     samples = find_report(path).samples() if path.is_dir() else read_samples(path)
     return follow_samples(samples, rel=chosen.rel, k=chosen.k)
 

@@ -243,9 +243,11 @@ class Overlap:
             f"{both}, overlap@{k} {self.overlap:.4f}",
             f"{len(differing):,} differ in the first {k}; {new}",
         ]
+        names = [shorten(row.query, 40) for row in differing[:_SHOWN]]
+        width = max(map(len, names), default=0)
         lines += [
-            f"  {shorten(row.query, 40)}  RBO {row.rbo:.4f}  overlap@{k} {row.overlap:.4f}"
-            for row in differing[:_SHOWN]
+            f"  {name.ljust(width)}  RBO {row.rbo:.4f}  overlap@{k} {row.overlap:.4f}"
+            for name, row in zip(names, differing, strict=False)
         ]
         if len(differing) > _SHOWN:
             lines.append(f"  and {len(differing) - _SHOWN:,} more")

@@ -116,7 +116,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "corrected": _corrected(report),
         "passages": list(_set_means(read)),
         "ranking": list(_ranking(report)),
-        "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)],
+        "warnings": _warnings(report, read, kinds),
     }
 
 
@@ -128,7 +128,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, (), 0)
     kinds = list(_against_people(read))
-    return {"kinds": kinds, "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)]}
+    return {"kinds": kinds, "warnings": _warnings(report, read, kinds)}
 
 
 # against people
@@ -404,6 +404,13 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
             }
 
 
+def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> list[str]:
+    """The limits of the labels and of the judge; without a judge that it takes one."""
+    if (report.manifest.get("judge") or {}).get("source"):
+        return [*_label_warnings(read, kinds), *_judge_warnings(report)]
+    return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
+
+
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """The limits of the labels."""
     if read.chosen:
@@ -464,7 +471,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
     """The audit as Markdown."""
-    yield f"# Audit of {_text(found['judge'] or 'no judge')}"
+    yield f"# Audit of {_text(found['judge'])}" if found["judge"] else "# Audit without a judge"
     for line in found["kinds"]:
         yield from _of_kind(line)
     for name, (title, columns) in _TABLES.items():

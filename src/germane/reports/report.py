@@ -250,7 +250,10 @@ def read_document(path: Path) -> ReportData:
     try:
         document = parse_strict_json(text)
     except JsonFault as fault:
-        raise fault.error(path, text) from None
+        why = fault.problem.removeprefix("this is not JSON: ")
+        problem = f"this is neither a report folder nor a document of --json ({why})"
+        fix = "name the folder that `germane run` wrote, or such a document"
+        raise InputError(problem, fix=fix, place=location) from None
     result = document if isinstance(document, dict) else {}
     if "scores" not in result:
         problem = "this document holds no scores"

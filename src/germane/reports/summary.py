@@ -149,6 +149,12 @@ class MeasureSummary:
     corrected_why: str = ""
     sampled: Mapping[str, int] | None = None
 
+    def __repr__(self) -> str:
+        """The mean, its interval and its count: what a notebook shows of `report["nDCG@10"]`."""
+        system = f" of {self.system}" if self.system else ""
+        interval = f" ({self.interval_in_words()})" if self.interval else ""
+        return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
+
     def remarks(self) -> Iterator[str]:
         """What must be said wherever the mean is printed."""
         if self.mean is not None:

@@ -359,6 +359,18 @@ class TestParts:
         go(page, "query?id=q55")
         assert "no such query" in page.inner_text("main")
 
+    def test_equal_scores_have_not_moved(self, browser: Browser, tmp_path: Path) -> None:
+        """Whatever their digits: a report beside itself."""
+        ids = [{"id": name, "text": name} for name in "abc"]
+        row = {"id": "q", "query": "q", "qrels": {"c": 1}, "contexts": ids}
+        report = evaluate([row], "RR nDCG@3", folder=tmp_path / "r")
+        comparison = comparison_of(report, report)
+        write(report, tmp_path / "page.html", baseline=report, comparison=comparison)
+        page = browser.new_page()
+        page.goto((tmp_path / "page.html").as_uri() + "#compare")
+        expect(page.get_by_text("0 moved, 1 did not")).to_be_visible()
+        page.close()
+
 
 class TestLabels:
     def test_the_answers_stay_in_view(self, page: Page) -> None:

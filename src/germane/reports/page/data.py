@@ -165,7 +165,7 @@ class Pages:
             values, state = [None] * len(measures), ["-"] * len(measures)
             for score in scores:
                 at = measures[score.measure]
-                values[at] = None if score.value is None else round(score.value, 6)
+                values[at] = _rounded(score.value)
                 state[at] = score.status[0]
             lists = [call["contexts"] for call in facts["calls"]]
             strips.append("|".join("".join(_signs(place["labels"]) for place in of) for of in lists))
@@ -335,6 +335,11 @@ def _places(facts: Facts) -> list[Json]:
     return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
 
 
+def _rounded(value: float | None) -> float | None:
+    """A score as the page holds it; the baseline's too, so that equal scores stay equal."""
+    return None if value is None else round(value, 6)
+
+
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
     """The baseline's ranked lists and scores, in the order of the page's samples; null where it has no such one."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
@@ -343,7 +348,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     rows: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
-        values = {score.measure: score.value for score in scores}
+        values = {score.measure: _rounded(score.value) for score in scores}
         rows[sample.key] = {"places": _places(facts), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None

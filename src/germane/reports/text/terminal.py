@@ -280,15 +280,16 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
     rows = [
-        (Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query)))
+        [Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query))]
         for strip, score, query in strips(report, lowest(report, _WORST))
     ]
     if not rows:
         return
     first = report.summaries[0]
     of_system = f" of {clean(first.system)}" if first.system else ""
-    yield Text(f"worst by {first.measure}{of_system}   {SIGNS}")
-    yield CutRows(rows, "rrl")
+    has_strips = any(strip.plain for _, strip, *_ in rows)
+    yield Text(f"worst by {first.measure}{of_system}{f'   {SIGNS}' if has_strips else ''}")
+    yield CutRows(rows, "rll") if has_strips else CutRows([[value, *rest] for value, _, *rest in rows], "rl")
     if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
         yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
 
