@@ -143,6 +143,20 @@ def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
 
 
+def test_a_report_is_not_continued_with_other_data(inside: Cli, tmp_path: Path) -> None:
+    """It would be replaced; the same data may be named, and data that stands elsewhere by now."""
+    row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a"}]}
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row), "utf-8")
+    assert inside("run", "one.jsonl", "-m", "RR", "-o", "r").code == 0
+    other = inside("run", "two.jsonl", "--resume", "r")
+    assert other.code == 2
+    assert "r is an evaluation of one.jsonl, not of two.jsonl" in other.err
+    assert inside("run", "one.jsonl", "--resume", "r").code == 0
+    (tmp_path / "one.jsonl").unlink()
+    assert inside("run", "two.jsonl", "--resume", "r").code == 0
+
+
 def test_errors_are_kept_until_they_are_to_be_retried(inside: Cli, data: Path) -> None:
     """A finished run with failures: --resume keeps them, --retry-errors asks again for those and nothing else."""
     ill = [True]

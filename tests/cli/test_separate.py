@@ -102,6 +102,8 @@ def test_what_is_wrong_in_the_last_file_costs_nothing(inside: Cli, evals: Path) 
     """A gate that nothing measures, a filter that leaves nothing, a judge that there is not: nothing was evaluated."""
     wanted = inside("run", "evals", "--filter", "nothing")
     assert (wanted.code, "leaves no case" in wanted.err) == (2, True)
+    data = inside("run", "evals/data.jsonl", "--filter", "nothing")
+    assert (data.code, "leaves no case" in data.err) == (2, True)
     gate = inside("run", "evals", "--fail-under", "mean(AP)>=0.5")
     assert (gate.code, "which is not measured" in gate.err) == (2, True)
     (evals / "words.yaml").write_text("data: data.jsonl\njudge: lexicl\nmeasures: [context_recall]\n")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from germane.clean import some_of
 from germane.cli.values import options_of, print_document, print_lines, queries_of_page
 from germane.errors import InputError
 
@@ -51,6 +52,8 @@ def run(
     }
     chosen = options_of({**flags, **options, "resume": resume})
     _check_later(chosen)
+    if resume is not None and chosen.paths:
+        _check_same_paths(chosen, resume)
     for path in files:
         check_writable(path, chosen.paths)
     if dry_run and files:
@@ -101,6 +104,20 @@ def _evaluated(
         yield "", run(chosen, callbacks, **again)
     else:
         yield from run_each(chosen, callbacks)
+
+
+def _check_same_paths(chosen: Options, resume: Path) -> None:
+    """InputError where a report would be continued with other data, and lost; data that has moved may be named anew."""
+    from germane.evaluation.options import Options
+    from germane.tables.folder import read_manifest
+
+    before = Options().over(read_manifest(resume)).paths
+    known = {Path(path).resolve() for path in before}
+    if all(path.exists() for path in known) and known != {Path(path).resolve() for path in chosen.paths}:
+        raise InputError(
+            f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}",
+            fix=f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins",
+        )
 
 
 def _check_later(chosen: Options) -> None:

@@ -419,6 +419,8 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
         alone=not suite.files,
     )
     if not measures.measures:
+        if options.wanted is not None and next(look.matching(), None) is None:
+            raise _no_case(options.wanted)
         problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {measures.why}"
         raise InputError(problem, fix=measures.fix)
     return replace(suite, usual=parse_measures(measures.measures), _made={}), measures

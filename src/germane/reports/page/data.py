@@ -162,7 +162,8 @@ class Pages:
         places: dict[tuple[str, str], LabelPlace] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
-            values, state = [None] * len(measures), ["-"] * len(measures)
+            values: list[float | None] = [None] * len(measures)
+            state = ["-"] * len(measures)
             for score in scores:
                 at = measures[score.measure]
                 values[at] = _rounded(score.value)
