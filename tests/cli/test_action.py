@@ -40,10 +40,11 @@ class Workflow:
         (bin_ / "gh").chmod(0o755)
         self.path = f"{bin_}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
-    def run(self, event: str, *, fork: bool = False, **inputs: str) -> int:
-        """The exit code of the action's last step."""
+    def run(self, event: str, *, fork: bool = False, committed: bool = False, **inputs: str) -> int:
+        """The exit code of the action's last step; `committed`: .germane stands in the branch."""
         self.number += 1
-        shutil.rmtree(self.folder / ".germane", ignore_errors=True)
+        if not committed:
+            shutil.rmtree(self.folder / ".germane", ignore_errors=True)
         values: dict[str, str] = {
             **{f"inputs.{name}": str(one.get("default", "")) for name, one in ACTION["inputs"].items()},
             **{f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()},
@@ -212,3 +213,61 @@ def test_every_input_is_used_and_described() -> None:
     used = set(re.findall(r"inputs\.([\w-]+)", text))
     assert used == set(ACTION["inputs"])
     assert all(one["description"] for one in ACTION["inputs"].values())
+
+
+def test_what_a_branch_commits_is_no_answer_and_no_base(workflow: Workflow, tmp_path: Path) -> None:
+    """A ledger and a base report in the repository are removed, a link instead of their folder too."""
+    assert workflow.run("push") == 0
+    (workflow.folder / "evals/e.yaml").write_text(
+        "judge: labels\nmeasures: [context_precision]\ndata: ../data.jsonl\n"
+    )
+    workflow.cache.clear()
+    assert workflow.run("pull_request", fork=True, committed=True, margin="context_precision: 0.02") == 3
+    outside = tmp_path / "outside"
+    (outside / "ci").mkdir(parents=True)
+    (outside / "ci/kept").touch()
+    shutil.rmtree(workflow.folder / ".germane")
+    (workflow.folder / ".germane").symlink_to(outside)
+    assert workflow.run("pull_request", fork=True, committed=True) == 0
+    assert [path.name for path in (outside / "ci").iterdir()] == ["kept"]
+
+
+def test_the_event_that_gives_forks_secrets_is_refused(workflow: Workflow) -> None:
+    """Nothing is evaluated or kept."""
+    assert workflow.run("pull_request_target", fork=True) == 2
+    assert not workflow.cache
+    assert not (workflow.folder / "summary").exists()
+
+
+def test_a_fork_without_key_and_answers_fails_and_says_why(
+    workflow: Workflow, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is no pass, and nobody is asked."""
+    (workflow.folder / "evals/e.yaml").write_text(
+        "judge: openai:gpt-4o-mini\nmeasures: [context_precision]\ndata: ../data.jsonl\n"
+    )
+    assert workflow.run("pull_request", fork=True) == 2
+    assert "OPENAI_API_KEY" in capfd.readouterr().err
+
+
+def test_paths_may_have_blanks_and_are_no_flags(
+    workflow: Workflow, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Quotes keep a name together; a file that is called like a flag is a file."""
+    folder = workflow.folder / "my evals"
+    folder.mkdir()
+    shutil.move(workflow.folder / "evals/e.yaml", folder / "an eval.yaml")
+    assert workflow.run("push", paths="'my evals/an eval.yaml'") == 0
+    assert workflow.run("push", paths="'my evals/*.yaml'") == 0
+    assert workflow.run("push", paths="  my\\ evals  ", args="  ") == 0
+    shutil.copy(folder / "an eval.yaml", workflow.folder / "--help")
+    capfd.readouterr()
+    assert workflow.run("push", paths="*help") == 2
+    assert "usage" not in capfd.readouterr().out
+
+
+def test_an_open_quote_loses_no_gate(workflow: Workflow) -> None:
+    """The flags after it would be dropped, and the run pass."""
+    args = "--limit 4 --fail-under='mean(context_precision)>=0.99"
+    assert workflow.run("push", args=args) == 2
+    assert not workflow.cache
