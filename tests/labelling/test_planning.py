@@ -20,9 +20,9 @@ from tests.labelling.made import report_at, truth_of
 REL = "P(labels=judge)@6"
 
 
-def labelled(path: Path, budget: int) -> Report:
+def labelled(path: Path, budget: int, measures: str = REL) -> Report:
     """The report with so many labels of a random draw."""
-    report = report_at(path, REL)
+    report = report_at(path, measures)
     drawn = LabelQueue(tasks=label_tasks(report), budget=budget).drawn
     labels = [
         Label(item=task.item, kind=task.kind, answer=truth_of(task.passages[0]), scale="graded", who="ann",
@@ -54,6 +54,9 @@ def test_nothing_is_told_without_a_pilot(tmp_path: Path) -> None:
     (plan,) = plan_labels(report, 0.1)
     assert plan.labels is None
     assert "label two or more passages of every query" in str(plan)
+    (ordered,) = plan_labels(labelled(tmp_path / "ordered", 12, measures="context_precision"), 0.1)
+    assert "--design queries" in str(ordered)
+    assert "--design passages" not in str(ordered)
     (plan,) = plan_labels(labelled(tmp_path / "one", 12), 0.1)
     assert plan.why is not None
     with pytest.raises(InputError, match="--for-width"):

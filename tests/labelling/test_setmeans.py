@@ -1,5 +1,6 @@
 """The mean over everything that was judged, each thing once, corrected by labels of any random draw."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from germane.labelling.audit import audit_judge, audit_lines
 from germane.labelling.queue import label_tasks
 from germane.labelling.session import LabellingSession
+from germane.labelling.setmeans import set_means
 from germane.reports.report import Report
 from germane.statistics.correction import corrected_query_mean
+from germane.tables.labels import Label
 from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, truth_of
 from tests.labelling.stratified import queue_of
 
@@ -62,3 +65,19 @@ def test_without_labels_there_is_a_reason(tmp_path: Path) -> None:
     assert share["judged"] > 0
     assert mean["corrected"] is None
     assert mean["why"] == "no labels that count"
+
+
+def test_no_interval_leaves_the_range() -> None:
+    """Where a short query has no label, and people call relevant everything that they saw of the longer ones."""
+    rng, sizes = random.Random(0), [2, *[5] * 16, *[4] * 4, *[3] * 3]
+    cases = {f"{query} {n}": str(query) for query, size in enumerate(sizes) for n in range(size)}
+    graded = {item: (float(rng.choice((0, 0, 0, 1, 2))), "graded") for item in cases}
+    labels = [
+        Label(f"{query} {n}", "relevance", 2, "graded", queue="random", design={"design": "passages"})
+        for query in range(1, 24)
+        for n in range(2 if query % 3 else 1)
+    ]
+    for line in set_means("relevance", graded, cases, labels):
+        low, high = line["corrected"]["interval"]
+        top = 1 if line["value"].startswith("share") else 3
+        assert 0 <= low <= line["corrected"]["mean"] <= high <= top

@@ -94,3 +94,11 @@ def test_slices_with_numbers_are_in_their_order() -> None:
     turn = {"role": "user", "content": "and?"}
     rows = [agent(str(n), ("x", "a"), history=[turn] * n) for n in (9, 1, 0)]
     assert [one.name for one in evaluate(rows, "RR").slices("turn")] == ["turn=1", "turn=2", "turn=10"]
+
+
+def test_a_query_that_is_found_at_once_is_not_among_the_worst() -> None:
+    """No query can be found at an earlier search than the first."""
+    rows = [agent("at once", ("x", "a")), agent("later", ("x", ""), ("y", "a"))]
+    text = str(evaluate(rows, "found_at_call"))
+    assert "later" in text
+    assert "at once" not in text

@@ -463,7 +463,7 @@ class _Run:
         absent, known = unknown_gold(report.samples(), self.corpus)
         if absent:
             where = "no list" if self.corpus is None else "no list and not in the corpus"
-            note = f"of {known} gold ids occur in {where}: {some_of(absent, 3)}"
+            note = f"of {known} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
             report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
             self.callbacks.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 

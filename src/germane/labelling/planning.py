@@ -67,8 +67,11 @@ def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
     plan = {"measure": summary.measure, "system": summary.system, "width": width}
     mean = summary.corrected
     if mean is None or mean.pilot is None:
-        rest = "label two or more passages of every query at random first (--queue random --design passages)"
-        why = rest if mean is not None or not summary.corrected_why else f"{summary.corrected_why}; {rest}"
+        first = "label two or more passages of every query at random first (--queue random --design passages)"
+        why = summary.corrected_why if mean is None else ""
+        if "--design queries" not in why:  # else the reason says what to label
+            kind = why.rpartition(" rests on ")[2] if " rests on " in why else ""
+            why = "; ".join(filter(None, (why, f"label these: --kind {kind}" if kind else first)))
         return LabelPlan(**plan, labelled=mean.labels if mean else 0, why=why)  # type: ignore[arg-type]
     pilot, total = mean.pilot, mean.total
     labels, ends = pilot.labels_for(width), (pilot.width(total, off=-1), pilot.width(total, off=1))

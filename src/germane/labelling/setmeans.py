@@ -131,8 +131,13 @@ def _corrected(
     mean = corrected_query_mean(
         judged * scale, people * scale, cases, proxy=proxy * scale, value_range=(0.0, most)
     )
-    ends = mean.ends and (mean.ends[0], min(mean.ends[1], limits[1]))
-    return replace(mean, mean=None if mean.mean is None else min(mean.mean, limits[1]), ends=ends)
+    top = limits[1]
+    return replace(
+        mean,
+        mean=None if mean.mean is None else min(mean.mean, top),
+        ends=mean.ends and (min(mean.ends[0], top), min(mean.ends[1], top)),
+        human_ends=mean.human_ends and (min(mean.human_ends[0], top), min(mean.human_ends[1], top)),
+    )
 
 
 def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:

@@ -47,13 +47,13 @@ OVER = one_of(
 REL = Param(int, None, "the lowest grade that counts as relevant; default 1 of gold, 2 of grades 0-3", low=1)
 UNIT = one_of("what is counted: statements of the contexts, or contexts", "statement", "context")
 _AGAINST = one_of(
-    "what the judge holds a context against: the sample's query (and reference), or its call's own query alone",
+    "what the judge compares a context with: the sample's query (and reference), or its call's own query alone",
     "need",
     "call",
 )
 _HOLES = one_of(
-    "unjudged places: not relevant (zero; over people's labels bounds), dropped first (condensed), or whatever they "
-    "could be (bounds: the score is an interval unless they cannot change it)",
+    "unjudged places count as not relevant (zero; over people's labels the score then has bounds), are dropped first "
+    "(condensed), or may have any grade (bounds: the score is a range unless they cannot change it)",
     "zero",
     "condensed",
     "bounds",

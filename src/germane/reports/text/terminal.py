@@ -273,9 +273,10 @@ def lowest(report: ReportData, most: int) -> list[Score]:
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
-    good = Measure.remembered(first.type).definition.good
+    definition = Measure.remembered(first.type).definition
+    best = definition.range[0] if definition.better == "lower" else definition.range[1]
     worst = report.worst(first.measure, most, first.system)
-    return [score for score in worst if good(score.value or 0.0) < 1.0]
+    return [score for score in worst if score.value != best and definition.good(score.value or 0.0) < 1.0]
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
