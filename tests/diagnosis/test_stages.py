@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from germane import evaluate
-from germane.diagnosis.formats import stages_document
+from germane.diagnosis.formats import render_stages, stages_document
 from germane.diagnosis.schema import StagesDocument, StagesDocuments
 from germane.diagnosis.stages import StagesReport, follow_samples
 from germane.errors import InputError
@@ -20,6 +20,7 @@ from germane.reports.schema import schema_of
 from germane.samples import samples_from
 from germane.samples.contexts import compile_rule
 from germane.targets.target import complete
+from germane.wholetable import plain_text
 from tests.command import invoke
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "stages.schema.json"
@@ -343,3 +344,18 @@ def test_a_target_hands_its_stages_over() -> None:
     mapped = compile_rule("^[^#]+")(done)
     assert [stage.ids for stage in mapped.stages] == [("d1", "d1", "d2")]
     assert [tuple(line.ranks.values()) for line in follow_samples([mapped])[0].documents()] == [(1, 1)]
+
+
+def test_one_stage_has_no_columns_of_changes() -> None:
+    """There is none before it that it could differ from."""
+    contexts = [{"id": "a", "text": "x"}]
+    rows = samples_from([{"query": "q", "qrels": {"a": 1, "b": 1}, "contexts": contexts}])
+    assert "change" not in plain_text(render_stages(follow_samples(rows)), 120)
+
+
+def test_a_run_without_gold_is_told_what_it_needs(tmp_path: Path) -> None:
+    """A TREC run is neither a report nor samples."""
+    (tmp_path / "my.run").write_text("q Q0 a 1 1 x\n")
+    done = invoke("stages", str(tmp_path / "my.run"))
+    assert done.code == 2
+    assert "--qrels GOLD" in done.err

@@ -98,25 +98,23 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.known, 'relevant document')} of {counted(report.queries, 'query')}")
-    heads = "stage,share of them,in,lost,saved,recall,interval,change,interval of the change"
-    table = TextTable(heads.split(","), names=2)
+    heads = ["stage", "share of them", "in", "lost", "saved", "recall", "interval"]
+    changes = ["change", "interval of the change"] if len(report.stages) > 1 else []
+    table = TextTable([*heads, *changes], names=2)
     for stage in report.stages:
         bar = "█" * round(_BAR * stage.found / report.known)
-        change = stage.change
-        table.add(
-            [
-                clean(stage.name),
-                bar,
-                f"{stage.found:,}",
-                f"{stage.lost:,}" if stage.lost else "-",
-                f"{stage.saved:,}" if stage.saved else "-",
-                in_digits(stage.recall),
-                interval_in_words(stage.interval.ends),
-                "" if change is None else in_digits(change.difference, "+"),
-                "" if change is None else interval_in_words(change.interval.ends, sign="+"),
-            ],
-            {5},
-        )
+        row = [
+            clean(stage.name),
+            bar,
+            f"{stage.found:,}",
+            f"{stage.lost:,}" if stage.lost else "-",
+            f"{stage.saved:,}" if stage.saved else "-",
+            in_digits(stage.recall),
+            interval_in_words(stage.interval.ends),
+        ]
+        if (change := stage.change) is not None:
+            row += [in_digits(change.difference, "+"), interval_in_words(change.interval.ends, sign="+")]
+        table.add(row + [""] * (len(table.header) - len(row)), {5})
     yield table.rich()
     yield Text(f"  intervals: 95%, {LIKE_THESE}", style="dim")
     for before, stage in zip(report.stages, report.stages[1:], strict=False):
