@@ -5,6 +5,7 @@ The pytest plugin (`germane.pytest_plugin`) brings the fixture `germane`, a Reco
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -227,18 +228,32 @@ class _ShortTraceback:
 
 def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
     """The case with these fields in its sample, which is called `name` where it has no id."""
+    from germane.measures.labels import rankings
     from germane.samples import Notices
     from germane.samples.reading import read_questions
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
+    given: object = retrieved
+    if not isinstance(given, Sample | RetrievalCase | Mapping | None):
+        shown = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
+        raise InputError(f"the sample is {shown}", fix="name each field: query=..., contexts=..., qrels=...")
     case = retrieved if isinstance(retrieved, RetrievalCase) else None
     brought = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
-    for notice in notices:
-        warnings.warn(str(notice), stacklevel=3)  # the line of the test
+    said = [str(notice) for notice in notices]
+    contexts = [context for _, contexts in rankings(sample) for context in contexts]
+    texts = [context.text for context in contexts if context.id is None]
+    if len(texts) == len(contexts) and (
+        found := next((text for text in texts if text in (sample.qrels or {})), "")
+    ):
+        said.append(
+            f'contexts are texts, and {found!r} is an id of qrels: write {{"id": {json.dumps(found)}}}'
+        )
+    for message in said:
+        warnings.warn(message, stacklevel=3)  # the line of the test
     return replace(case, sample=sample) if case else RetrievalCase(sample, ())
 
 

@@ -224,7 +224,7 @@ def test_a_case_without_assertions_is_graded_by_its_criteria(inside: Cli, folder
 
 
 def test_a_file_named_index_jsonl_holds_agentvs_rows(inside: Cli, tmp_path: Path) -> None:
-    """What `agentv compare` 4.42.4 reads: a score per case and grader; a case without a score has no row, never 0."""
+    """What `agentv compare` 4.42.4 reads: a score per case and grader; a case or a grader without a score has none, never 0."""
     write_jsonl(
         tmp_path / "data.jsonl",
         {
@@ -235,7 +235,8 @@ def test_a_file_named_index_jsonl_holds_agentvs_rows(inside: Cli, tmp_path: Path
         },
         {"id": "b", "query": "q", "qrels": {"d": 1}, "error": "the system was away"},
     )
-    assert inside("run", "data.jsonl", "-m", "RR", "-o", "out/index.jsonl", "-o", "report").code == 3
+    words = ("data.jsonl", "-m", "RR repeated_calls", "-o", "out/index.jsonl", "-o", "report")
+    assert inside("run", *words).code == 3
     rows = [json.loads(line) for line in (tmp_path / "out/index.jsonl").read_text("utf-8").splitlines()]
     assert [(row["test_id"], row["score"], row["target"]) for row in rows] == [("a", 0.5, "germane")]
     assert [(one["name"], one["score"]) for one in rows[0]["scores"]] == [("RR", 0.5)]

@@ -392,9 +392,16 @@ def test_an_assertion_on_a_judged_measure_asks_the_judge() -> None:
 
 
 def test_an_assertion_that_cannot_be_made_is_an_error() -> None:
-    """Nothing asserted, no judge, no gold."""
+    """Nothing asserted, no judge, no gold, a query where a sample is asked for, ids given as texts."""
     with pytest.raises(InputError, match="nothing is asserted"):
         assert_retrieval(SAMPLE)
+    with pytest.raises(InputError, match="the sample is 'tides'; name each field: query="):
+        assert_retrieval("tides", "RR>=0.5")  # type: ignore[arg-type]
+    with (
+        pytest.warns(UserWarning, match="contexts are texts, and 'd1' is an id of qrels"),
+        suppress(AssertionError),
+    ):
+        assert_retrieval({"query": "a", "contexts": ["d1"], "qrels": {"d1": 1}}, "RR>=0.5")
     with pytest.raises(InputError, match="one sample has no baseline and no slices"):
         assert_retrieval(SAMPLE, "RR>=0.5", "change(RR)>=0")
     with pytest.raises(InputError, match="these measures need a judge"):

@@ -131,6 +131,7 @@ def _agentv(report: ReportData) -> Iterator[str]:
                     ],
                 }
                 for row in results.get(case.key, ())
+                if row["score"] is not None
             ],
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
