@@ -40,3 +40,20 @@ def test_broken_settings_are_said_in_the_line_of_the_settings(inside: Cli, tmp_p
     (tmp_path / "germane.toml").write_text("judge = ")
     done = inside("--version", "-v")
     assert (done.code, "cannot be read" in done.out) == (0, True)
+
+
+def test_the_ledger_of_the_settings_is_named_and_no_address_is_shown(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A judge's address may hold a key, and the ledger may stand in germane.toml; the flags may stand in any order."""
+    (tmp_path / "germane.toml").write_text('ledger = "answers.sqlite"\n')
+    monkeypatch.setenv("GERMANE_JUDGE", "openai:m@https://me:hidden@host/v1?key=secret lexical")
+    lines = inside("--verbose", "--version").out
+    assert f"{tmp_path / 'answers.sqlite'} (not there yet)" in lines
+    assert "openai:m@https://... lexical" in lines
+    assert "hidden" not in lines
+    assert "secret" not in lines
+    (tmp_path / "germane.toml").write_text('ledger = "postgresql://me:hidden@host/db"\n')
+    lines = inside("--version", "--verbose").out
+    assert "postgresql://..." in lines
+    assert "hidden" not in lines

@@ -67,8 +67,8 @@ def call(words: Sequence[str]) -> int:
     if first in {"", "-h", "--help"}:
         print(listing(group))
         return 0 if first else 2
-    if first == "--version" and not group:
-        verbose = set(rest[1:]) & {"-v", "--verbose"}
+    if not group and first in {"--version", "-v", "--verbose"} and "--version" in rest:
+        verbose = set(rest) & {"-v", "--verbose"}
         print(import_module("germane.cli.version").details() if verbose else f"germane {__version__}")
         return 0
     verb = f"{group} {first}".lstrip()

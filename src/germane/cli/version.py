@@ -8,16 +8,18 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from germane.errors import GermaneError
+from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import read_config
 from germane.judges.client.providers import PROVIDERS
-from germane.ledger.store import FORMAT, find_ledger
+from germane.ledger.store import FORMAT
 from germane.tables.folder import OLDEST, SCHEMA_VERSION
 from germane.version import __version__
 
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:;.*extra == [\"']([\w-]+)[\"'])?")
+_ADDRESS = re.compile(r"(\w+://)\S+")
+"""An address may hold a password or a key: its scheme alone is shown."""
 _PLAIN = ("GERMANE_JUDGE", "NO_COLOR", "CI")
 
 
@@ -34,7 +36,7 @@ def details() -> str:
         ),
         ("settings", _settings()),
         ("ledger", _ledger()),
-        *((name, os.environ[name]) for name in _PLAIN if os.environ.get(name)),
+        *((name, _ADDRESS.sub(r"\1...", os.environ[name])) for name in _PLAIN if os.environ.get(name)),
         ("keys", ", ".join(_keys()) or "none set"),
     ]
     return "\n".join(f"{name:14} {value}" for name, value in rows)
@@ -68,10 +70,14 @@ def _settings() -> str:
 
 
 def _ledger() -> str:
-    named = os.environ.get("GERMANE_LEDGER", "")
-    if "://" in named:
-        return f"{urlsplit(named).scheme}://... (GERMANE_LEDGER)"  # an address may hold a password
-    path = Path(named or find_ledger(Path.cwd()))
+    """The ledger that is used here, by GERMANE_LEDGER, the config, or the nearest project file."""
+    try:
+        place = ledger_place()
+    except GermaneError as error:
+        return f"cannot be named: {error}"
+    if "://" in place:
+        return _ADDRESS.sub(r"\1...", place)
+    path = Path(place)
     return f"{path} ({f'{path.stat().st_size:,} bytes' if path.is_file() else 'not there yet'})"
 
 
