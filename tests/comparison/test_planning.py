@@ -84,6 +84,7 @@ def test_power_of_one_system_says_what_it_assumes() -> None:
         ("AP", {}, "AP was not measured"),
         ("RR", {"detect": 0}, "give --detect a number above 0"),
         ("RR", {"correlation": 1}, "from -1 to below 1"),
+        ("RR", {"detect": 3.0}, "a difference of 3 in RR is beyond the range of the measure"),
     ],
 )
 def test_what_power_cannot_use_is_an_error(measure: str, more: dict[str, Any], message: str) -> None:

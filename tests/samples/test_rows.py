@@ -111,6 +111,12 @@ def test_columns_say_what_is_what():
     assert (sample.query, sample.reference) == ("warum?", "darum")
 
 
+def test_a_query_that_is_mapped_to_nothing_is_named():
+    """Where the mapping is at fault, other names of the query are no help."""
+    with pytest.raises(InputError, match="query is mapped to 'foo': name one of these fields"):
+        one({"question": "why?"}, columns={"query": "foo"})
+
+
 def test_a_mapped_column_that_no_row_has_is_a_warning():
     """A misspelt column would else be a field that is not known, without a word."""
     rows = [{"Query": "a", "Context": ["b"]}, {"Query": "c", "Context": ["d"], "Truth": "e"}]

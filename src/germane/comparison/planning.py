@@ -16,7 +16,7 @@ from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.pairing import Pair, sides_of
 from germane.reports.schema import Line
-from germane.reports.summary import MeasureSummary, range_of
+from germane.reports.summary import MeasureSummary, check_change, range_of
 from germane.statistics.distributions import normal_quantile
 from germane.statistics.intervals import group_cases
 from germane.statistics.power import POWER, Pilot, smallest
@@ -152,6 +152,10 @@ def plan_power(
     if not -1 <= correlation < 1:
         raise InputError(f"a correlation of {correlation}", fix="give a number from -1 to below 1")
     name = report.reported(measure)
+    canonical = report[name, report.systems[0]].type
+    check_change(canonical, detect, f"a difference of {detect:g} in {name}")
+    if margin is not None:
+        check_change(canonical, margin, f"a margin of {margin:g} for {name}")
     assumed = None
     if other is not None or len(report.systems) > 1:
         a, b, *_ = sides_of([report for report in (report, other) if report is not None])

@@ -155,6 +155,8 @@ class RowReader:
                 fields = ", ".join(map(repr, list(row)[:10]))
                 wrong.problem += f"; its fields are {fields}"
                 wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
+                if mapped := [key for key, name in self._mapped.items() if name == "query"]:
+                    wrong.fix = f"query is mapped to {mapped[0]!r}: name one of these fields, or leave the mapping out"
             return wrong
         names = {name: key for key, name, _ in self._plan(tuple(row)).fields}
         first = names.get(str(wrong.path[0]), wrong.path[0])
