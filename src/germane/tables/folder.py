@@ -157,9 +157,8 @@ class ReportFolder(Counts):
             self.lock()
         self._set_aside()
         self._end = UNFINISHED
-        hashed = not self.scratch and self._form != "parquet"
         self._files = {
-            name: _TableFile(self._path(name), hashed=hashed and name != "labels")
+            name: _TableFile(self._path(name))
             for name in (*_TABLES, "labels")
             if self._source is None or name not in _OF_SOURCE
         }
@@ -528,12 +527,11 @@ class _TableFile:
 
     Attributes:
         lines: How many were written in all.
-        size: The bytes of those that are in no part yet.
+        size: The number of bytes that are in no part yet.
     """
 
-    def __init__(self, path: Path, *, hashed: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self._name = self._path = path
-        self._hashed = hashed
         self._parts: dict[str, str] = {}
         self._rows = 0
         self.lines = 0
@@ -541,21 +539,18 @@ class _TableFile:
 
     def _begin(self) -> None:
         self._file, self.size = _open(self._path, os.O_TRUNC), 0
-        self._hash = hashlib.sha256()
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Write some lines."""
         joined = b"".join(lines)
         self.lines += len(lines)
         self.size += len(joined)
-        if self._hashed and not self._parts:
-            self._hash.update(joined)
         self._file.write(joined)
 
-    def make_parts(self, columns: Callable[[int, int], Fields] | None = None, *, last: bool = False) -> None:
+    def make_parts(self, fields: Callable[[int, int], Fields] | None = None, *, last: bool = False) -> None:
         """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.
 
-        `columns` are those of all lines that were written, where they are known.
+        `fields` gives those of the lines from one number to before another, where they are known.
         The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
         """
         self._file.close()
@@ -565,9 +560,9 @@ class _TableFile:
             self._path = self._path.replace(lines_after(0, folder))
         with self._path.open("rb") as lines:
             each = -(-self.size // max(1, round(self.size / PART_BYTES)))  # alike, without a small rest
-            while (some := lines.read(each) + lines.readline()) or (last and not self._parts):
+            while lines.tell() < self.size or (last and not self._parts):
                 part = folder / f"{len(self._parts) + 1:05}.parquet"
-                self._rows = write_part(part, some, columns, self._rows)
+                self._rows = write_part(part, lines, each, fields, self._rows)
                 self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
         written = self._path
         if not last:
@@ -588,8 +583,8 @@ class _TableFile:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The SHA-256 in hex of the file, or of each part where there are some, by their names in the finished folder."""
-        return self._parts or {self._name.name.removesuffix(UNFINISHED): self._hash.hexdigest()}
+        """The SHA-256 in hex of the closed file, or of each part where there are some, by their names in the finished folder."""
+        return self._parts or {self._name.name.removesuffix(UNFINISHED): _sha256(self._path)}
 
 
 def _sha256(path: Path) -> str:

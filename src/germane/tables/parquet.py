@@ -13,7 +13,7 @@ from importlib import import_module
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from germane.types import ItemRow, Judgement, Sample, Score
 _LINE = "line"
 GROUP = 2_500
 """Rows that are turned back into lines together; four times as many are a row group of the file."""
-_AT_ONCE = 2 << 20
+_AT_ONCE = 4 << 20
 """Bytes of lines that are turned into columns together."""
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON escapes."""
@@ -95,19 +95,29 @@ def _kind(declared: Any) -> str:
 
 
 def write_part(
-    file: Path, text: bytes, columns: Callable[[int, int], Fields] | None = None, first: int = 0
+    file: Path,
+    lines: IO[bytes],
+    size: int,
+    fields: Callable[[int, int], Fields] | None = None,
+    first: int = 0,
 ) -> int:
     """Write lines of a table as a part in its folder (`scores.parquet/`), which is there whole or not at all.
 
-    `columns` gives the fields of the table's rows from one number to before another where they are known; the lines begin
-    at row `first`. Returns the number of the row after them.
+    Args:
+        file: The part.
+        lines: What the lines are read from.
+        size: The number of their bytes; a line that is begun is read to its end.
+        fields: The fields of the table's rows from one number to before another; None = they are read from the lines.
+        first: The number of the first row.
+
+    Returns:
+        The number of the row after the last.
     """
     pl, name = polars(f"{file.parent.name}"), _name_of(file)
-    frames: list[Any] = []
-    content, row = BytesIO(text), first
-    while (some := content.read(_AT_ONCE) + content.readline()) or not frames:
-        begin, row = row, row + some.count(b"\n")
-        frames.append(_frame(pl, name, some, columns and columns(begin, row)))
+    frames, row, end = [_frame(pl, name, b"")], first, lines.tell() + size
+    while (left := end - lines.tell()) > 0 and (text := lines.read(min(left, _AT_ONCE)) + lines.readline()):
+        begin, row = row, row + text.count(b"\n")
+        frames.append(_frame(pl, name, text, fields and fields(begin, row)))
     file.parent.mkdir(exist_ok=True)
     temporary = file.with_name(f".{file.name}")
     with temporary.open("wb") as out:
@@ -179,19 +189,21 @@ def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
 def _frame(pl: Any, name: str, text: bytes, fields: Fields | None = None) -> Any:
     """The columns of lines: of their fields, where these are known and give the lines back; else read from the lines."""
     if fields is not None:
-        frame = _with_line(
-            pl, [_known(pl, column, kind, *fields[column]) for column, kind in _columns(name).items()]
-        )
-        if _built(pl, name, frame).str.join().cast(pl.Binary).item() == text:
+        kinds = _columns(name).items()
+        frame = _with_line(pl, [_known(pl, column, kind, *fields[column]) for column, kind in kinds])
+        if _gives_back(pl, name, frame, text):
             return frame
     frame = _with_line(pl, _read(pl, name, text))
-    lines = _lines(pl, name, frame)
-    if b"".join(lines) == text:
+    if _gives_back(pl, name, frame, text):
         return frame
-    unlike = [
-        None if one == line else line[:-1].decode() for one, line in zip(lines, BytesIO(text), strict=True)
-    ]
+    both = zip(_lines(pl, name, frame), BytesIO(text), strict=True)
+    unlike = [None if one == line else line[:-1].decode() for one, line in both]
     return frame.with_columns(pl.Series(_LINE, unlike, pl.String))
+
+
+def _gives_back(pl: Any, name: str, frame: Any, text: bytes) -> bool:
+    """True if the lines of all rows are this text."""
+    return bool(_built(pl, name, frame).str.join().cast(pl.Binary).item() == text)
 
 
 def _with_line(pl: Any, columns: Iterable[Any]) -> Any:
