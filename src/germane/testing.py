@@ -152,10 +152,10 @@ def assert_retrieval(
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
     written = {str(gate): check for gate, check in zip(gates, checks, strict=True)}
     results = sorted(report.verdict.gates, key=lambda result: list(written).index(result.gate))
-    lines = [
-        f"{result.outcome:9}  {written[result.gate]}  {result.detail.removeprefix('mean ')}"
-        for result in results
-    ]
+    lines = []
+    for result in results:
+        detail = result.detail.removeprefix("mean ").replace("--allow-stand-in", "allow_stand_in=True")
+        lines.append(f"{result.outcome:9}  {written[result.gate]}  {detail}")
     if all(gate.outcome == "passed" for gate in report.verdict.gates):
         lines += report.verdict.reasons
     raise AssertionError("\n".join([*lines, "", *lines_of(facts, _WIDTH)]))

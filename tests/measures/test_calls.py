@@ -61,6 +61,9 @@ def test_an_agent_that_goes_on_after_it_had_all_and_asks_again():
     assert value("found_at_call", {**agent, "qrels": {"d9": 1}}) == "no search brought a relevant document"
     assert value("calls_after_found", {**agent, "qrels": {"d9": 1}}) == 0.0
     assert value("repeated_calls", {"query": "q", "contexts": ["a"]}) == "one search only"
+    unsaid = {"query": "q", "calls": [{"contexts": ["a"]}, {"contexts": ["b"]}]}
+    assert value("repeated_calls", unsaid) == "a search does not say its query"
+    assert [line.repeated for line in evaluate([unsaid], "repeat_rate").by_call] == [0, 0]
 
 
 def test_scores_by_turn_and_by_number_of_searches():

@@ -441,7 +441,7 @@ def repeat_rate(sample: Sample) -> Outcome:
 @measure(
     formula="second and later searches whose query was asked before / second and later searches",
     reference="germane",
-    nothing="one search only: skipped",
+    nothing="one search only, or a search whose query is not known: skipped",
     better="lower",
 )
 def repeated_calls(sample: Sample) -> Outcome:
@@ -449,6 +449,8 @@ def repeated_calls(sample: Sample) -> Outcome:
     asked = asked_before(sample)
     if len(asked) < 2:
         return skipped(ONE_SEARCH)
+    if not all(query for query, _ in asked):
+        return skipped("a search does not say its query")
     items = [Item(f"Call {n}: {query}", not before) for n, (query, before) in enumerate(asked, 1)]
     repeated = sum(not item.held for item in items)
     return ok(repeated / (len(asked) - 1), items=items, what="searches asked something new")

@@ -95,9 +95,13 @@ def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
 
 
 def asked_before(sample: Sample) -> list[tuple[str, bool]]:
-    """The query of each search, without case and spare white space, and whether an earlier search asked the same."""
-    queries = [" ".join(query.casefold().split()) for query, _ in rankings(sample)]
-    return [(query, query in queries[:at]) for at, query in enumerate(queries)]
+    """The query of each search, without case and spare white space, and whether an earlier search asked the same.
+
+    The query is "" where a call does not say it: the sample's own stands for it elsewhere, and would repeat itself here.
+    """
+    asked = [call.query or "" for call in sample.calls or ()] or [query for query, _ in rankings(sample)]
+    queries = [" ".join(query.casefold().split()) for query in asked]
+    return [(query, query != "" and query in queries[:at]) for at, query in enumerate(queries)]
 
 
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:

@@ -186,7 +186,7 @@ class Gate:
 
 
 UNMEASURED = "nothing was measured"
-NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it, in Python allow_stand_in=True)"
+NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it)"
 
 
 @dataclass(frozen=True, slots=True)
