@@ -11,7 +11,7 @@ A list without scores keeps its order. Results of queries without gold are ignor
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,11 +29,12 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.files import BadRows, on_disk, shown_name
+from germane.samples.files import BadRows, is_copied, on_disk, shown_name
 from germane.samples.trec import (
     GOLD,
     Format,
     Hits,
+    NotPlain,
     Qrels,
     Results,
     Run,
@@ -47,13 +48,15 @@ from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
-    from germane.samples.bulk import Gold
+    from germane.samples.bulk import Gold, GoldRanges
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 1 << 20
 """Bytes from which on a file is read in bulk, in TREC's columns eight times as many: below, importing polars costs more than
 it saves."""
+_LARGE_GOLD = 4 << 20
+"""Bytes from which on gold is not held in memory, where the run has its queries in about the same order."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -95,6 +98,15 @@ class RunFile:
 
         return bulk.read_hits(self.path, known, self._bulk, self.columns)
 
+    def hits_in_ranges(self, gold: GoldFile) -> Iterator[Hits] | None:
+        """The same, for one range of the gold's queries after the other; None where run or gold is small, or must be copied.
+
+        NotPlain, also while it is read, where all gold must be held.
+        """
+        if self._bulk is None or find_spec("polars") is None or is_copied(self.path) or not gold.large:
+            return None
+        return gold.in_ranges.hits(self.path, self._bulk, self.columns)
+
 
 @dataclass
 class GoldFile:
@@ -112,6 +124,22 @@ class GoldFile:
         return read_qrels(
             self.source, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
         )
+
+    @property
+    def large(self) -> bool:
+        """True if this is a file of which only some queries are held where that can be."""
+        if not isinstance(self.source, str | Path):
+            return False
+        path = Path(gold_file(self.source))
+        return path.is_file() and not is_copied(path) and path.stat().st_size >= _LARGE_GOLD
+
+    @cached_property
+    def in_ranges(self) -> GoldRanges:
+        """The same read in ranges of its queries; NotPlain where it cannot be."""
+        from germane.samples.bulk import GoldRanges  # needs polars
+
+        path = gold_file(self.source)
+        return GoldRanges(path, format_of(path, self.fmt, GOLD), self.columns)
 
     @cached_property
     def in_columns(self) -> Gold | None:
@@ -167,25 +195,17 @@ def rank_part(
     """
     wanted = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
+    run = RunFile(run) if isinstance(run, str | Path) else run
+    notes: list[str] = []
+    if isinstance(run, RunFile) and doc_id is None:
+        name = shown_name(run.path)
+        try:
+            if (ranges := run.hits_in_ranges(gold)) is not None:
+                return _scored(name, ranges, wanted, system, missing)
+        except NotPlain as why:
+            notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
-    counted = (hits.lengths >= 0) | (missing == "zero")
-    lengths = np.maximum(hits.lengths, 0)
-    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-    computed = np.empty((len(counted), len(wanted)))
-    for number, measure in enumerate(wanted):
-        computed[:, number] = np.where(counted, values(measure, table), np.nan)
-    noted: dict[int, Noted] = {}
-    for row in np.flatnonzero(~counted).tolist():
-        rows = range(row * len(wanted), (row + 1) * len(wanted))
-        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-    if hits.ids is None:
-        samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
-    else:
-        samples = Ids(*hits.ids, system)
-    columns = [(str(measure), str(measure)) for measure in wanted]
-    scores = ScoreTable.of_columns(samples, columns, computed, noted)
-    remarks = _remarks(name, hits, relevant_known(table, rel=1) == 0, missing)
-    return Part(scores=scores, notes=Counter(remarks))
+    return _scored(name, [hits], wanted, system, missing, notes)
 
 
 def hits_of(
@@ -253,31 +273,81 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
     )
 
 
-def _remarks(
-    name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
-) -> Iterator[str]:
-    """What should be known of the run: queries that count 0 or are left out, and results that were dropped.
+def _scored(
+    name: str,
+    ranges: Iterable[Hits],
+    wanted: Sequence[Measure],
+    system: str,
+    missing: Literal["zero", "skip"],
+    notes: Iterable[str] = (),
+) -> Part:
+    """The scores of the queries of the gold, range by range, and the remarks about the run of this name."""
+    columns = [(str(measure), str(measure)) for measure in wanted]
+    scores, remarks = ScoreTable(), _Remarks()
+    for hits in ranges:
+        counted = (hits.lengths >= 0) | (missing == "zero")
+        lengths = np.maximum(hits.lengths, 0)
+        table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
+        computed = np.empty((len(counted), len(wanted)))
+        for number, measure in enumerate(wanted):
+            computed[:, number] = np.where(counted, values(measure, table), np.nan)
+        noted: dict[int, Noted] = {}
+        for row in np.flatnonzero(~counted).tolist():
+            rows = range(row * len(wanted), (row + 1) * len(wanted))
+            noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+        if hits.ids is None:
+            samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
+        else:
+            samples = Ids(*hits.ids, system)
+        scores.extend(ScoreTable.of_columns(samples, columns, computed, noted), distinct=True)
+        remarks.add(hits, relevant_known(table, rel=1) == 0)
+    return Part(scores=scores, notes=Counter([*notes, *remarks.lines(name, missing)]))
 
-    `nothing` are the queries without relevant documents.
-    """
-    yield from hits.notes
-    absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-    for rows, queries, what in (
-        (hits.lengths < 0, hits.queries, f"of {len(hits.queries)} with gold but without results, {absent}"),
-        (hits.lengths == 0, hits.queries, "with an empty list, counted as 0"),
-        (np.ones(len(hits.ignored)), hits.ignored, "with results but without gold, ignored"),
-        (nothing, hits.queries, "without any relevant document in the gold, counted as 0"),
-    ):
-        if count := int(np.count_nonzero(rows)):
-            first = ", ".join(queries[row] for row in np.flatnonzero(rows)[:3].tolist())
-            more = ", ..." if count > 3 else ""
-            yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {first}{more}"
-    for count, what in (
-        (hits.repeated, "naming a document again, dropped"),
-        (hits.folded, "from further chunks of a document, dropped"),
-    ):
-        if count:
-            yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
+
+class _Remarks:
+    """What should be known of a run: queries that count 0 or are left out, and results that were dropped."""
+
+    def __init__(self) -> None:
+        self._queries = self._repeated = self._folded = 0
+        self._notes: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, hits: Hits, nothing: NDArray[np.bool_]) -> None:
+        """Count the queries of these hits; `nothing` are those without relevant documents."""
+        self._queries += len(hits.queries)
+        self._repeated += hits.repeated
+        self._folded += hits.folded
+        self._notes += hits.notes
+        for what, rows, queries in (
+            ("absent", hits.lengths < 0, hits.queries),
+            ("empty", hits.lengths == 0, hits.queries),
+            ("ignored", np.ones(len(hits.ignored), np.bool_), hits.ignored),
+            ("nothing", nothing, hits.queries),
+        ):
+            self._counts[what] += int(np.count_nonzero(rows))
+            first = self._first[what]
+            first += [queries[row] for row in np.flatnonzero(rows)[: 3 - len(first)].tolist()]
+
+    def lines(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
+        """The remarks about the run of this name."""
+        yield from self._notes
+        absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+        for kind, what in (
+            ("absent", f"of {self._queries} with gold but without results, {absent}"),
+            ("empty", "with an empty list, counted as 0"),
+            ("ignored", "with results but without gold, ignored"),
+            ("nothing", "without any relevant document in the gold, counted as 0"),
+        ):
+            if count := self._counts[kind]:
+                first, more = ", ".join(self._first[kind]), ", ..." if count > 3 else ""
+                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {first}{more}"
+        for count, what in (
+            (self._repeated, "naming a document again, dropped"),
+            (self._folded, "from further chunks of a document, dropped"),
+        ):
+            if count:
+                yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
 
 
 def ranked_report(
@@ -356,7 +426,7 @@ def _matched(name: str, hits: Hits) -> Hits:
     """The hits of a run; InputError where none of its queries is in the gold."""
     if (hits.lengths >= 0).any():
         return hits
-    if not hits.ignored:
+    if not len(hits.ignored):
         raise InputError("no results in this file", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:3])) for some in (hits.ignored, hits.queries))
     raise InputError(

@@ -1,7 +1,8 @@
 """Large runs: of each query only the ranks of its gold documents and the length of its list, block by block, by polars.
 
 A ranked measure over gold labels needs no more of a run. Blocks are cut where a query ends, so that memory is bounded by
-the block and the gold. Gold documents are found by a 64-bit hash of query and document, and each match is compared exactly.
+the block and the gold; of large gold only a range of queries is held, where the run has them in about the same order. Gold
+documents are found by a 64-bit hash of query and document, and each match is compared exactly.
 A file that is not plain (an odd line, a query in two pieces, a document twice, a quoted cell, an id in JSON that is no
 text) is left to `read_run` and `read_qrels`, which know lines and name faults. The extra `tables` brings polars: import
 this module where it is installed.
@@ -9,7 +10,9 @@ this module where it is installed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +32,7 @@ from germane.samples.trec import (
     Format,
     Hits,
     Kind,
+    NotPlain,
     Numbers,
     frame_roles,
     read_as_rank,
@@ -44,11 +48,27 @@ _QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 
+_BEHIND = 4
+"""Ranges of gold that are held although the run has passed them."""
+
 Keys: TypeAlias = NDArray[np.uint64]
 
 
-class _NotPlain(Exception):
-    """The file must be read row by row, for this reason."""
+class _Index:
+    """The numbers of queries, found by their hashes."""
+
+    def __init__(self, hashed: Keys) -> None:
+        order = np.argsort(hashed)
+        self._sorted, self._order = hashed[order], order.astype(np.int32)
+        if _twice(self._sorted):
+            raise NotPlain("a query may stand twice in the gold")
+
+    def rows(self, hashed: Keys) -> Numbers:
+        """The number of each query, -1 where there is none."""
+        if not len(self._sorted):
+            return np.full(len(hashed), -1)
+        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == hashed, self._order[at], np.int64(-1))
 
 
 class Gold:
@@ -56,13 +76,16 @@ class Gold:
 
     def __init__(self, queries: pl.Series, sizes: Numbers, docs: pl.Series, grades: Floats) -> None:
         self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        hashed = queries.hash(_QUERY_SEED).to_numpy()
-        self._order = np.argsort(hashed)
-        self._sorted = hashed[self._order]
+        self.hashed = queries.hash(_QUERY_SEED).to_numpy()
         self._starts = np.cumsum(sizes) - sizes
-        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(hashed, sizes)
-        if _twice(self._sorted) or _twice(np.sort(self._key)):
-            raise _NotPlain("a query or a document may stand twice in the gold")
+        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self.hashed, sizes)
+        if _twice(np.sort(self.hashed)) or _twice(np.sort(self._key)):
+            raise NotPlain("a query or a document may stand twice in the gold")
+
+    @cached_property
+    def index(self) -> _Index:
+        """The numbers of the queries here."""
+        return _Index(self.hashed)
 
     @classmethod
     def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold | None:
@@ -73,8 +96,17 @@ class Gold:
         grades = np.fromiter(values, np.float64, len(docs))
         try:
             return cls(pl.Series(list(qrels), dtype=pl.String), sizes, docs, grades)
-        except _NotPlain:
+        except NotPlain:
             return None
+
+    @classmethod
+    def of_rows(cls, frame: pl.DataFrame) -> Gold:
+        """The columns of some rows, each query's together."""
+        starts, queries = _queries(frame["query"])
+        grades = frame["grade"].cast(pl.Float64).to_numpy()
+        if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
+            raise NotPlain(f"a grade is not a whole number up to {LARGEST_GRADE}")
+        return cls(queries, np.diff(starts), frame["doc"], grades)
 
     @classmethod
     def read(cls, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Gold | None:
@@ -85,12 +117,8 @@ class Gold:
                 return None
             frame = pl.concat(frames, rechunk=True)
             frames.clear()
-            starts, queries = _queries(frame["query"])
-            grades = frame["grade"].cast(pl.Float64).to_numpy()
-            if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
-                return None
-            return cls(queries, np.diff(starts), frame["doc"], grades)
-        except _NotPlain:
+            return cls.of_rows(frame)
+        except NotPlain:
             return None
 
     @property
@@ -98,15 +126,6 @@ class Gold:
         """The queries one after another, and where each ends."""
         ends = np.cumsum(self.queries.str.len_bytes().to_numpy(), dtype=np.int64)
         return self.queries.str.join("").item().encode(), ends
-
-    def rows(self, queries: pl.Series, hashed: Keys) -> Numbers:
-        """The number of each query in the gold, -1 where it has none."""
-        if not len(self._sorted):
-            return np.full(len(hashed), -1)
-        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
-        rows = self._order[at]
-        same = (self._sorted[at] == hashed) & (self.queries[rows] == queries).to_numpy()
-        return np.where(same, rows, -1)
 
     def matches(
         self, key: Keys, docs: pl.Series, starts: Numbers, rows: Numbers
@@ -128,6 +147,29 @@ class Gold:
         return positions[same], number[same], at[same]
 
 
+class GoldRanges:
+    """Gold in a file of which only some queries are held: it is read beside a run that has them in about the same order."""
+
+    def __init__(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> None:
+        """NotPlain where `read_qrels` must read the file."""
+        self._file = path, fmt, columns
+        hashes = [gold.hashed for gold in self._parts()]
+        if not hashes:
+            raise NotPlain("there are no grades")
+        self._index = _Index(np.concatenate(hashes))
+
+    def _parts(self) -> Iterator[Gold]:
+        return map(Gold.of_rows, _frames(*self._file, GOLD, []))
+
+    def hits(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Iterator[Hits]:
+        """The hits of a run, for one range of the gold's queries after the other, in their order.
+
+        NotPlain where the files must be read in another way: all that came before does not count.
+        """
+        notes: list[str] = []
+        return _hits(_frames(path, fmt, columns, RUN, notes), notes, self._index, deque(), self._parts())
+
+
 def read_hits(
     path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] | None = None
 ) -> Hits | None:
@@ -135,40 +177,136 @@ def read_hits(
 
     None where `read_run` must read the file.
     """
-    lengths = np.full(len(gold.queries), -1)
-    ignored, notes = list[str](), list[str]()
-    hashes: list[Keys] = []
-    matches: list[tuple[Numbers, Numbers, Numbers]] = []
+    notes: list[str] = []
+    frames = _frames(path, fmt, columns, RUN, notes)
     try:
-        for frame in _frames(path, fmt, columns, RUN, notes):
-            starts, queries = _queries(frame["query"])
-            hashed = queries.hash(_QUERY_SEED).to_numpy()
-            rows = gold.rows(queries, hashed)
-            has = rows >= 0
-            lengths[rows[has]] = np.diff(starts)[has]
-            if not has.all():
-                ignored += queries.filter(~has).to_list()
-            hashes.append(hashed)
-            matches.append(_hits(frame, gold, starts, hashed, rows))
-    except _NotPlain:
+        (hits,) = _hits(frames, notes, gold.index, deque([_Range(gold)]), iter(()))
+    except NotPlain:
         return None
-    if not hashes or _twice(np.sort(np.concatenate(hashes))):  # no results, or a query in two pieces
-        return None
-    row, rank, doc = (np.concatenate(column) for column in zip(*matches, strict=True))
-    order = np.argsort((row << 32) | rank)
-    return Hits(
-        queries=gold.queries,
-        sizes=gold.sizes,
-        docs=gold.docs,
-        grades=gold.grades,
-        lengths=lengths,
-        ignored=ignored,
-        row=row[order],
-        rank=rank[order],
-        doc=doc[order],
-        ids=gold.ids,
-        notes=notes,
-    )
+    return hits
+
+
+def _hits(
+    frames: Iterator[pl.DataFrame],
+    notes: Sequence[str],
+    index: _Index,
+    held: deque[_Range],
+    coming: Iterator[Gold],
+) -> Iterator[Hits]:
+    """The hits of a run's `frames`, for one range of the gold after the other: those that are held, and those that are coming.
+
+    Ranges are held until the run has passed them, and a few more have been passed.
+    """
+    block = None
+    ignored = [pl.Series(dtype=pl.String)]
+    others: list[Keys] = []  # the hashes of these
+    for frame in frames:
+        block = _Block(frame)
+        rows = index.rows(block.hashed)
+        known = rows[rows >= 0]
+        if len(known) < len(rows):
+            ignored.append(pl.Series(block.queries.filter(rows < 0).to_list()))  # a copy: the block is let go
+            others.append(block.hashed[rows < 0])
+        if not len(known):
+            continue
+        low, high = known.min(), known.max()
+        yield from _passed(held, coming, low, high)
+        for some in held:
+            if some.begin <= high and low < some.end:
+                some.add(block, rows)
+    if block is None or not held:
+        raise NotPlain("there are no results with gold")
+    if others and _twice(np.sort(np.concatenate(others))):
+        raise NotPlain("a query is in two pieces")
+    yield held.popleft().hits(pl.concat(ignored), notes)
+    for some in chain(held, map(_Range, coming)):
+        yield some.hits()
+
+
+def _passed(held: deque[_Range], coming: Iterator[Gold], low: int, high: int) -> Iterator[Hits]:
+    """Hold the gold of the queries from number `low` to `high`; the hits of what is held no longer."""
+    while not held or held[-1].end <= high:
+        held.append(_Range(next(coming), held[-1].end if held else 0))
+        while len(held) > _BEHIND and held[_BEHIND].end <= low:
+            yield held.popleft().hits()
+    if low < held[0].begin:
+        raise NotPlain("the run's queries are in another order than the gold's")
+
+
+class _Block:
+    """Some queries of a run with all their results."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.starts, self.queries = _queries(frame["query"])
+        self.docs, self._score = frame["doc"], frame["score"].to_numpy()
+        self.hashed: Keys = self.queries.hash(_QUERY_SEED).to_numpy()
+        self.key = np.repeat(self.hashed, np.diff(self.starts))
+        self.key ^= self.docs.hash(_DOC_SEED).to_numpy()
+        if not np.isfinite(self._score).all():  # NaN, infinity, or more than a number holds
+            raise NotPlain("a score is not finite")
+        if _twice(np.sort(self.key)):
+            raise NotPlain("a document may stand twice in a query")
+        if _twice(np.sort(self.hashed)):
+            raise NotPlain("a query is in two pieces")
+
+    def ranks(self, positions: Numbers, number: Numbers) -> Numbers:
+        """The ranks of the results at some positions; `number` are those of their queries."""
+        if not len(positions) or self._falls:
+            return positions - self.starts[number] + 1
+        return self._ranks[positions]
+
+    @cached_property
+    def _falls(self) -> bool:
+        """True if the scores of each query fall from result to result."""
+        falls = self._score[1:] < self._score[:-1]
+        falls[self.starts[1:-1] - 1] = True  # where a query starts
+        return bool(falls.all())
+
+    @cached_property
+    def _ranks(self) -> Numbers:
+        return _ranks(self._score + 0.0, self.docs, self.starts)  # -0.0 + 0.0 is 0.0
+
+
+class _Range:
+    """The hits in some of the gold's queries, of which the first is number `begin` of all."""
+
+    def __init__(self, gold: Gold, begin: int = 0) -> None:
+        self.begin, self.end = begin, begin + len(gold.sizes)
+        self._gold, self._lengths = gold, np.full(len(gold.sizes), -1)
+        self._found: list[tuple[Numbers, Numbers, Numbers]] = []
+
+    def add(self, block: _Block, rows: Numbers) -> None:
+        """Add the hits of a block of the run; `rows` are the numbers of its queries among all, -1 where they have no gold."""
+        own = np.where((self.begin <= rows) & (rows < self.end), rows - self.begin, -1)
+        has = own >= 0
+        mine = own[has]
+        if not (self._gold.queries[mine] == block.queries.filter(has)).all():
+            raise NotPlain("two queries have the same hash")
+        if (self._lengths[mine] >= 0).any():
+            raise NotPlain("a query is in two pieces")
+        self._lengths[mine] = np.diff(block.starts)[has]
+        positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
+        self._found.append((own[number], block.ranks(positions, number), doc))
+
+    def hits(self, ignored: pl.Series | Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
+        """The hits in these queries."""
+        gold, none = self._gold, np.empty(0, np.int64)
+        columns = zip(*self._found, strict=True) if self._found else [[none]] * 3
+        row, rank, doc = map(np.concatenate, columns)
+        order = np.argsort((row << 32) | rank)
+        return Hits(
+            queries=gold.queries,
+            sizes=gold.sizes,
+            docs=gold.docs,
+            grades=gold.grades,
+            lengths=self._lengths,
+            ignored=ignored,
+            row=row[order],
+            rank=rank[order],
+            doc=doc[order],
+            ids=gold.ids,
+            notes=notes,
+        )
 
 
 def _queries(query: pl.Series) -> tuple[Numbers, pl.Series]:
@@ -197,25 +335,6 @@ def _find(key: Keys, wanted: Keys) -> tuple[Numbers, Numbers]:
     at[at == len(wanted)] = 0
     hit = wanted[at] == key[positions]
     return positions[hit], at[hit]
-
-
-def _hits(
-    frame: pl.DataFrame, gold: Gold, starts: Numbers, hashed: Keys, rows: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
-    """The hits of a block: row, rank and document. `starts`, `hashed`, `rows`: where each query starts, its hash and row."""
-    docs, score = frame["doc"], frame["score"].to_numpy()
-    if not np.isfinite(score).all():  # NaN, infinity, or a number of more digits than a number holds
-        raise _NotPlain("a score is not finite")
-    key = np.repeat(hashed, np.diff(starts))
-    key ^= docs.hash(_DOC_SEED).to_numpy()
-    if _twice(np.sort(key)):
-        raise _NotPlain("a document may stand twice in a query")
-    positions, number, at = gold.matches(key, docs, starts, rows)
-    falls = score[1:] < score[:-1]
-    falls[starts[1:-1] - 1] = True  # where a query starts
-    if not len(positions) or falls.all():
-        return rows[number], positions - starts[number] + 1, at
-    return rows[number], _ranks(score + 0.0, docs, starts)[positions], at  # -0.0 + 0.0 is 0.0
 
 
 def _ranks(score: Floats, docs: pl.Series, starts: Numbers) -> Numbers:
@@ -263,7 +382,7 @@ def _frames(
             frames = _ranks_not_scores(frames, shown_name(path), notes)
         yield from frames
     else:
-        raise _NotPlain("a document is read as a whole")
+        raise NotPlain("a document is read as a whole")
 
 
 def _whole_queries(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -298,11 +417,11 @@ def _parquet_frames(
 
 
 def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
-    """The rows of a table as query, doc and number; _NotPlain where they are not three columns of results."""
+    """The rows of a table as query, doc and number; NotPlain where they are not three columns of results."""
     roles, value = frame.columns, kind.value
     listed = [role for role in (kind.listed, value) if isinstance(frame.schema.get(role), pl.List)]
     if "doc" not in roles and kind.listed not in listed:
-        raise _NotPlain("the documents are no lists")
+        raise NotPlain("the documents are no lists")
     if "doc" not in roles:
         frame = frame.with_columns(doc=kind.listed).drop(kind.listed)
         if value not in listed:
@@ -314,10 +433,10 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     kinds = frame.schema
     ids = [kinds[name] == pl.String or kinds[name].is_integer() for name in ("query", "doc")]
     if value not in kinds or not kinds[value].is_numeric() or not all(ids):
-        raise _NotPlain("a column is of another type")
+        raise NotPlain("a column is of another type")
     frame = frame.select(pl.col("query", "doc").cast(pl.String), pl.col(value).cast(pl.Float64))
     if any(column.null_count() for column in frame) or (frame["query"] == "").any():
-        raise _NotPlain("a value is missing")
+        raise NotPlain("a value is missing")
     return frame
 
 
@@ -336,11 +455,11 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def _plain_blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
-    """Such blocks with line feeds alone; _NotPlain where there are control characters."""
+    """Such blocks with line feeds alone; NotPlain where there are control characters."""
     for block in _blocks(path, skip=skip):
         data = block.replace(b"\r\n", b"\n") if b"\r" in block else block
         if data.translate(None, _USUAL):
-            raise _NotPlain("there are control characters")
+            raise NotPlain("there are control characters")
         yield data
 
 
@@ -351,12 +470,12 @@ def _table_head(
     with opened(path) as stream:
         line = stream.readline()
     if b'"' in line or line.rstrip(b"\r\n").translate(None, _USUAL):
-        raise _NotPlain("cells are quoted, or there are control characters")
+        raise NotPlain("cells are quoted, or there are control characters")
     try:
         head = [cell.strip() for cell in line.decode().split(between)]
         return head, *table_columns(head, SourceLocation(shown_name(path), 1), kind, columns)
     except (UnicodeDecodeError, InputError) as fault:
-        raise _NotPlain(str(fault)) from None
+        raise NotPlain(str(fault)) from None
 
 
 def _table_frames(
@@ -368,7 +487,7 @@ def _table_frames(
     roles = {role: pl.col(str(at)) for role, at in positions.items()}
     for data in _plain_blocks(path, skip=skip):
         if b'"' in data:
-            raise _NotPlain("cells are quoted")
+            raise NotPlain("cells are quoted")
         frame = _csv(data, between, schema, list(positions.values())).select(**roles)
         yield _results(frame.with_columns(pl.col("query", "doc").str.strip_chars()), kind)
 
@@ -384,9 +503,9 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
             ranks = counting
             notes += [read_as_rank(name)] * ranks
             if ranks and positions.max() == 1:
-                raise _NotPlain("one result per query says nothing")
+                raise NotPlain("one result per query says nothing")
         if ranks and not counting:
-            raise _NotPlain("the third column does not count everywhere")
+            raise NotPlain("the third column does not count everywhere")
         yield frame.with_columns(-pl.col("score")) if ranks else frame
 
 
@@ -398,18 +517,18 @@ def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
             keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind)
             if not {"query", "doc", kind.value} <= set(roles):
-                raise _NotPlain("a line is not a single result")
+                raise NotPlain("a line is not a single result")
             names = [roles[role] for role in ("query", "doc", kind.value)]
         types = [pl.String(), pl.String(), pl.Float64()]
         try:
             frame = pl.read_ndjson(data, schema=dict(zip(names, types, strict=True)))
         except pl.exceptions.PolarsError as error:
-            raise _NotPlain(str(error)) from None
+            raise NotPlain(str(error)) from None
         rows = len(frame)
         texts = sum(data.count(f'"{key}":{blank}"'.encode()) for key in names[:2] for blank in ("", " "))
         once = all(data.count(f'"{key}":'.encode()) == rows for key in keys)
         if b"\\" in data or not once or texts != 2 * rows or data.count(b'":') != rows * len(keys):
-            raise _NotPlain("a line has other keys, an escape, or an id that is not text")
+            raise NotPlain("a line has other keys, an escape, or an id that is not text")
         yield _results(frame.select(query=names[0], doc=names[1], **{kind.value: names[2]}), kind)
 
 
@@ -417,12 +536,12 @@ def _keys_of(line: bytes) -> list[str]:
     try:
         first = parse_strict_json(line.decode())
     except (JsonFault, UnicodeDecodeError) as fault:
-        raise _NotPlain(str(fault)) from None
+        raise NotPlain(str(fault)) from None
     return list(first) if isinstance(first, dict) else []
 
 
 def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
-    """Query, document and number of lines in TREC's columns; _NotPlain where a line is none of a run, or of gold."""
+    """Query, document and number of lines in TREC's columns; NotPlain where a line is none of a run, or of gold."""
     names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
     schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
@@ -430,18 +549,18 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
         separator, data = _separated(block)
         frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
         if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):
-            raise _NotPlain("a line of gold has more than four columns")
+            raise NotPlain("a line of gold has more than four columns")
         if b"#" in data and frame["query"].str.starts_with("#").any():
-            raise _NotPlain("there are comments")
+            raise NotPlain("there are comments")
         yield frame
 
 
 def _csv(
     data: bytes, separator: str, schema: Mapping[str, pl.DataType], columns: Sequence[int]
 ) -> pl.DataFrame:
-    """Some columns of lines without quotes; _NotPlain where one cannot be read or is missing in a line."""
+    """Some columns of lines without quotes; NotPlain where one cannot be read or is missing in a line."""
     if data.startswith(b"\xef\xbb\xbf"):
-        raise _NotPlain("a line begins with a byte-order mark, which polars would drop")
+        raise NotPlain("a line begins with a byte-order mark, which polars would drop")
     try:
         frame = pl.read_csv(
             data,
@@ -455,9 +574,9 @@ def _csv(
             extra_columns="ignore",
         )
     except pl.exceptions.PolarsError as error:
-        raise _NotPlain(str(error)) from None
+        raise NotPlain(str(error)) from None
     if any(column.null_count() for column in frame):
-        raise _NotPlain("a line has too few columns")
+        raise NotPlain("a line has too few columns")
     return frame
 
 
@@ -468,7 +587,7 @@ def _separated(data: bytes) -> tuple[str, bytes]:
         return ("\t" if tabs else " "), data
     data = data.translate(_BLANKS)
     if data.translate(None, _USUAL):
-        raise _NotPlain("there are control characters")
+        raise NotPlain("there are control characters")
     raw = np.frombuffer(data, dtype=np.uint8)
     data = b"".join(_single_blanks(raw, start) for start in range(0, len(raw), _PIECE))
     if not _single(data):  # blanks at the ends of lines, or empty lines

@@ -72,6 +72,10 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
+class NotPlain(Exception):
+    """A large file must be read in another way, for this reason."""
+
+
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -93,7 +97,7 @@ class Hits:
     docs: Any
     grades: Floats
     lengths: Numbers
-    ignored: list[str]
+    ignored: Any
     row: Numbers
     rank: Numbers
     doc: Numbers
