@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
 from math import fsum
@@ -465,7 +465,7 @@ class Slice:
 
     name: str
     summaries: Sequence[MeasureSummary]
-    keep: NDArray[np.bool_]
+    keep: NDArray[np.bool_] = field(repr=False)
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:
