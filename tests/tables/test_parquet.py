@@ -3,6 +3,8 @@
 import json
 import logging
 from collections.abc import Callable
+from io import BytesIO
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from germane.tables import folder, parquet
 from germane.tables.folder import ReportFolder
 from germane.tables.judgements import JudgementTable, judgement_line
 from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
 from germane.tables.stored import lines_of
-from germane.types import ItemRow, Judgement, Usage
+from germane.types import ItemRow, Judgement, Score, Usage
 
 TABLES = ("samples", "items", "judgements", "scores")
 ROWS = [
@@ -97,6 +100,27 @@ def test_any_row_comes_back_to_the_byte(text: str, value: object, number: float,
         written = [judgement_line(one) if isinstance(one, Judgement) else written_line(one) for one in some]
         frame = parquet._frame(polars, name, b"".join(written))
         assert parquet._lines(polars, name, frame) == written
+
+
+def test_a_part_of_scores_is_made_of_their_table(tmp_path: Path) -> None:
+    """Notes, bounds and both zeros included; where the table no longer says what the lines say, they are read."""
+    table = ScoreTable()
+    for n, value in enumerate([0.0, -0.0, 0.5, None, 1e300, 0.0] * 3):
+        why, status = (None, "ok") if value is not None else ("no gold", "skipped")
+        bounds = (0.25, 0.75) if value == 0.5 else (0.1, inf) if value == 1e300 else None
+        table.append((f"q{n // 2}", "", 0), f"m{n % 2}", f"m{n % 2}", value, status, why, bounds)  # type: ignore[arg-type]
+    written, part = b"".join(table.lines()), tmp_path / "scores.parquet" / "00001.parquet"
+    for name in ("m0", "renamed"):
+        table._measures = {
+            (name if of == "m0" else shown, of): at for (shown, of), at in table._measures.items()
+        }
+        assert parquet.write_part(part, BytesIO(written), len(written), table.fields) == len(table)
+        assert b"".join(parquet.read_part(part)) == written
+        assert not polars.read_parquet(part)["line"].count()
+    table = ScoreTable(Score(sample=name, measure="m", type="m", value=1.0) for name in ("a", "\ud800"))
+    written = b"".join(table.lines())
+    parquet.write_part(part, BytesIO(written), len(written), table.fields)
+    assert b"".join(parquet.read_part(part)) == written
 
 
 def written_line(row: object) -> bytes:

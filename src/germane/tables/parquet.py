@@ -182,7 +182,7 @@ def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
     try:
         return _FIELDS.decode_lines(text)
     except msgspec.DecodeError:  # half a surrogate pair, which msgspec refuses
-        rows = map(decode, text.splitlines())
+        rows = map(decode, BytesIO(text))
         return [{name: msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
 
 
