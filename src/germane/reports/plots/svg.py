@@ -12,7 +12,7 @@ from germane.clean import clean
 
 WIDTH, HEIGHT = 560, 300
 """The size of a chart, in pixels."""
-LEFT, RIGHT, TOP, BOTTOM = 56, 20, 18, 44
+LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 44
 """The space around a chart's own area: for the numbers and names of its axes."""
 
 SERIES = (
