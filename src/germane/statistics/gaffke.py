@@ -49,6 +49,7 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: flo
     mean = _dot(k, s) / total
     off = s - w * mean
     spread = sqrt(_dot(k * off, off)) / total
+    del off  # so long as the units
     if spread < 1e-15:
         return mean
     low, high = end, mean

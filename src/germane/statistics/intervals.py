@@ -118,7 +118,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
         raise InputError("weights must be above 0, one per value")
     codes = None if clusters is None else cluster_codes(clusters, len(scores))
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
-        return Units(scores * heavy, heavy, "cases")
+        return Units(scores if weights is None else scores * heavy, heavy, "cases")
     return Units(
         np.bincount(codes, scores * heavy).astype(float), np.bincount(codes, heavy).astype(float), "clusters"
     )
@@ -224,7 +224,7 @@ def _filled(
                 f"a score is outside its range {start:g} to {end:g}", fix="give the measure's own range"
             )
         value = low is high
-        low = np.clip(low, start, end)
+        low = np.clip(low, start, end) if low.min() < start or low.max() > end else low
         high = low if value else np.clip(high, start, end)
     return low, high, not open_.any()
 

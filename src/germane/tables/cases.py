@@ -35,7 +35,7 @@ class CaseValues:
     @property
     def values(self) -> Floats:
         """The value of each case; nan where it is not complete."""
-        return np.where(self.complete, self.low, np.nan)
+        return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
         """These rows."""
