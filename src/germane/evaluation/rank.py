@@ -320,14 +320,14 @@ class _Remarks:
         self._folded += hits.folded
         self._notes += hits.notes
         for what, rows, queries in (
-            ("absent", hits.lengths < 0, hits.queries),
-            ("empty", hits.lengths == 0, hits.queries),
-            ("ignored", np.ones(len(hits.ignored), np.bool_), hits.ignored),
-            ("nothing", nothing, hits.queries),
+            ("absent", np.flatnonzero(hits.lengths < 0), hits.queries),
+            ("empty", np.flatnonzero(hits.lengths == 0), hits.queries),
+            ("ignored", range(len(hits.ignored)), hits.ignored),
+            ("nothing", np.flatnonzero(nothing), hits.queries),
         ):
-            self._counts[what] += int(np.count_nonzero(rows))
+            self._counts[what] += len(rows)
             first = self._first[what]
-            first += [queries[row] for row in np.flatnonzero(rows)[: 3 - len(first)].tolist()]
+            first += [queries[int(row)] for row in rows[: 3 - len(first)]]
 
     def lines(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
         """The remarks about the run of this name."""

@@ -216,8 +216,13 @@ def _hits(
                 some.add(block, rows)
     if block is None or not held:
         raise NotPlain("there are no results with gold")
-    if others and _twice(np.sort(np.concatenate(others))):
-        raise NotPlain("a query is in two pieces")
+    if others:
+        hashed = np.concatenate(others)
+        others.clear()
+        hashed.sort()
+        if _twice(hashed):
+            raise NotPlain("a query is in two pieces")
+        del hashed
     yield held.popleft().hits(pl.concat(ignored), notes)
     for some in chain(held, map(_Range, coming)):
         yield some.hits()
