@@ -299,7 +299,8 @@ def _scored(
             samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
         else:
             samples = Ids(*hits.ids, system)
-        scores.extend(ScoreTable.of_columns(samples, columns, computed, noted), distinct=True)
+        some = ScoreTable.of_columns(samples, columns, computed, noted)
+        scores = scores.extend(some, distinct=True) if len(scores) else some
         remarks.add(hits, relevant_known(table, rel=1) == 0)
     return Part(scores=scores, notes=Counter([*notes, *remarks.lines(name, missing)]))
 
