@@ -128,7 +128,7 @@ def test_json_is_yaml_and_reads_as_itself(value):
 @given(VALUES)
 def test_what_others_write_as_yaml_reads_as_they_meant_it(value):
     """What PyYAML writes comes back the same, but for texts that are numbers in YAML 1.2 only: it leaves them bare."""
-    assume(not re.search(r"\d[eE][-+]?\d|0o[0-7]", json.dumps(value)))
+    assume(not re.search(r'\d[eE][-+]?\d|0o[0-7]|"[-+]?0[0-9]*[89][0-9]*"', json.dumps(value)))  # 08 too
     assert parse_yaml(yaml.safe_dump({"a": value}, allow_unicode=True), "f").json() == {"a": value}
 
 
