@@ -233,8 +233,8 @@ def _until(report: ReportData) -> Iterator[str]:
     if widths := until.get("widths"):
         asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
         yield (
-            f"{stages} cases were judged for intervals as narrow as asked (--until): {asked}; width is not bias: what a "
-            "judge gets wrong, more cases do not mend"
+            f"{stages} cases were judged (--until {asked}, or until all are); width is not bias: what a judge gets wrong, more "
+            "cases do not mend"
         )
         for summary in report.summaries:
             half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
