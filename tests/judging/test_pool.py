@@ -214,6 +214,29 @@ def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> Non
     assert len(ledger) == 2
 
 
+def test_a_judge_that_fails_after_a_stop_does_not_change_its_reason(tmp_path: Path) -> None:
+    """Who stops a run whose server hangs reads that it was stopped, not that the server did not answer."""
+
+    class Hanging(Stopping):
+        async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+            replies = await super().answer(questions)
+            if len(self.asked) == 2:
+                raise JudgeError("no answer within 120 s")
+            return replies
+
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    judge = Hanging(concurrency=2, seconds=0.05)
+
+    async def run() -> None:
+        async with Pool(lambda _: judge, ledger) as pool:
+            judge.pool = pool
+            await pool.judge([relevance(n) for n in range(10)])
+
+    with pytest.raises(Interrupted):
+        asyncio.run(run())
+    assert len(judge.asked) == 2
+
+
 class TestInCompany:
     """Two pools on one ledger, as two processes have them: each its own connection."""
 

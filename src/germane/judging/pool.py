@@ -368,7 +368,7 @@ class Pool:
                 self._fail(pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
-            if not queue.lost:
+            if self._failure is None and not queue.lost:  # of a run that was stopped the stop is the reason
                 queue.lost = str(error)
                 self._drop_member(queue.judge, error)
         finally:
