@@ -407,6 +407,8 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _LONE = re.compile("[\ud800-\udfff]")
 _HINTS = {
     "Expecting property name enclosed in double quotes": 'write "name": value; no comma after the last one',
+    "Illegal trailing comma before end of object": "no comma after the last value",  # Python 3.13 and later
+    "Illegal trailing comma before end of array": "no comma after the last value",
     "Expecting ',' delimiter": "write a comma between values, or close what is open",
     "Expecting ':' delimiter": 'write "name": value',
     "Unterminated string starting at": 'close the string with a "',
