@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -220,15 +220,20 @@ class _Whole:
         return inputs, [Share(number, of) for number in range(1, of + 1)]
 
 
+_LAST_SECONDS = 10
+"""Seconds that a worker has to finish what is in flight when another one was killed."""
+
+
 def _all_parts(
     engine: Engine, whole: _Whole, callbacks: Callbacks, retry_errors: bool, reask: bool
 ) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
     path, left = whole.target.path, list[Share]()
     again = f"continue with: {command_to_resume(path, whole.plan.options)}"
-    lost: BaseException | None = None
+    lost: BaseException | None
     inputs, shares = None, list[Share]()
     for _ in range(_ATTEMPTS):
+        lost = None
         with engine.executor() as (executor, workers):
             if inputs is None:
                 begun, shares = whole.begin(workers)
@@ -246,6 +251,8 @@ def _all_parts(
                         failures.append(error)
                     else:
                         lost = error
+            if isinstance(lost, BrokenExecutor):
+                _end_workers()
         if failures:
             result = max(failures, key=_weight)
             raise result if isinstance(result, InputError) else type(result)(f"{result}; {again}")
@@ -256,6 +263,16 @@ def _all_parts(
         f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
         f"what was answered is kept; {again}"
     )
+
+
+def _end_workers() -> None:
+    """End the workers of a pool of which one was killed, once they have finished what is in flight.
+
+    The pool has sent them SIGTERM, after which they wait for more work; Python 3.13 waits for them in turn, for ever.
+    """
+    for child in multiprocessing.active_children():
+        child.join(_LAST_SECONDS)
+        child.kill()
 
 
 def _finished(folder: Path, inputs: Inputs, shares: Sequence[Share]) -> list[Path]:
