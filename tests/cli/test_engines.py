@@ -240,7 +240,8 @@ def test_a_killed_driver_is_continued(inside: Cli, data: Path, tmp_path: Path) -
 def test_two_thousand_calls_with_a_worker_and_the_driver_killed(inside: Cli, tmp_path: Path) -> None:
     """Of two workers one is killed, then the driver: `--resume` ends with the bytes of one process, and nothing is lost.
 
-    What is asked twice is at most what was in flight: of one worker, then of both.
+    What is asked twice is at most what was in flight: of one worker, then of both. From Python 3.12 on a pool that has lost
+    one worker may end the other before its answers are there.
     """
     rows = [
         {
@@ -263,7 +264,7 @@ def test_two_thousand_calls_with_a_worker_and_the_driver_killed(inside: Cli, tmp
         ran = inside("run", "--resume", "killed", "--base-url", server.url, "--json", env=KEY)
         assert ran.code == 0, ran.err
         assert committed(tmp_path / "killed.sqlite") == calls == len(asks.times)
-        assert asks.extra <= jobs // 2 + jobs
+        assert asks.extra <= (jobs // 2 if sys.version_info < (3, 12) else jobs) + jobs
         assert calls <= ran.json["judge"]["calls"] <= server.count
         asked = server.count
         assert inside(*words(server, "calm", *more, "--ledger", "killed.sqlite"), env=KEY).code == 0
