@@ -198,10 +198,8 @@ class Stopping(Counting):
         return await super().answer(questions)
 
 
-def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> None:
-    """After a stop nothing new is asked; what was in flight is committed."""
-    ledger = SQLiteLedger(tmp_path / "l.sqlite")
-    judge = Stopping(concurrency=2, seconds=0.05)
+def ask_until_stopped(judge: Stopping, ledger: SQLiteLedger) -> None:
+    """Ask ten questions of a judge that stops its pool: Interrupted is raised, and two were asked."""
 
     async def run() -> None:
         async with Pool(lambda _: judge, ledger) as pool:
@@ -211,6 +209,13 @@ def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> Non
     with pytest.raises(Interrupted):
         asyncio.run(run())
     assert len(judge.asked) == 2
+
+
+def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> None:
+    """After a stop nothing new is asked; what was in flight is committed."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    judge = Stopping(concurrency=2, seconds=0.05)
+    ask_until_stopped(judge, ledger)
     assert len(ledger) == 2
 
 
@@ -226,15 +231,7 @@ def test_a_judge_that_fails_after_a_stop_does_not_change_its_reason(tmp_path: Pa
 
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
     judge = Hanging(concurrency=2, seconds=0.05)
-
-    async def run() -> None:
-        async with Pool(lambda _: judge, ledger) as pool:
-            judge.pool = pool
-            await pool.judge([relevance(n) for n in range(10)])
-
-    with pytest.raises(Interrupted):
-        asyncio.run(run())
-    assert len(judge.asked) == 2
+    ask_until_stopped(judge, ledger)
 
 
 class TestInCompany:
