@@ -268,7 +268,7 @@ def _all_parts(
 def _end_workers() -> None:
     """End the workers of a pool of which one was killed, once they have finished what is in flight.
 
-    The pool has sent them SIGTERM, after which they wait for more work; Python 3.13 waits for them in turn, for ever.
+    The pool has sent them SIGTERM, after which they wait for more work; from Python 3.12 on it waits for them in turn, for ever.
     """
     for child in multiprocessing.active_children():
         child.join(_LAST_SECONDS)
