@@ -301,6 +301,22 @@ class TestParts:
         expect(page.get_by_role("link", name="q57")).to_be_visible()
         assert page.locator("tbody tr:not(.gap)").count() <= 40
 
+    def test_scrolling_keeps_the_rows_that_stay_in_view(self, page: Page) -> None:
+        """Their links keep the focus, and a click that began before the list was drawn anew still opens the query."""
+        go(page, "queries")
+        link = page.get_by_role("link", name="q1", exact=True)
+        link.focus()
+        scroll = "new Promise(drawn => { document.querySelector('.scroller').scrollTop += 30; requestAnimationFrame(() => requestAnimationFrame(drawn)) })"
+        page.evaluate(scroll)
+        expect(link).to_be_focused()
+        box = link.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.mouse.up()
+        page.wait_for_selector("body[data-ready=query]")
+
     def test_on_paper_stands_every_query(self, page: Page) -> None:
         """Not the rows in view alone; nothing is wider than the paper."""
         go(page, "queries")

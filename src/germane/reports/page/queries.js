@@ -104,7 +104,11 @@ export function list(main, settings) {
     note("queries", chosen);
     update();
   };
+  const above = el("tr");
+  const below = el("tr");
   const body = el("tbody");
+  /** The rows that are shown, by their place in `passing`. */
+  const drawn = new Map();
   const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queries", onscroll: () => window.requestAnimationFrame(() => draw()) });
   window.onbeforeprint = () => draw(true);
   window.onafterprint = () => draw();
@@ -148,14 +152,34 @@ export function list(main, settings) {
   const ranges = new Map(report.measures.map((one) => [one.measure, one.range]));
   const shaded = report.names.map((name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
 
+  /** Show the rows in view, or all for print. A row that stays is the same element, so that a click or the focus on its
+   * link outlasts the scrolling that brought it into view. */
   function draw(whole = false) {
     const from = whole ? 0 : Math.max(Math.floor(scroller.scrollTop / ROW) - 6, 0);
-    const room = Math.min(Math.ceil(scroller.clientHeight / ROW) + 12, 40);
-    const rows = passing.slice(from, from + (whole ? PRINTED : room));
-    const gap = (height) => el("tr", { class: "gap", "aria-hidden": "true" }, el("td", { colspan: columns.length, style: { height: `${height}px` } }));
-    const left = passing.length - from - rows.length;
-    const last = whole && left ? el("tr", null, el("td", { colspan: columns.length }, `and ${left} more`)) : gap(whole ? 0 : left * ROW);
-    body.replaceChildren(gap(from * ROW), ...rows.map((query, at) => line(query, from + at)), last);
+    const to = Math.min(from + (whole ? PRINTED : Math.min(Math.ceil(scroller.clientHeight / ROW) + 12, 40)), passing.length);
+    for (const [at, row] of drawn) {
+      if (at >= from && at < to) continue;
+      row.remove();
+      drawn.delete(at);
+    }
+    let next = below;
+    for (let at = to - 1; at >= from; at--) {
+      const row = drawn.get(at) ?? line(passing[at], at);
+      if (row.nextSibling !== next) body.insertBefore(row, next);
+      drawn.set(at, row);
+      next = row;
+    }
+    const left = passing.length - to;
+    space(above, from * ROW);
+    space(below, whole ? 0 : left * ROW, whole && left ? `and ${left} more` : "");
+  }
+
+  /** Give the row that stands for those out of view their height, or words.
+   * @param {HTMLElement} row @param {number} height @param {string} words */
+  function space(row, height, words = "") {
+    row.className = words ? "" : "gap";
+    row.ariaHidden = words ? null : "true";
+    row.replaceChildren(el("td", { colspan: columns.length, style: words ? null : { height: `${height}px` } }, words));
   }
 
   /** @param {number} query @param {number} at */
@@ -190,6 +214,8 @@ export function list(main, settings) {
       if (key) head.setAttribute("aria-sort", sorted === key ? "ascending" : sorted === `${key}~down` ? "descending" : "none");
     }
     scroller.scrollTop = 0;
+    drawn.clear();
+    body.replaceChildren(above, below);
     draw();
   }
 
