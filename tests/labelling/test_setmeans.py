@@ -81,3 +81,22 @@ def test_no_interval_leaves_the_range() -> None:
         low, high = line["corrected"]["interval"]
         top = 1 if line["value"].startswith("share") else 3
         assert 0 <= low <= line["corrected"]["mean"] <= high <= top
+
+
+@pytest.mark.parametrize("grade", [0, 2, 3])
+def test_what_everybody_said_is_the_mean(grade: int) -> None:
+    """Where queries of other sizes have no label: their size alone moves nothing."""
+    sizes = [2, 9, *[5] * 16, *[4] * 4, 1]
+    cases = {f"{query} {n}": str(query) for query, size in enumerate(sizes) for n in range(size)}
+    graded = {item: (float(number % 4), "graded") for number, item in enumerate(cases)}
+    labels = [
+        Label(f"{query} {n}", "relevance", grade, "graded", queue="random", design={"design": "passages"})
+        for query in range(2, 22)
+        for n in range(2)
+    ]
+    share, mean = set_means("relevance", graded, cases, labels)
+    assert share["corrected"]["mean"] == pytest.approx(float(grade >= 2))
+    assert mean["corrected"]["mean"] == pytest.approx(grade)
+    low, high = mean["corrected"]["interval"]
+    assert 0 <= low <= grade <= high <= 3
+    assert low < high

@@ -124,20 +124,39 @@ def _corrected(
         partly = np.isin(cases, cases[np.isnan(people)])
         whole = np.where(partly, nan, people)
         return corrected_mean(judged, whole, proxy=proxy, clusters=cases, value_range=limits)
-    # Some of every query: as a mean over queries (estimand C) in which each query weighs as much as it holds.
+    # Some of every query: as a mean over queries (estimand C) in which each query weighs as much as it holds. Values are
+    # counted from the labels' own mean, or a query without a label would add its size alone (a ratio estimator).
     sizes = np.bincount(cases)
     scale = (sizes * len(sizes) / len(cases))[cases]
-    most = limits[1] * float(scale.max())
+    middle = _mean_of_labelled(people, cases, sizes)
     mean = corrected_query_mean(
-        judged * scale, people * scale, cases, proxy=proxy * scale, value_range=(0.0, most)
+        (judged - middle) * scale,
+        (people - middle) * scale,
+        cases,
+        proxy=(proxy - proxy.mean()) * scale,
+        value_range=(float(scale.max()) * (limits[0] - middle), float(scale.max()) * (limits[1] - middle)),
     )
-    top = limits[1]
+
+    def back(ends: tuple[float, float] | None) -> tuple[float, float] | None:
+        return ends and (max(ends[0] + middle, limits[0]), min(ends[1] + middle, limits[1]))
+
     return replace(
         mean,
-        mean=None if mean.mean is None else min(mean.mean, top),
-        ends=mean.ends and (min(mean.ends[0], top), min(mean.ends[1], top)),
-        human_ends=mean.human_ends and (min(mean.human_ends[0], top), min(mean.human_ends[1], top)),
+        judged=mean.judged + middle,
+        mean=None if mean.mean is None else min(max(mean.mean + middle, limits[0]), limits[1]),
+        ends=back(mean.ends),
+        human=None if mean.human is None else mean.human + middle,
+        human_ends=back(mean.human_ends),
     )
+
+
+def _mean_of_labelled(people: Floats, cases: NDArray[np.intp], sizes: NDArray[np.intp]) -> float:
+    """The mean of the queries' mean labels, each weighing as much as its query holds; 0 without labels."""
+    labelled = ~np.isnan(people)
+    counts = np.bincount(cases[labelled], minlength=len(sizes))
+    sums = np.bincount(cases[labelled], people[labelled], minlength=len(sizes))
+    held = counts > 0
+    return float(sizes[held] @ (sums[held] / counts[held]) / sizes[held].sum()) if held.any() else 0.0
 
 
 def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:
