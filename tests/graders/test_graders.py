@@ -364,6 +364,8 @@ def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> Non
         TextAssertion(test="regex", value=("x",)),
         FieldAccuracy(fields=(FieldRule(path="a"),)),
         LLMGrader(prompt="Rate {{output}}."),
+        LLMGrader(prompt="Rate {{output_messages}}."),
+        LLMGrader(prompt="Were these the right tools? {{tool_calls}}"),
         LLMGrader(rubrics=(RubricItem(id="a", description="It is right."),)),
     ],
     ids=lambda grader: grader.label,

@@ -324,8 +324,8 @@ VARIABLES = (
     "file_changes", "rubric", "rubrics", "rubrics_json",
 )  # fmt: skip
 """The variables of a grader's template, in the words of both generations of AgentV."""
-_ANSWER = frozenset({"candidate_answer", "output"})
-"""Those that stand for the system's answer."""
+_ANSWER = frozenset({"candidate_answer", "output", "output_messages", "tool_calls"})
+"""Those that stand for what the system answered or did."""
 
 
 def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
