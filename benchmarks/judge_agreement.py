@@ -284,7 +284,7 @@ def read_report(folder: Path) -> list[Row]:
     report = Report.open(folder)
     book, rows = LabelBook(report.labels()), {}
     for sample in report.samples():
-        for place in sample.places():
+        for place in sample.ranked_passages():
             item = Relevance(query=sample.query, passage=place.context.text).item
             if (label := book.get(item)) is not None and label.scale == "graded":
                 row = {

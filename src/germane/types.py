@@ -321,7 +321,7 @@ class Sample(Record, frozen=True, kw_only=True):
         contexts = None if self.contexts is None else tuple(map(changed, self.contexts))
         return replace(self, contexts=contexts, calls=calls, **more)
 
-    def places(self) -> Iterator[RankedPassage]:
+    def ranked_passages(self) -> Iterator[RankedPassage]:
         """Every place of every call; a plain sample is one call."""
         if self.calls:
             calls = [(call.query or self.query, call.contexts) for call in self.calls]

@@ -15,7 +15,7 @@ from germane.errors import InputError
 if TYPE_CHECKING:
     from germane.ledger.asked import AskedTable
     from germane.ledger.store import LedgerTable
-    from germane.ledger.upkeep import Chosen
+    from germane.ledger.upkeep import Selection
     from germane.types import Json
 
 
@@ -143,7 +143,7 @@ def prune(
     from germane.ledger import upkeep
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
-    if chosen == upkeep.Chosen():
+    if chosen == upkeep.Selection():
         fix = "say --judge, --kind, --prompt or --before; or delete the file"
         raise InputError("prune was not told what to delete", fix=fix)
     with closing(_opened(ledger)) as ledger_table:
@@ -188,10 +188,10 @@ def check(*, ledger: str | None, json: bool) -> int:
     return 1 if problems else 0
 
 
-def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Chosen:
-    from germane.ledger.upkeep import Chosen, parse_time
+def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Selection:
+    from germane.ledger.upkeep import Selection, parse_time
 
-    return Chosen(
+    return Selection(
         since=parse_time(since, "--since") if since else None,
         before=parse_time(before, "--before") if before else None,
         **alike,

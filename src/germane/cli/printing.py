@@ -316,12 +316,12 @@ class Progress(Callbacks):
             with ignore_closed_stderr():
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
-    def expects(self, total: Expected) -> None:
+    def on_forecast(self, total: Expected) -> None:
         """Show the number of questions that are expected."""
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
-    def stopping(self) -> None:
+    def on_stopping(self) -> None:
         """Show that requests in flight are finished, in the place of the bar."""
         text = "interrupted: finishing what is in flight; Ctrl-C again gives it up"
         if self._bar is None:
@@ -330,23 +330,23 @@ class Progress(Callbacks):
             self._bar.update(self._bar.task_ids[0], description=text, more="")
         self._stopping = True
 
-    def held_against(self, baseline: ReportData) -> None:
+    def on_baseline(self, baseline: ReportData) -> None:
         """The report of --baseline, of each evaluation one."""
         self.baselines.append(baseline)
 
-    def answering(self, done: int, total: int) -> None:
+    def on_targets(self, done: int, total: int) -> None:
         """Show the number of cases that have their answer."""
         self._show("asking the target", done, total)
 
-    def waiting(self, requests: int) -> None:
+    def on_batches(self, requests: int) -> None:
         """Show the number of requests in batches that are waited for."""
         self._show("waiting for batches: requests answered", 0, requests)
 
-    def parts(self, done: int, total: int) -> None:
+    def on_parts(self, done: int, total: int) -> None:
         """Show the number of parts that are finished."""
         self._show("running in parts", done, total)
 
-    def judging(self, pool: Pool) -> None:
+    def on_judgements(self, pool: Pool) -> None:
         """Show the number of questions that have their answer: of those that cost where their number is known."""
         if self._expected is not None:
             done = pool.spent.calls
@@ -364,11 +364,11 @@ class Progress(Callbacks):
             words.append(counted(spent.errors, "error"))
         return ", ".join(words)
 
-    def failed(self, command: str) -> None:
+    def on_failures(self, command: str) -> None:
         """Keep the command that asks again for the end."""
         self._hints.append(f"ask again what failed: {command}")
 
-    def stopped(self, report: ReportData) -> None:
+    def on_stopped(self, report: ReportData) -> None:
         """Keep the report of a run that stopped, for --json."""
         self.so_far = report
 

@@ -98,7 +98,7 @@ def _evaluated(
 
         report, before = run_in_parts(chosen, callbacks, **again)
         if before is not None:
-            callbacks.held_against(before)
+            callbacks.on_baseline(before)
         yield "", report
     elif resume is not None:
         yield "", run(chosen, callbacks, **again)

@@ -256,7 +256,7 @@ def default_measures(
     """
     gold = groups = evidence = retrieved = references = unnamed = False
     for sample in samples:
-        contexts = [passage.context for passage in sample.places()]
+        contexts = [passage.context for passage in sample.ranked_passages()]
         retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
         found_by_id = asked or not contexts or any(context.id for context in contexts)
         relevant = any(grade > 0 for grade in (sample.qrels or {}).values())

@@ -237,9 +237,9 @@ class Callbacks:
     """Callbacks of a run. The defaults ignore everything."""
 
     wants_forecast = False
-    """True if `expects` is to be called; the forecast takes up to a second of CPU."""
+    """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
 
-    def expects(self, total: Expected) -> None:
+    def on_forecast(self, total: Expected) -> None:
         """The expected total of the run, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
@@ -248,26 +248,26 @@ class Callbacks:
     def note(self, text: str) -> None:
         """Something was chosen that nobody named: the measures of data that are evaluated by none."""
 
-    def stopping(self) -> None:
+    def on_stopping(self) -> None:
         """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
 
-    def held_against(self, baseline: ReportData) -> None:
+    def on_baseline(self, baseline: ReportData) -> None:
         """The baseline of the run, read before it starts."""
 
-    def answering(self, done: int, total: int) -> None:
+    def on_targets(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
 
-    def waiting(self, requests: int) -> None:
+    def on_batches(self, requests: int) -> None:
         """So many requests in batches are waited for."""
 
-    def parts(self, done: int, total: int) -> None:
+    def on_parts(self, done: int, total: int) -> None:
         """So many of the parts that several workers run are finished."""
 
-    def judging(self, pool: Pool) -> None:
+    def on_judgements(self, pool: Pool) -> None:
         """The pool's counts have changed."""
 
-    def failed(self, command: str) -> None:
+    def on_failures(self, command: str) -> None:
         """Some questions have no answer; the command asks them again."""
 
-    def stopped(self, report: ReportData) -> None:
+    def on_stopped(self, report: ReportData) -> None:
         """The run has stopped before its end; the report holds what is known."""

@@ -226,7 +226,7 @@ class _Run:
 
             # read before anything is paid
             self.baseline = find_baseline(self.options.baseline)
-            callbacks.held_against(self.baseline)
+            callbacks.on_baseline(self.baseline)
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -275,7 +275,7 @@ class _Run:
             budget=self.budget,
             replay=self.options.replay or "",
             before_asking=partial(self._check, jobs, session),
-            on_progress=self.callbacks.judging,
+            on_progress=self.callbacks.on_judgements,
         )
         router.lend(pool)
         try:
@@ -331,7 +331,7 @@ class _Run:
                     return
                 if not options.wait:
                     raise AskedLater(batches.in_words())
-                self.callbacks.waiting(sum(row.requests for row in batches.open()))
+                self.callbacks.on_batches(sum(row.requests for row in batches.open()))
                 await batches.wait()
 
     async def _open_questions(
@@ -376,10 +376,10 @@ class _Run:
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
-        self.callbacks.answering(0, len(asked))
+        self.callbacks.on_targets(0, len(asked))
         parts = self.plan.share.of if self.plan.share else 1
         with prints_to_stderr():
-            targets, progress = open_targets(asked), self.callbacks.answering
+            targets, progress = open_targets(asked), self.callbacks.on_targets
             asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
             cases = await _interruptibly(asking)
         return [self._job(planned, session.folder.notes) for planned in cases]
@@ -395,7 +395,7 @@ class _Run:
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
         if (total := expectation(self._forecaster(session), checked)) is not None:
-            self.callbacks.expects(total)
+            self.callbacks.on_forecast(total)
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
@@ -407,7 +407,7 @@ class _Run:
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
-        self.callbacks.stopping()
+        self.callbacks.on_stopping()
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
@@ -450,7 +450,7 @@ class _Run:
         asked = not self.options.replay and keeps_answers(judge)
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
-            self.callbacks.failed(session.command("--retry-errors"))
+            self.callbacks.on_failures(session.command("--retry-errors"))
         return report
 
     def _warn_of_gold(self, report: Report) -> None:
@@ -478,7 +478,7 @@ class _Run:
             manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, session.total))
             verdict = Verdict(code, (str(failure),))
             report = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
-            self.callbacks.stopped(report)
+            self.callbacks.on_stopped(report)
         return error
 
     def _discard(self, session: Session, *, asked: bool) -> bool:

@@ -153,7 +153,7 @@ class LabelFile:
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
         history = turns(sample)
-        for _, _, _, context in sample.places():
+        for _, _, _, context in sample.ranked_passages():
             item, names = _names(sample, context, history)
             for name in names:
                 for label in self._several.get(name) or filter(None, [self._alone.get(name)]):
@@ -182,7 +182,7 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
         history = turns(sample)
-        for call, rank, _, context in sample.places():
+        for call, rank, _, context in sample.ranked_passages():
             item = relevance_item(sample.query, passage_of(context), history)
             kinds.setdefault(item, "relevance")
             if context.id is not None:

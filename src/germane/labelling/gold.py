@@ -100,7 +100,7 @@ def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) 
     rows: dict[tuple[str, str], tuple[str, Sample, str]] = {}
     for sample in samples:
         history = turns(sample)
-        for _, _, _, context in sample.places():
+        for _, _, _, context in sample.ranked_passages():
             passage = passage_of(context)
             item = relevance_item(sample.query, passage, history)
             if context.id is not None and any(item in mine for mine in graded):

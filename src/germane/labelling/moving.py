@@ -97,7 +97,7 @@ def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
     """The text that each document had where it was retrieved."""
     known: dict[str, str] = {}
     for sample in samples:
-        for _, _, _, context in sample.places():
+        for _, _, _, context in sample.ranked_passages():
             if context.id is not None and context.text.strip():
                 known.setdefault(context.id, context.text)
     return known
@@ -252,7 +252,9 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
         gold |= dict.fromkeys(
             gold_id for gold_id in gold_ids(sample) if (sample.qrels or {}).get(gold_id, 1) > 0
         )
-        listed.update(passage.context.id for passage in sample.places() if passage.context.id is not None)
+        listed.update(
+            passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None
+        )
     absent = [name for name in gold if name not in listed]
     if corpus is not None and absent:
         there = corpus.texts_of(set(absent))

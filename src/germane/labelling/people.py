@@ -98,7 +98,7 @@ def _labelled_passages(
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
         history = turns(sample)
-        for _, _, _, context in sample.places():
+        for _, _, _, context in sample.ranked_passages():
             passage = passage_of(context)
             item = relevance_item(sample.query, passage, history)
             passages.setdefault(item, (sample, passage, context.id))

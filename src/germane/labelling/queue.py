@@ -152,7 +152,7 @@ def _task(term: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask
 def _unjudged(sample: Sample) -> Iterable[ScoreTerm]:
     """The passages of a sample where no judge was asked."""
     history = turns(sample)
-    for call, rank, _, context in sample.places():
+    for call, rank, _, context in sample.ranked_passages():
         if context.text.strip():
             question = Relevance(query=sample.query, passage=passage_of(context), history=history)
             yield ScoreTerm(item=question.item, questions=[question], call=call, rank=rank)

@@ -36,7 +36,7 @@ _PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Selection:
     """A selection of judgements: those that fit every condition that is given.
 
     `since` and `before` are moments as `moment` writes them; a judgement whose time is not known fits neither.
@@ -91,7 +91,7 @@ def stats(ledger: LedgerTable) -> dict[str, Json]:
     }
 
 
-def chosen_rows(ledger: LedgerTable, chosen: Chosen) -> Iterator[Judgement]:
+def chosen_rows(ledger: LedgerTable, chosen: Selection) -> Iterator[Judgement]:
     """The selected judgements, in the order of their keys."""
     where, values = chosen.where()
     yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", values, from_row)
@@ -103,14 +103,14 @@ def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
     return sorted({judge for judge, _ in results}), sorted({kind for _, kind in results})
 
 
-def count(ledger: LedgerTable, chosen: Chosen) -> int:
+def count(ledger: LedgerTable, chosen: Selection) -> int:
     """The number of selected judgements."""
     where, values = chosen.where()
     results = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
     return next((int(row[0]) for row in results), 0)
 
 
-def prune(ledger: LedgerTable, chosen: Chosen) -> int:
+def prune(ledger: LedgerTable, chosen: Selection) -> int:
     """Delete the selected judgements; their number. Their room in the file is free for new ones."""
     where, values = chosen.where()
     return ledger.change(f"DELETE FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks

@@ -299,7 +299,7 @@ class Explainer:
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append({"query": sample.query, "contexts": []} | ({"final": True} if calls else {}))
         history = turns(sample)
-        for passage in sample.places():
+        for passage in sample.ranked_passages():
             context = passage.context
             labels: list[Facts] = []
             gold = sample.qrels or FrozenDict()
@@ -347,7 +347,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
 
 def _missing_gold(sample: Sample) -> list[Facts]:
     """The gold documents that did not come back, the highest grade first."""
-    came = {passage.context.id for passage in sample.places()}
+    came = {passage.context.id for passage in sample.ranked_passages()}
     gold = (sample.qrels or {}).items()
     missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in came]
     return sorted(missing, key=lambda row: -row["grade"])

@@ -70,7 +70,7 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
     if not wanted:
         return
     of_text: dict[str, list[RankedPassage]] = {}
-    for ranked_passage in sample.places():
+    for ranked_passage in sample.ranked_passages():
         of_text.setdefault(ranked_passage.context.text, []).append(ranked_passage)
     rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
     for item, kind, query, passage, parts in wanted.values():

@@ -156,7 +156,7 @@ def run_in_parts(
     if plan.options.store:
         remove(f"{plan.options.store}/{_PARTS}")
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        callbacks.failed(command_to_resume(whole, plan.options, "--retry-errors"))
+        callbacks.on_failures(command_to_resume(whole, plan.options, "--retry-errors"))
     return report, before
 
 
@@ -238,7 +238,7 @@ def _all_parts(
             if inputs is None:
                 begun, shares = whole.begin(workers)
                 inputs, left = replace(begun, retry_errors=retry_errors, reask=reask), list(shares)
-            callbacks.parts(len(shares) - len(left), len(shares))
+            callbacks.on_parts(len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
             with _passed_on(futures):
@@ -246,7 +246,7 @@ def _all_parts(
                     error = Interrupted("interrupted") if future.cancelled() else future.exception()
                     if error is None:
                         left.remove(futures[future])
-                        callbacks.parts(len(shares) - len(left), len(shares))
+                        callbacks.on_parts(len(shares) - len(left), len(shares))
                     elif isinstance(error, GermaneError):
                         failures.append(error)
                     else:

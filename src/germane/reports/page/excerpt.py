@@ -152,7 +152,7 @@ def _passages_of(sample: Sample) -> Iterator[str]:
     """The items of a sample's passages: people label these whether or not a judge was asked about them."""
     pairs = [
         (query, passage_of(passage.context))
-        for passage in sample.places()
+        for passage in sample.ranked_passages()
         for query in {sample.query, passage.query}
     ]
     yield from relevance_items(pairs, turns(sample)) if pairs else ()
