@@ -161,26 +161,24 @@ def _report(records: Mapping[str, list[Record]], session: _Session, config: pyte
     from germane.reports.summary import known_measure
     from germane.testing import report_of
 
-    measured = {
-        name
-        for some in records.values()
-        for _, part in some
-        for pair in part.scores.measures
-        for name in pair
-    }
-    gates: list[str] = list(config.getoption("--germane-gate"))
+    made = [record for some in records.values() for record in some]
+    pairs = {(record.file, name) for record in made for pair in record.part.scores.measures for name in pair}
+    measured = sorted({name for _, name in pairs})
+    gates = list(map(Gate.parse, config.getoption("--germane-gate")))
     for gate in gates:
-        Gate.parse(gate).check_named(sorted(measured))
-    for gate in (*config.getini("germane_gates"), *map(str, read_config().values.get("gates", ()))):
-        parsed = Gate.parse(gate)
-        if parsed.measure in measured:
+        gate.check_named(measured)
+    configured = [*config.getini("germane_gates"), *map(str, read_config().values.get("gates", ()))]
+    of_files = dict.fromkeys(gate for record in made for gate in record.gates)
+    for gate in (*map(Gate.parse, configured), *of_files):
+        recorded = (
+            gate.measure in measured if gate.place is None else (gate.place.file, gate.measure) in pairs
+        )
+        if recorded:
             gates.append(gate)
             continue
-        if known_measure(parsed.measure) is None and not _chosen(
-            config
-        ):  # misspelt, or a grader that is gone
-            parsed.check_named(sorted(measured))
-        session.unmeasured.append(gate)
+        if gate.place is None and known_measure(gate.measure) is None and not _chosen(config):
+            gate.check_named(measured)  # misspelt, or a grader that is gone
+        session.unmeasured.append(str(gate))
     baseline = config.getoption("--germane-baseline")
     allowed = config.getoption("--germane-allow-stand-in")
     return report_of(records, gates, find_report(baseline) if baseline else None, allow_stand_in=allowed)

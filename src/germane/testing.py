@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from germane.encoding import encode
 from germane.errors import GermaneError, InputError
 from germane.judges.fake import FakeJudge
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from germane.reports.data import ReportData
     from germane.reports.gates import Gate
     from germane.reports.report import Report
-    from germane.samples.evalfile import Case
+    from germane.samples.evalfile import Case, EvalFile
     from germane.tables.part import Part
     from germane.types import Json, Sample
 
@@ -33,20 +36,28 @@ __all__ = ["FakeJudge", "Recorder", "RetrievalCase", "assert_retrieval", "german
 
 Retrieved: TypeAlias = "Sample | RetrievalCase | Mapping[str, Json]"
 """The results of a system for one query: a sample, a case of an eval file, or a mapping with the keys of a sample line."""
-Record: TypeAlias = "tuple[Mapping[str, Json], Part]"
-"""One record: its manifest, and the rows."""
+
+
+class Record(NamedTuple):
+    """One record: its manifest, the rows, and the eval file that its case is of, with the gates of that."""
+
+    manifest: Mapping[str, Json]
+    part: Part
+    file: str = ""
+    gates: tuple[Gate, ...] = ()
+
 
 _WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalCase:
-    """One case of an eval file: its sample, and the graders and the judge that the file asks for."""
+    """One case of an eval file: its sample, its graders, and the file, whose judge, settings and gates hold for it."""
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Case | None = None
-    judge: str | None = None
+    file: EvalFile | None = None
 
     @property
     def id(self) -> str:
@@ -79,7 +90,8 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     import pytest
 
     from germane.evaluation.options import Options
-    from germane.evaluation.plan import Suite, load_suite
+    from germane.evaluation.plan import Suite, load_suite, names_of
+    from germane.reports.gates import Gate
 
     beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
     __tracebackhide__ = True
@@ -87,14 +99,13 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
         paths = [path for pattern in patterns for path in _matching(str(pattern), beside)]
         loaded, files = load_suite(paths, lambda _: None)
         suite = Suite(paths=loaded, files=files, options=Options())
-        judges = [
-            files[path].judge if path in files else None
-            for path in loaded
-            for _ in replace(suite, paths=(path,)).matching()
-        ]
+        for file in files.values():
+            measured = sorted(names_of(suite.graders_of_files([file])))
+            for gate in starmap(Gate.parse, file.gates):
+                gate.check_named(measured)
         cases = [
-            RetrievalCase(planned.sample, planned.graders, planned.case, judge)
-            for planned, judge in zip(suite.matching(), judges, strict=True)
+            RetrievalCase(planned.sample, planned.graders, planned.case, files.get(planned.source))
+            for planned in suite.matching()
         ]
     return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
 
@@ -171,7 +182,7 @@ class Recorder:
     """
 
     name: str
-    records: list[Record] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list, repr=False)
 
     def record(
         self,
@@ -199,6 +210,7 @@ class Recorder:
             InputError: The sample or a measure cannot be used as given.
         """
         from germane.evaluation.evaluate import asked_graders
+        from germane.reports.gates import Gate
 
         __tracebackhide__ = True
         number = len(self.records) + 1
@@ -210,7 +222,11 @@ class Recorder:
             if not case.graders:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
             report = _measured(case, judge, ledger)
-        self.records.append((report.manifest, report.tables))  # type: ignore[arg-type]  # in memory it is a Part
+        part: Any = report.tables  # in memory it is a Part
+        record = Record(report.manifest, part)
+        if (file := case.file) is not None:
+            record = Record(report.manifest, part, str(file.path), tuple(starmap(Gate.parse, file.gates)))
+        self.records.append(record)
         return report
 
 
@@ -230,6 +246,7 @@ def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) ->
     """The case with these fields in its sample, which is called `name` where it has no id."""
     from germane.measures.labels import rankings
     from germane.samples import Notices
+    from germane.samples.contexts import compile_rule
     from germane.samples.reading import read_questions
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
@@ -254,7 +271,9 @@ def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) ->
         )
     for message in said:
         warnings.warn(message, stacklevel=3)  # the line of the test
-    return replace(case, sample=sample) if case else RetrievalCase(sample, ())
+    if case is None:
+        return RetrievalCase(sample, ())
+    return replace(case, sample=compile_rule(case.file.doc_id if case.file else None)(sample))
 
 
 def _measured(
@@ -269,15 +288,18 @@ def _measured(
     from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine
+    from germane.evaluation.options import IN_FILES, Options
     from germane.judges import load_judge
     from germane.measures.labels import Settings
     from germane.measures.scoring import Job
 
-    sample, graders, case = asked.sample, asked.graders, asked.case
+    sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
+    options = Options().filled({name: getattr(file, name) for name in IN_FILES} if file else {})
     who: Judge | None = None
     if needs_judge(graders):
-        who = pick_judge(None, asked.judge) if judge is None else load_judge(judge)
-    settings = Settings.of("auto", "graded", "trec").with_judge(judged_by(who))
+        named = file.judge if file else None
+        who = pick_judge(None, named, options=options) if judge is None else load_judge(judge)
+    settings = Settings.of(options.against, options.scale, options.rubric).with_judge(judged_by(who))
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_place()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
@@ -288,44 +310,55 @@ def _measured(
 
 def report_of(
     records: Mapping[str, Sequence[Record]],
-    gates: Iterable[str] = (),
+    gates: Iterable[Gate] = (),
     baseline: ReportData | None = None,
     *,
     allow_stand_in: bool = False,
 ) -> Report:
-    """One report of what tests recorded, in the order of their names, with its gates decided.
+    """One report of what tests recorded, in the order of their eval files and names, with its gates decided.
 
     With a `baseline` and no gate on a change, no measure may be worse than there for certain. InputError where two tests
     recorded a sample under one id, different judges judged, or a gate names what was not measured.
     """
-    from germane.reports.gates import Gate
     from germane.reports.report import Report
     from germane.tables.part import merge
 
-    ordered = [(name, value) for name in sorted(records) for value in records[name]]
+    ordered = sorted(((name, value) for name in records for value in records[name]), key=_place)
     seen: dict[tuple[str, str, int], str] = {}
-    for name, (_, part) in ordered:
-        for sample in part.samples:
+    for name, record in ordered:
+        for sample in record.part.samples:
             if sample.key in seen:
                 problem = f"the id {sample.id!r} was recorded by {seen[sample.key]} and by {name}"
                 raise InputError(problem, fix="give each its own id=, or a system= or trial=")
             seen[sample.key] = name
-    first = ordered[0][1][0]
-    judges = [manifest["judge"] for _, (manifest, _) in ordered if manifest["judge"]["source"] is not None]
+    manifests = [record.manifest for _, record in ordered]
+    judged = [manifest for manifest in manifests if manifest["judge"]["source"] is not None]
+    judges = [manifest["judge"] for manifest in judged]
     names = list(dict.fromkeys(judge["source"] for judge in judges))
     if len(names) > 1:
         raise InputError(f"different judges judged: {', '.join(names)}", fix="record with one judge")
+    if len(ways := dict.fromkeys(encode(manifest["settings"]).decode() for manifest in judged)) > 1:
+        problem = f"different settings of the judge: {' and '.join(ways)}"
+        raise InputError(problem, fix="let the eval files agree, or run their tests one by one")
+    first = [*judged, *manifests][0]
     made = {name: first[name] for name in ("germane", "created", "settings", "judge")}
     made |= {"made_by": "pytest", "allow_stand_in": allow_stand_in}
+    if len(files := Counter(record.file or "no eval file" for _, record in ordered)) > 1:
+        made["eval_files"] = list(map(list, files.items()))
     if judges:
         made["judge"] = {**judges[0], **_spent_by(judges)}
-    parsed = [Gate.parse(gate) for gate in gates]
-    report = Report.build(merge(part for _, (_, part) in ordered), made, gates=parsed)
+    decided = list(gates)
+    report = Report.build(merge(record.part for _, record in ordered), made, gates=decided)
     if baseline is not None:
         from germane.comparison.regression import settle_changes
 
-        settle_changes(report, baseline, every=not any(gate.how == "change" for gate in parsed))
+        settle_changes(report, baseline, every=not any(gate.how == "change" for gate in decided))
     return report
+
+
+def _place(named: tuple[str, Record]) -> tuple[str, str]:
+    """The order of records: those of an eval file stand together."""
+    return named[1].file, named[0]
 
 
 def _spent_by(judges: Sequence[Mapping[str, Json]]) -> dict[str, Json]:

@@ -339,6 +339,55 @@ def test_the_judge_of_an_eval_file_answers(run: Run, pytester: pytest.Pytester) 
     result.stdout.fnmatch_lines(["judge*lexical*", "*--germane-allow-stand-in*"])
 
 
+def test_the_gates_of_eval_files_decide_each_over_its_own_cases(run: Run, pytester: pytest.Pytester) -> None:
+    """Under xdist too; a gate on what no test recorded is named, a misspelt one is an error before any test runs."""
+    folder = pytester.mkdir("evals")
+    gates = 'gates: ["mean(RR)>=0.5", "mean(RR)<=0.7", "mean(R@1)>=0"]\nmeasures: [R@1, '
+    folder.joinpath("a.yaml").write_text(EVAL.replace("measures: [", gates))
+    folder.joinpath("b.yaml").write_text(f"gates: [mean(RR)>=0.8]\n{EVAL}".replace("id: ", "id: b-"))
+    text = """
+    from germane.testing import germane_cases
+
+    @germane_cases("evals/*.yaml")
+    def test_case(case, germane):
+        germane.record(case, contexts=[{"id": "d1", "text": "the moon"}], measures="RR")
+
+    def test_another(germane):
+        germane.record(query="q", contexts=["t"], qrels={"d": 1}, measures="RR")
+    """
+    for words in ([], ["-n2"]):
+        found = run(text, *words, outside=bool(words))
+        assert found.ret == pytest.ExitCode.TESTS_FAILED
+        found.stdout.fnmatch_lines(["*failed  mean(RR)>=0.8 in *b.yaml  mean 0.5000*"])
+        found.stdout.fnmatch_lines(
+            ["*passed  mean(RR)>=0.5 in *a.yaml*", "*passed  mean(RR)<=0.7 in *a.yaml*"]
+        )
+        found.stdout.fnmatch_lines(["not decided, since no test recorded the measure: mean(R@1)>=0"])
+    folder.joinpath("b.yaml").write_text(f"gates: [mean(RRR)>=0.8]\n{EVAL}")
+    run("").stdout.fnmatch_lines(["*b.yaml:1:*mean(RRR)>=0.8 names RRR, which is not measured*"])
+
+
+def test_the_settings_of_an_eval_file_hold(run: Run, pytester: pytest.Pytester) -> None:
+    """How often the judge is asked, what it is shown, whose document a chunk is."""
+    pytester.mkdir("evals").joinpath("a.yaml").write_text(
+        "judge: lexical\nrepeat: 3\nagainst: query\ndoc_id: '^[^#]+'\n"
+        "measures: [context_precision, RR]\n"
+        "evalcases: [{id: a, question: tides?, reference_answer: The moon., qrels: {d1: 1}}]\n"
+    )
+    text = """
+    from germane.testing import germane_cases
+
+    @germane_cases("evals/*.yaml")
+    def test_case(case, germane):
+        report = germane.record(case, contexts=[{"id": "d1#3", "text": "the moon"}])
+        assert report["RR"].mean == 1
+        assert report["context_precision"].mean == 0  # the reference is not shown
+        assert report.manifest["settings"]["against"] == "query"
+        assert len([row for row in report.judgements() if row.parent]) == 3
+    """
+    run(text).assert_outcomes(passed=1)
+
+
 def test_the_page_is_a_project_that_works(run: Run, pytester: pytest.Pytester) -> None:
     """The files that docs/pytest.md shows, beside an application and an eval file."""
     page = Path(__file__).parents[2].joinpath("docs", "pytest.md").read_text("utf-8")

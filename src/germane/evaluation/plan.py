@@ -447,7 +447,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
             continue
         if options.untrusted:
             part.refuse_code(options.allowed)
-        in_part = _names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
+        in_part = names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
         results[str(path)] = replace(
@@ -489,7 +489,7 @@ def _is_eval_file(file: Path) -> bool:
     return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
 
 
-def _names_of(graders: Iterable[Grader]) -> set[str]:
+def names_of(graders: Iterable[Grader]) -> set[str]:
     """The names by which gates may call graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
@@ -627,7 +627,7 @@ class Plan:
 
     def _checked_gates(self, graders: Sequence[Grader]) -> tuple[Gate, ...]:
         """The gates, whose names are checked; those of a file on measures that -m does not ask for are dropped aloud."""
-        kept, names = list[Gate](), _names_of(graders)
+        kept, names = list[Gate](), names_of(graders)
         for gate in (*self.suite.gates, *map(Gate.parse, self.options.gates)):
             if self.suite.measures and gate.place is not None and gate.measure not in names:
                 problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
@@ -638,7 +638,7 @@ class Plan:
                 file for file in self.suite.files.values() if gate.place and str(file.path) == gate.place.file
             ]
             if graders:
-                gate.check_named(sorted(_names_of(self.suite.graders_of_files(own)) if own else names))
+                gate.check_named(sorted(names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)
 
     def _judge_words(self) -> tuple[str, bool, str | None]:
