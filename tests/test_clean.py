@@ -55,7 +55,9 @@ def test_no_text_is_a_workflow_command() -> None:
     assert clean("::add-mask::x") == ": :add-mask::x"
     assert clean("a ::error file=a.py::x ##[group]y") == "a : :error file=a.py::x # #[group]y"
     assert clean("##vso[task.complete]z ##teamcity[x]") == "# #vso[task.complete]z # #teamcity[x]"
+    assert clean("::Stop-Commands::x ::endgroup::") == ": :Stop-Commands::x : :endgroup::"
     assert clean("std::vector, 10:20") == "std::vector, 10:20"
+    assert clean("a/test_b.py::TestB::test_c[x::y]") == "a/test_b.py::TestB::test_c[x::y]"
 
 
 def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,15 @@ __all__ = [
     "some_of",
 ]
 
-_COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
-"""The beginning of a command of a continuous integration server: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
+_COMMAND = re.compile(
+    r"::(?=(?:add|remove|set|save|stop|debug|echo|error|warning|notice|group|endgroup|internal)[a-z-]*[^:]*::)"
+    r"|##(?=[a-z]*\[)",
+    re.IGNORECASE,
+)
+"""The beginning of a command of a continuous integration server: GitHub's (both kinds), Azure's ##vso[, TeamCity's.
+
+GitHub obeys the names that it knows alone: `test_search.py::TestSearch::test_one` is no command.
+"""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -92,6 +92,7 @@ def test_help_is_in_groups() -> None:
         (("rnu",), "unknown command rnu; did you mean run?"),
         (("ledger", "prun"), "unknown command prun; did you mean prune?"),
         (("run", "--lim", "3"), "unknown flag --lim; did you mean --limit?"),
+        (("report", "r", "--by", "turn", "--by=calls"), "--by is given twice, and takes one value; see germane report --help"),
         (("run", "--zzzz"), "unknown flag --zzzz; see germane run --help"),
         (("measures", "AP", "RR"), "'RR' is one argument too many"),
         (("score",), "REPORT is missing"),

@@ -162,6 +162,17 @@ def test_what_a_grader_lacks_is_not_looked_up_among_measures(inside: Cli) -> Non
     assert ran.err.endswith("send what it needs\n")
 
 
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [("latncy", "did you mean 'latency'?"), ("yncLate", "did you mean 'latency'?"), ("nDGC", "did you mean nDCG?"),
+     ("nope", "or measure 'nope'; name a measure (`germane measures` lists them), one of llm_judge,")],
+)  # fmt: skip
+def test_an_unknown_name_is_answered_with_what_there_is(inside: Cli, measure: str, said: str) -> None:
+    """Measures and graders; the same letters in another order are near, however short the name."""
+    ran = inside("grade", measure, stdin='{"question": "q"}')
+    assert (ran.code, ran.out, said in ran.err) == (2, "", True), ran.err
+
+
 def test_no_judge_named_is_exit_2(inside: Cli) -> None:
     """Outside a runner with a proxy, a judge must be named."""
     ran = inside("grade", "context_precision", stdin=json.dumps(OLDER))

@@ -94,6 +94,7 @@ def test_looking_makes_no_ledger(inside: Cli, tmp_path: Path) -> None:
         ran = inside("ledger", *words, "--ledger", "none.sqlite")
         assert ran.code == 2
         assert "no ledger none.sqlite" in ran.err
+        assert "--ledger FILE" in ran.err
     assert not (tmp_path / "none.sqlite").exists()
 
 

@@ -434,6 +434,12 @@ def test_negate_turns_the_score_round(score: float, verdict: str, agentv: str) -
     assert (ours.hits, ours.misses) == (theirs.hits, theirs.misses) == (("m",), ("h",))
 
 
+def test_no_checks_are_no_score() -> None:
+    """Skipped, as other graders that have nothing to look at."""
+    result = GraderResult.of_checks([], "limits kept")
+    assert (result.score, result.status, result.why) == (None, "skipped", "there was nothing to check")
+
+
 def test_negate_passes_what_scored_little() -> None:
     """A score of 0.1 becomes 0.9 and passes, even of a grader that had passed it."""
     result = GraderResult(score=0.1, verdict="pass")

@@ -322,6 +322,7 @@ def test_a_warning_names_the_grader_as_the_file_does(text: str, called: str) -> 
         ("type: contains\nvalue: x\nrequird: true", "3:1", "contains has no key 'requird'"),
         ("type: nDCG@5\ntreshold: 1", "2:1", "nDCG@5 has no key 'treshold'"),
         ("name: mine\ntyp: contains\nvalue: x", "2:1", "this grader has no key 'typ'"),
+        ("type: token_usage\nmax_total: 1\nnmae: x", "3:1", "token_usage has no key 'nmae'"),
         (
             "type: composite\ngraders: [{type: contains, value: x, wieght: 2}]",
             "2:38",

@@ -35,9 +35,9 @@ def grade(
     from germane.evaluation import grade as grading
     from germane.evaluation.choice import ledger_place, pick_judge
     from germane.evaluation.options import JudgeOptions
+    from germane.graders.specs import measure_named
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import password_apart
-    from germane.measures.declaration import named
     from germane.measures.labels import Settings
     from germane.samples.files import JsonFault, Notices, parse_strict_json
 
@@ -55,7 +55,7 @@ def grade(
     warn = Notices(lambda notice: say(f"warning: {notice}"))
     grader = grading.grader_named(measure, whole, values, warn)
     options = grading.options_of(whole, values, None if grader else warn)
-    chosen = None if grader else named(measure)
+    chosen = None if grader else measure_named(measure)
     notes = list[str]()
     sample = grading.document_sample(document, options, notes.append)
     unknown = sample.contexts is None and sample.calls is None

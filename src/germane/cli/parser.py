@@ -47,6 +47,18 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return " ".join(filter(None, (", ".join(action.option_strings), str(value or ""))))
 
 
+class _Once(argparse.Action):
+    """Stores the value of a flag that has one: a second one that differs is no second value, and not what counts."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
+    ) -> None:
+        if getattr(self, "given", value) != value:
+            parser.error(f"{flag} is given twice, and takes one value")
+        self.given = value
+        setattr(namespace, self.dest, value)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are InputError."""
 
@@ -123,6 +135,8 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:
             how |= {"action": "append", "default": []}
+        elif flag.kind is not bool:
+            how["action"] = _Once
         groups[flag.group].add_argument(*(flag.spellings or [flag.parameter]), **how)
     groups[OUTPUT].add_argument(
         "-h", "--help", action="help", default=argparse.SUPPRESS, help="Show this help."

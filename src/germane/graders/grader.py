@@ -99,6 +99,8 @@ class GraderResult:
         hits = tuple(message for met, message in results if met)
         misses = tuple(message for met, message in results if not met and message)
         total = sum(met is not None for met, _ in results)
+        if not total:
+            return cls.skipped("there was nothing to check")
         reasoning = f"{len(hits)}/{total} {what}" if what else ""
         return cls(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
 

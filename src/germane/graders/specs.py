@@ -172,10 +172,7 @@ def _own(name: str, script: Path, node: Node) -> Node:
 
 def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
     """The measure that a type names, with the parameters that stand beside it or under `params`; what is left."""
-    try:
-        measure = named(text, folder, lenient=True)
-    except InputError as error:
-        raise _no_type(text, error) from None
+    measure = measure_named(text, folder, lenient=True)
     params, node = _taken(node, "params", "parameters")
     options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
     for name in measure.definition.params:
@@ -187,11 +184,19 @@ def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
     return (measure if k is None else measure @ k.json()).require_cutoff(), node
 
 
+def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
+    """The measure of that name; the InputError on one that is not known names the graders too."""
+    try:
+        return named(text, folder, lenient=lenient)
+    except InputError as error:
+        raise _no_type(text, error) from None
+
+
 def _no_type(text: str, error: InputError) -> InputError:
     """The error on a name that is not a measure's: it names the graders too."""
-    head = text.partition("(")[0].partition("@")[0].strip()
-    if any(fold(head) == fold(definition.name) for definition in definitions()) or ".py:" in text:
+    if not error.problem.startswith("unknown measure"):
         return error
+    head = text.partition("(")[0].partition("@")[0].strip()
     near = nearest(head, [*TYPES, *(name.replace("_", "-") for name in get_args(Test)), *ALIASES])
     if fold(head) == "inlineassert":
         problem = "inline-assert is a function of a TypeScript eval, and these are not read"

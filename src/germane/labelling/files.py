@@ -265,16 +265,19 @@ def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
 
 
 def export_labels(path: Path, report: ReportData) -> int:
-    """Write the labels that people gave, by the file's extension: .jsonl, .csv, else TREC qrels; how many rows.
+    """Write the labels that people gave, by the file's extension: .jsonl, .csv, or TREC qrels (.qrels, .txt); how many rows.
 
-    In qrels each document of a sample has the label that counts for it; passages without an id are left out.
+    In qrels each document of a sample has the label that counts for it; passages without an id are left out. InputError
+    where the extension is another one.
     """
+    if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
+        raise InputError(f"{path}: labels are not written as {suffix}", fix="name it .jsonl, .csv or .qrels")
     labels = [label for label in report.labels() if label.answer is not None]
-    if path.suffix.lower() == ".jsonl":
+    if suffix == ".jsonl":
         path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
         return len(labels)
     _, documents = _things(report)
-    if path.suffix.lower() == ".csv":
+    if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.DictWriter(file, _COLUMNS)

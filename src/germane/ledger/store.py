@@ -385,7 +385,7 @@ def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connecti
     """
     _refuse_other_kinds(path)
     if not path.exists():
-        raise LedgerError(f"no ledger {path}")
+        raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     log = files_of(path)[1]
     if not writable and log.exists() and log.stat().st_size:

@@ -393,13 +393,17 @@ def fold(name: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """The known name that `name` is probably a misspelling of; None where none is near (difflib's ratio)."""
+    """The known name that `name` is probably a misspelling of; None where none is near.
+
+    Near is what difflib's ratio says, of short names also the same letters in another order.
+    """
     import difflib
 
     folded: dict[str, str] = {}
     for choice in known:
         folded.setdefault(fold(choice), choice)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
+    near = near or [choice for choice in folded if sorted(choice) == sorted(fold(name))]
     return folded[near[0]] if near else None
 
 

@@ -624,6 +624,25 @@ def test_what_would_help_stands_on_the_overview(browser: Browser, tmp_path: Path
     assert "what of topic" not in bare
 
 
+def test_a_number_is_the_same_on_the_page_and_in_the_terminal(browser: Browser, tmp_path: Path) -> None:
+    """Halves too: they are rounded to even digits."""
+    rows: list[Json] = [
+        {"id": f"q{hits}", "query": "q", "contexts": [{"id": f"d{n}"} for n in range(32)],
+         "qrels": {f"d{n}": 1 for n in range(hits)}}
+        for hits in (7, 9, 11)
+    ]  # fmt: skip
+    report = evaluate(rows, "P@32", gates=["mean(P@32)>=0.5"]).save(tmp_path / "r")
+    assert invoke("report", tmp_path / "r", "-o", tmp_path / "r.html").code == 0
+    page = browser.new_page()
+    page.goto(f"{(tmp_path / 'r.html').as_uri()}#queries")
+    expect(page.locator("body")).to_have_attribute("data-ready", "queries")
+    expect(page.get_by_role("table").first).to_contain_text("0.3438")
+    for score in ("0.2188", "0.2812", "0.3438"):
+        assert f"  {score}  " in str(report)
+        expect(page.get_by_role("table").first).to_contain_text(score)
+    page.close()
+
+
 def test_probabilities_stand_beside_peoples_shares(browser: Browser, tmp_path: Path) -> None:
     """A judge that gives a distribution has its reliability curve as a table."""
     given = {

@@ -79,7 +79,7 @@ function plainly(name) {
 
 /** @param {number | null | undefined} p */
 function chance(p) {
-  return p === null || p === undefined ? "–" : p < 0.00005 ? "<.0001" : p.toFixed(4);
+  return p === null || p === undefined ? "–" : p < 0.00005 ? "<.0001" : number(p);
 }
 
 /** How much of the differences is the retrieval, and how much are other verdicts on the same passages.

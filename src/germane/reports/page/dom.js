@@ -57,28 +57,36 @@ export function plain(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
+/** A number with so many digits behind the point, rounded as Python does: half to even.
+ * @param {number} value */
+export function fixed(value, digits = 4) {
+  const text = value.toFixed(digits);
+  const half = (Math.abs(value) * 2 ** (digits + 1)) % 2 === 1;
+  return half && "13579".includes(text.slice(-1)) ? value.toFixed(digits + 1).slice(0, -1) : text;
+}
+
 /** @param {number | null | undefined} value */
 export function number(value) {
-  return value === null || value === undefined ? "–" : value.toFixed(4);
+  return value === null || value === undefined ? "–" : fixed(value);
 }
 
 /** A passage's own score, of whatever size, to four digits.
  * @param {number} value */
 export function digits(value) {
   const size = Math.abs(value);
-  return size && size < 0.001 ? value.toPrecision(4) : value.toFixed(4);
+  return size && size < 0.001 ? value.toPrecision(4) : fixed(value);
 }
 
 /** @param {number | null} value */
 export function signed(value) {
-  return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
+  return value === null ? "–" : `${value >= 0 ? "+" : "−"}${fixed(Math.abs(value))}`;
 }
 
 /** The interval of a difference, rounded outwards, or one number where it has no width, as in every other format.
  * @param {[number, number]} ends
  * @param {number} digits */
 export function between(ends, digits = 4) {
-  return outwards(ends, digits, (value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(digits)}`);
+  return outwards(ends, digits, (value) => `${value >= 0 ? "+" : "−"}${fixed(Math.abs(value), digits)}`);
 }
 
 /** The interval of a mean likewise, without signs; a dash where there is none.
