@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
-    from germane.testing import Record, Recorder
+    from germane.testing import RecordedSample, Recorder
 
 __all__ = ["germane"]
 
@@ -30,7 +30,7 @@ class _Session:
     `unmeasured`: gates of a file whose measure no test recorded. `replaced`: what a report lost that was there before.
     """
 
-    records: dict[str, list[Record]] = field(default_factory=dict)
+    records: dict[str, list[RecordedSample]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     report: Report | None = None
     problem: str = ""
@@ -130,7 +130,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[Record]]) -> None:
+def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
     """Make the report, decide its gates, write it."""
     asked: list[str] = config.getoption("--germane-gate")
     baseline, path = config.getoption("--germane-baseline"), config.getoption("--germane-report")
@@ -153,7 +153,7 @@ def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[R
         found.passed, found.problem = False, str(error)
 
 
-def _report(records: Mapping[str, list[Record]], session: _Session, config: pytest.Config) -> Report:
+def _report(records: Mapping[str, list[RecordedSample]], session: _Session, config: pytest.Config) -> Report:
     """The report; of the gates in a file those hold whose measure was recorded: a part of the tests may have been chosen."""
     from germane.evaluation.options import read_config
     from germane.reports.gates import Gate

@@ -38,7 +38,7 @@ Retrieved: TypeAlias = "Sample | RetrievalCase | Mapping[str, Json]"
 """The results of a system for one query: a sample, a case of an eval file, or a mapping with the keys of a sample line."""
 
 
-class Record(NamedTuple):
+class RecordedSample(NamedTuple):
     """One record: its manifest, the rows, and the eval file that its case is of, with the gates of that."""
 
     manifest: Mapping[str, Json]
@@ -182,7 +182,7 @@ class Recorder:
     """
 
     name: str
-    records: list[Record] = field(default_factory=list, repr=False)
+    records: list[RecordedSample] = field(default_factory=list, repr=False)
 
     def record(
         self,
@@ -223,9 +223,11 @@ class Recorder:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
             report = _measured(case, judge, ledger)
         part: Any = report.tables  # in memory it is a Part
-        record = Record(report.manifest, part)
+        record = RecordedSample(report.manifest, part)
         if (file := case.file) is not None:
-            record = Record(report.manifest, part, str(file.path), tuple(starmap(Gate.parse, file.gates)))
+            record = RecordedSample(
+                report.manifest, part, str(file.path), tuple(starmap(Gate.parse, file.gates))
+            )
         self.records.append(record)
         return report
 
@@ -309,7 +311,7 @@ def _measured(
 
 
 def report_of(
-    records: Mapping[str, Sequence[Record]],
+    records: Mapping[str, Sequence[RecordedSample]],
     gates: Iterable[Gate] = (),
     baseline: ReportData | None = None,
     *,
@@ -356,7 +358,7 @@ def report_of(
     return report
 
 
-def _place(named: tuple[str, Record]) -> tuple[str, str]:
+def _place(named: tuple[str, RecordedSample]) -> tuple[str, str]:
     """The order of records: those of an eval file stand together."""
     return named[1].file, named[0]
 
