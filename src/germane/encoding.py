@@ -25,7 +25,7 @@ def encode(value: Json, *, sort_keys: bool = False) -> bytes:
         return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False).encode()
 
 
-_encode_record = msgspec.json.Encoder().encode
+_encode_record = msgspec.json.Encoder(enc_hook=str).encode  # metadata may hold any object: a path, a class
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
@@ -33,7 +33,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
     try:
         return _encode_record(record)
     except UnicodeEncodeError:  # half a surrogate pair
-        return encode(msgspec.to_builtins(record))
+        return encode(msgspec.to_builtins(record, enc_hook=str))
 
 
 def decode(text: str | bytes) -> Json:

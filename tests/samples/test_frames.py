@@ -5,13 +5,14 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from germane import compare, evaluate
+from germane import Report, compare, evaluate
 from germane.errors import InputError
 from germane.samples.reading import rows_of, samples_from
 from germane.types import Context, Sample
@@ -138,6 +139,25 @@ def test_what_is_no_list_of_samples_is_told(source: Any) -> None:
     """One sample, a text, a number: the message says how to write it."""
     with pytest.raises(InputError, match=r"evaluate\(\["):
         evaluate(source, "RR")
+
+
+def test_what_tables_and_python_have_beside_text(tmp_path: Path) -> None:
+    """An index with a name is a column; numbers and UUIDs are ids, of gold too; a path in the metadata is its text."""
+    table = pd.DataFrame({"query": ["a", "b"], "contexts": [[{"id": 3}], [{"id": UUID(int=1)}]]})
+    table["qrels"] = [{np.int64(3): np.int64(1)}, {UUID(int=1): 1}]
+    table["file"] = [Path("a.txt"), complex(1)]
+    report = evaluate(table.set_index(pd.Index(["x", "y"], name="id")), "RR")
+    assert [(score.sample, score.value) for score in report.scores()] == [("x", 1.0), ("y", 1.0)]
+    report.save(tmp_path / "r")
+    stored = Report.open(tmp_path / "r").samples()
+    assert [sample.metadata["file"] for sample in stored] == ["a.txt", "(1+0j)"]
+
+
+@pytest.mark.parametrize("names", [[0, 1], [("a", "query"), ("a", "contexts")]])
+def test_columns_that_are_no_texts_are_named(names: list[Any]) -> None:
+    """They are no fields, and no error of ours."""
+    with pytest.raises(InputError, match="has no query; its fields are "):
+        evaluate([dict(zip(names, ["a", ["b"]], strict=True))], "RR")
 
 
 def test_a_report_in_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from germane.errors import TargetError
 from germane.samples.evalfile import Case, read_eval_file
-from germane.targets import open_target
+from germane.targets import Target, open_target
 from germane.types import Call, Context, Message, Sample
 
 MODULE = """
@@ -34,6 +34,8 @@ def leaves(query): raise SystemExit("bye")
 def nothing(query): return None
 def broken(query): return {"contexts": [{"text": "t", "grade": 9}]}
 def endless(query): loop = []; loop.append(loop); return loop
+def nameless(query): return [object()]
+def unordered(query): return {"a", "b"}
 def half(query): return "half \\ud83d"
 async def slow(query): await asyncio.sleep(60)
 
@@ -119,6 +121,8 @@ def test_documents_and_arrays_of_libraries(function):
         ("leaves", "SystemExit: bye"),
         ("nothing", "the answer is NoneType"),
         ("endless", "contains itself"),
+        ("nameless", r"contexts\[0\] is object; write a string or an object"),
+        ("unordered", "the answer is set; return a text"),
         ("broken", r"contexts\[0\]\.grade is the number 9"),
     ],
 )
@@ -167,6 +171,9 @@ def test_a_case_of_an_eval_file_is_answered(function, tmp_path):
 
 
 RETRIEVERS = """
+from collections import namedtuple
+from dataclasses import dataclass
+
 class Bag:
     def __init__(self, **fields):
         self.__dict__.update(fields)
@@ -211,8 +218,48 @@ class Pipeline:
         assert set(data) == {"retriever", "prompt"}, data
         return {"retriever": Component().run(data["retriever"]["query"]), "llm": {"replies": ["said"]}}
 
+class LaterOnly:
+    def invoke(self, query):
+        raise NotImplementedError("only asynchronous")
+    async def ainvoke(self, query):
+        return [(Bag(page_content=f"about {query}", id="d1", metadata={"page": 2}), 0.5)]
+
+class OfText:
+    def run(self, text):
+        return Component().run(text)
+
+class Chat:
+    def invoke(self, query):
+        return Bag(content="said", type="ai")
+
+Hit = namedtuple("Hit", "id content page")
+
+@dataclass
+class Passage:
+    doc_id: str
+    text: str
+    page: int
+
+def yields(query):
+    yield Hit("d1", f"about {query}", 2)
+
+async def yields_later(query):
+    yield Passage("d1", f"about {query}", 2)
+
+def table(query):
+    import pandas
+    return pandas.DataFrame({"doc_id": ["d1"], "content": [f"about {query}"], "page": [2]})
+
+later_only, of_text, chat = LaterOnly(), OfText(), Chat()
 lang, later, llama, engine, component, pipeline = LangChain(), Async(), LlamaIndex(), Engine(), Component(), Pipeline()
 """
+
+
+def opened_retriever(folder: Path, name: str) -> Target:
+    (folder / "shapes_of_retrievers.py").write_text(RETRIEVERS)
+    path = folder / "targets.yaml"
+    path.write_text(f"targets: [{{name: r, provider: python, function: 'shapes_of_retrievers:{name}'}}]")
+    return open_target("r", path)
 
 
 @pytest.mark.parametrize(
@@ -224,19 +271,29 @@ lang, later, llama, engine, component, pipeline = LangChain(), Async(), LlamaInd
         ("engine", "said"),
         ("component", None),
         ("pipeline", "said"),
+        ("later_only", None),
+        ("of_text", None),
+        ("yields", None),
+        ("yields_later", None),
+        ("table", None),
     ],
 )
 def test_retrievers_of_other_libraries_are_asked_as_they_are(
     tmp_path: Path, name: str, response: str | None
 ) -> None:
     """By the methods that they have; nothing of these libraries is imported."""
-    (tmp_path / "shapes_of_retrievers.py").write_text(RETRIEVERS)
-    path = tmp_path / "targets.yaml"
-    path.write_text(f"targets: [{{name: r, provider: python, function: 'shapes_of_retrievers:{name}'}}]")
-    found = asyncio.run(open_target("r", path).answer(Sample(id="q", query="steam")))
+    found = asyncio.run(opened_retriever(tmp_path, name).answer(Sample(id="q", query="steam")))
     (context,) = found.contexts or ()
     assert (context.text, context.id, context.metadata["page"]) == ("about steam", "d1", 2)
     assert found.response == response
+
+
+def test_a_chat_model_answers_with_its_text(tmp_path: Path) -> None:
+    """A message is not written down as Python shows it."""
+    assert (
+        asyncio.run(opened_retriever(tmp_path, "chat").answer(Sample(id="q", query="steam"))).response
+        == "said"
+    )
 
 
 SLOW = """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -132,7 +133,7 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
-_INT, _DICT = {int}, {dict}
+_INT, _DICT, _STR = {int}, {dict}, {str}
 _OWN = frozenset(Context.__struct_fields__)
 
 
@@ -156,7 +157,7 @@ def _id(value: Json) -> str:
     if type(value) is str and value:
         return value
     whole = _whole(value)
-    if type(whole) is int or (isinstance(value, str) and value):
+    if type(whole) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
     raise Invalid(f"is {describe(value)}", "write a string that is not empty, or a whole number")
 
@@ -204,7 +205,11 @@ def _qrels(value: Json) -> Json:
     """A list of ids is grade 1 for each."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    if not isinstance(value, dict) or _INT.issuperset(map(type, value.values())):
+    if not isinstance(value, dict):
+        return value
+    if not _STR.issuperset(map(type, value)):  # of Python: numbers of a table
+        value = {_id(key): grade for key, grade in value.items()}
+    if _INT.issuperset(map(type, value.values())):
         return value
     return {key: _whole(grade) for key, grade in value.items()}
 
@@ -266,7 +271,7 @@ def _passage(value: Json) -> Json:
             return value
         if isinstance(value, str):
             return {"text": str(value) or EMPTY}
-        raise Invalid(f"is {describe(value)}", _EXAMPLE)
+        return _scored(value)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
     for key, name, kinds in _plan(tuple(value)):
@@ -282,6 +287,16 @@ def _passage(value: Json) -> Json:
     if more:
         made["metadata"] = {**made.get("metadata", {}), **more}
     return made
+
+
+def _scored(value: Json) -> Json:
+    """A passage beside its score, as vector stores return it; raises Invalid on what is neither that nor a passage."""
+    if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
+        raise Invalid(f"is {describe(value)}", _EXAMPLE)
+    passage, score = _passage(value[0]), _number(value[1])
+    if type(score) not in {int, float} or isinstance(passage, Context) or "score" in passage:
+        raise Invalid(f"is {describe(value)}", _EXAMPLE)
+    return {**passage, "score": score}
 
 
 def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: dict[str, Json]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def records(source: Any) -> Iterator[Any]:
     if isinstance(source, bytes):
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
     return (dict(_known(row)) if isinstance(row, Mapping) else row for row in _records(source))
+
+
+def is_table(value: Any) -> bool:
+    """True for a DataFrame, or another table whose rows `records` gives."""
+    return hasattr(value, "columns") or hasattr(value, "to_pylist") or hasattr(value, "__arrow_c_stream__")
 
 
 _BATCH = 1 << 16
@@ -62,6 +68,9 @@ def _records(source: Any) -> Iterable[Any]:
     if hasattr(source, "to_pylist"):  # pyarrow
         return source.to_pylist()  # type: ignore[no-any-return]
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        named = getattr(getattr(source, "index", None), "names", ())
+        if {*named} - {None, *source.columns}:  # an index with a name is a column: the ids
+            source = source.reset_index()
         return source.to_dict("records")  # type: ignore[no-any-return]
     if hasattr(source, "collect"):  # a lazy frame of polars
         return _records(source.collect())
@@ -86,7 +95,7 @@ def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
     for key, value in row.items():
         plain = value if type(value) in _PLAIN else _plain(value)
         if plain is not None:
-            yield key, yes_no(plain) if key == "answerable" else plain
+            yield str(key), yes_no(plain) if key == "answerable" else plain
 
 
 def _plain(value: Any) -> Json:
@@ -99,10 +108,20 @@ def _plain(value: Any) -> Json:
         return result
     if isinstance(value, Mapping):
         return dict(_known(value))
+    if (known := fields_of(value)) is not None:
+        return _plain(known)
     if isinstance(value, list | tuple):
         return [plain for value in value if (plain := _plain(value)) is not None or value is None]
     missing = isinstance(value, float) and math.isnan(value)
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
+
+
+def fields_of(value: Any) -> Mapping[str, Any] | None:
+    """The fields of a data class, a named tuple or a pydantic model; None for others."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    method = getattr(value, "_asdict", None) or getattr(value, "model_dump", None)
+    return method() if callable(method) else None
 
 
 _IDS = ("id", "doc_id", "document_id")

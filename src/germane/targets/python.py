@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
@@ -98,9 +98,11 @@ class PythonTarget(Target):
             raise TargetError(f"{type(error).__name__}: {error}".strip().removesuffix(":")) from error
 
     async def _call(self, case: Case) -> Any:
-        called = partial(self._called, _first_argument(self._called, case), **self.arguments)
+        asked = partial(_answer, self._called, _first_argument(self._called, case), self.arguments)
         at_once = inspect.iscoroutinefunction(self._called)
-        result = called() if at_once else await asyncio.wrap_future(_in_thread(called))
+        result = asked() if at_once else await asyncio.wrap_future(_in_thread(asked))
+        if isinstance(result, AsyncIterator):
+            result = _listed(result)
         if not inspect.isawaitable(result):
             return result
         self._loop = self._loop or _Loop()
@@ -111,6 +113,22 @@ class PythonTarget(Target):
         if self._loop is not None:
             self._loop.stop()
             self._loop = None
+
+
+def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
+    """The answer of a function, all that it yields; of a method that is asynchronous alone, as `ainvoke` is of `invoke`, of that."""
+    try:
+        result = function(first, **arguments)
+    except NotImplementedError:
+        other = getattr(getattr(function, "__self__", None), f"a{function.__name__}", None)
+        if other is None:
+            raise
+        result = other(first, **arguments)
+    return list(result) if isinstance(result, Iterator) else result
+
+
+async def _listed(results: AsyncIterator[Any]) -> list[Any]:
+    return [result async for result in results]
 
 
 def _in_thread(call: Callable[[], Any]) -> Future[Any]:
@@ -219,10 +237,13 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
     """A component is run with the query; a pipeline with the data of each component that takes a query."""
+    wanted = ("query", "text", "question", "prompt")
     if not callable(inputs := getattr(system, "inputs", None)):
-        return {"query": query}
-    wanted = {"query", "text", "question", "prompt"}
-    data = {component: dict.fromkeys(wanted & set(sockets), query) for component, sockets in inputs().items()}
+        taken = inspect.signature(system.run).parameters
+        return {next((name for name in wanted if name in taken), "query"): query}
+    data = {
+        component: dict.fromkeys({*wanted} & {*sockets}, query) for component, sockets in inputs().items()
+    }
     return {"data": {component: options for component, options in data.items() if options}}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, ValuesView
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,11 +13,11 @@ from msgspec.structs import replace
 from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.files import replace_surrogates
-from germane.samples.frames import document
+from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel
-from germane.types import Call, Context, FrozenDict, Json, Message, Sample
+from germane.types import FrozenDict, Json, Sample
 
 LARGEST = 16.0
 """Megabytes that an answer may have: what a live target sends or writes, unpacked."""
@@ -83,7 +84,6 @@ _ROWS = RowReader()
 _AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
 """Names of AgentV's for parts of an answer; its newer generation calls the messages `output`."""
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
-_PLAIN = bool | int | float | str | Context | Call | Message
 
 
 def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
@@ -112,6 +112,8 @@ def _read(answer: Any) -> Sample:
         value = replace_surrogates(_native(answer))
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
+    spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
+    value = next((text for text in spoken if isinstance(text, str)), value)
     if isinstance(value, str):
         value = {"response": value}
     elif isinstance(value, list):
@@ -129,15 +131,19 @@ def _read(answer: Any) -> Sample:
 
 
 def _native(value: Any) -> Json:
-    """A value of Python code as JSON: numbers and arrays of numpy as numbers, documents of retrievers as contexts."""
+    """A value of Python code as JSON: numbers and arrays of numpy as numbers, documents of retrievers as contexts.
+
+    What is not known stays as it is: the reader names it.
+    """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_native(inner) for inner in value]
+    if is_table(value):
+        return list(records(value))
     if hasattr(value, "tolist"):
-        return value.tolist()
+        return _native(value.tolist())
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
-    if (passage := document(value)) is not None:
-        return passage
-    return value if value is None or isinstance(value, _PLAIN) else str(value)
+    known = document(value) or fields_of(value)
+    if known is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
+        return list(map(_native, value))
+    return value if known is None else _native(known)
