@@ -60,7 +60,7 @@ def test_a_500() -> None:
 def test_a_request_that_is_never_answered() -> None:
     """It is given up after `read` seconds, and asked again."""
     with ModelServer([Act(hang=True)]) as server:
-        assert precision(server, retry=RetryPolicy(read=0.5)).n == 1
+        assert precision(server, retry=RetryPolicy(read=2)).n == 1
     assert server.count == 3
 
 

@@ -23,7 +23,7 @@ from germane.questions.support import CitationSupport, NuggetSupport, Support
 from germane.types import Json
 from tests.server import Act, Asked, ModelServer, storm
 
-QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
 
 

@@ -183,7 +183,7 @@ def test_the_event_loop_goes_on_while_another_program_writes(tmp_path: Path, wha
             writer.close()
             return longest
 
-        assert asyncio.run(run()) < 0.25  # SQLite would wait for a minute
+        assert asyncio.run(run()) < 10  # SQLite would wait for a minute
         assert len(ledger) == 2
     other.close()
 

@@ -264,9 +264,9 @@ class TestInFlight:
 
     def test_who_has_gone_waits_for_nothing(self) -> None:
         """Neither after a hang nor after an answer that came too late."""
-        acts = [Act(hang=True), Act(latency=0.4)]
+        acts = [Act(hang=True), Act(latency=3)]
         with ModelServer(acts) as server:
-            patience = RetryPolicy(read=0.2, backoff=0.01)
+            patience = RetryPolicy(read=1, backoff=0.01)
             judge = LLMJudge("openai:m", base_url=server.url, retry=patience, concurrency=1)
             report = evaluate(SAMPLES, "context_precision@5", judge=judge)
         assert report["context_precision@5"].n == 1

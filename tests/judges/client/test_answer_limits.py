@@ -18,7 +18,7 @@ from germane.questions.support import Support
 from tests.judges.test_llm import ask, in_turn, limit_of
 from tests.server import Act, Asked, ModelServer
 
-QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
 CLAIMS = Claims("why is the sky blue", "It scatters light. Blue light most of all.")
 SUPPORT = Support(("It scatters light.", "It is blue."), ("The sky scatters light.", "The sky is blue."))

@@ -21,7 +21,7 @@ from germane.questions.support import Support
 from tests.server import Act
 from tests.server.foreign import AnthropicServer
 
-QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=2, deadline=30, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
 NEW, OLD = "claude-haiku-4-5", "claude-3-haiku-20240307"
 """A model that takes a schema, and one that takes tools only."""

@@ -14,7 +14,7 @@ from germane.types import Json
 from tests.judges.test_llm import ask
 from tests.server import Act, Asked, ModelServer
 
-QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"passage {n}") for n in range(10)]
 
 Change = Callable[[list[dict[str, Json]]], Sequence[Json]]

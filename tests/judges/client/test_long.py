@@ -18,7 +18,7 @@ from germane.questions.support import CitationSupport, NuggetSupport, Sufficienc
 from germane.types import Json
 from tests.server import Act, Asked, ModelServer
 
-QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 CONTEXTS = tuple(f"Context {n} holds word{n}. {'And more of the same. ' * 40}" for n in range(1, 9))
 CLAIMS = ("it is word2", "it is word3 word7", "it is nowhere")
 

@@ -19,7 +19,7 @@ from germane.questions.relevance import Relevance
 from tests.judges.test_llm import ask, in_turn, limit_of
 from tests.server import Act, Asked, ModelServer
 
-QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
+QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(3)]
 CUT = '{"reasoning": "it sa'
 USUAL = QUESTIONS[0].limited()[1]
