@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from germane.types import Judgement
 from tests.cli.conftest import Cli, write_jsonl
 
 EXIT_SIGPIPE = 141
+NO_LEDGER = "germane: no ledger none.sqlite; `germane run` makes one, or name another: --ledger FILE\n"
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_an_error_keeps_its_code_where_nobody_reads(tmp_path: Path) -> None:
     """It is said on stderr."""
     code, err = unread(tmp_path, "ledger", "stats", "--ledger", "none.sqlite")
     assert code == 2
-    assert err == "germane: no ledger none.sqlite\n"
+    assert err == NO_LEDGER
 
 
 @pytest.mark.parametrize(("to", "said"), [(">&-", "stdout"), (">/dev/full", "No space left")])
@@ -93,12 +95,12 @@ def test_debug_shows_where_wherever_it_stands(cli: Cli, words: list[str]) -> Non
     ran = cli(*words, "--ledger", "none.sqlite")
     assert ran.code == 2
     assert "Traceback" in ran.err
-    assert ran.err.endswith("germane: no ledger none.sqlite\n")
+    assert ran.err.endswith(NO_LEDGER)
 
 
 def test_without_debug_there_is_no_traceback(cli: Cli) -> None:
     """One line."""
-    assert cli("ledger", "stats", "--ledger", "none.sqlite").err == "germane: no ledger none.sqlite\n"
+    assert cli("ledger", "stats", "--ledger", "none.sqlite").err == NO_LEDGER
 
 
 @pytest.mark.parametrize(
@@ -153,3 +155,24 @@ def test_a_judge_without_a_key_leaves_no_report(
     assert "needs a key: set OPENAI_API_KEY" in done.err
     assert "--resume" not in done.err
     assert not list(tmp_path.glob("germane-reports/*"))
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("germane.reports.report.Report.finish", "continue with: germane run --resume r"),
+        ("germane.cli.printing._write", "all is measured and kept: germane report r"),
+    ],
+)
+def test_ctrl_c_while_the_report_is_made(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, said: str
+) -> None:
+    """Everything is measured by then: the message says how to get at it, and that command does."""
+    write_jsonl(
+        tmp_path / "d.jsonl", {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "t"}]}
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(step, lambda *_, **__: signal.raise_signal(signal.SIGINT))
+        done = inside("run", "d.jsonl", "-m", "RR", "-o", "r", "-o", "r.html")
+    assert (done.code, done.err.splitlines()[-1]) == (130, f"germane: interrupted; {said}")
+    assert inside(*said.partition(": germane ")[2].split()).code == 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import some_of
 from germane.cli.values import options_of, print_document, print_lines, queries_of_page
-from germane.errors import InputError
+from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from germane.cli.printing import Progress
@@ -78,7 +79,11 @@ def run(
         files = [*map(Path, stored["outputs"]), *outputs.urls]
         queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, callbacks.baselines, strict=False))
-    code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    try:
+        code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    except KeyboardInterrupt:
+        shown = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
+        raise Interrupted(f"interrupted; all is measured and kept: {shown}") from None
     outputs.put(reports)
     callbacks.print_hints()
     return code

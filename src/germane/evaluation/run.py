@@ -254,6 +254,8 @@ class _Run:
             if isinstance(failure, MissingKey) and self._discard(session, asked=asked):
                 raise
             raise self._stopped(failure, session) from None
+        except KeyboardInterrupt:  # all is measured, and the report is being made
+            raise self._stopped(Interrupted("interrupted"), session) from None
         else:
             session.close(complete=True)
             return report
