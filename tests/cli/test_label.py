@@ -7,6 +7,7 @@ from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
+from rich.cells import cell_len
 
 from germane.tables.labels import relevance_item
 from tests.cli.conftest import Cli, write_jsonl
@@ -102,9 +103,10 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
     assert line["corrected"]["interval"][0] <= line["corrected"]["mean"] <= line["corrected"]["interval"][1]
 
 
-def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path) -> None:
-    """Each part fits the terminal and stands below the query; space shows the next."""
-    long = " ".join(f"sentence {n} of the passage." for n in range(200))
+@pytest.mark.parametrize("words", ["of the passage.", "海水为什么会有涨潮和落潮这两种现象呢"])
+def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path, words: str) -> None:
+    """Each part fits the terminal and stands below the query, wide characters too; space shows the next."""
+    long = " ".join(f"sentence {n} {words}" for n in range(200))
     data = write_jsonl(tmp_path / "data.jsonl", {"query": "what is it", "contexts": [long]})
     assert inside("run", data, "-m", "context_relevance", "--judge", "lexical", "-o", "r").code == 0
     screen = start(tmp_path / "r")
@@ -114,11 +116,12 @@ def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path) ->
         screen.expect(PROMPT)
         shown = screen.before[screen.before.index("───") :]
         assert len(shown.splitlines()) <= 24
+        assert max(map(cell_len, shown.splitlines())) <= 80
         assert "query     what is it" in shown
         assert f"part {part} of" in shown
         seen += shown
         screen.send(" ")
-    assert all(f"sentence {n} of" in " ".join(seen.split()) for n in range(60))
+    assert all(f"sentence {n} {words[:1]}" in " ".join(seen.split()) for n in range(45))
     screen.expect(PROMPT)
     screen.send("2")
     screen.expect("1 of 1 labelled by ann")
@@ -140,7 +143,7 @@ def test_an_interrupted_session_says_how_to_go_on(report: Path) -> None:
     screen.expect("2 of 10")
     screen.expect(PROMPT)
     screen.sendintr()
-    screen.expect("1 label of ann is stored; go on with: germane label")
+    screen.expect("\r\ngermane: 1 label of ann is stored; go on with: germane label")
     screen.expect(pexpect.EOF)
     screen.close()
     assert screen.exitstatus == 130

@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -159,6 +158,7 @@ def _label(session: LabellingSession, report: Report | None, guideline: str) -> 
                     _show_so_far(report, corrections)
                 begun = max(begun, session.done)
     except KeyboardInterrupt:
+        print()
         again = shlex.join(["germane", *sys.argv[1:]])
         stored = (
             f"{counted(session.done, 'label')} of {session.who} {'is' if session.done == 1 else 'are'} stored"
@@ -254,11 +254,15 @@ def _height() -> int:
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """The lines of named texts, wrapped, each name before the first of its lines."""
-    width, shown = min(shutil.get_terminal_size((100, 24)).columns, 110), []
+    """The lines of named texts, wrapped, each name before the first of its lines; a wide character takes two columns."""
+    from rich.console import Console
+    from rich.text import Text
+
+    width, shown = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
+    console = Console(width=width)
     for name, text in texts:
-        parts = text.splitlines() or [""]
-        lines = [line for part in parts for line in textwrap.wrap(clean(part), width - 10) or [""]]
+        whole = Text("\n".join(map(clean, text.splitlines())))
+        lines = [line.plain for line in whole.wrap(console, width)] or [""]
         shown += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
     return shown
 
@@ -278,7 +282,7 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     lines = list(corrected_in_words(replace(summary, corrected=mean) for summary, (mean, _) in pairs))
     whys = dict.fromkeys(why for mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
-        print(f"so far   {line}")
+        print_lines(f"so far   {line}")
 
 
 @contextmanager
