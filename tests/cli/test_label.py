@@ -88,7 +88,7 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
         screen.expect(PROMPT)
         screen.send(key)
     screen.expect("10 of 10 labelled by ann")
-    screen.expect("so far .*with people's labels on 10 of 24 passages")
+    screen.expect(r"so far .*with\s+people's\s+labels\s+on\s+10\s+of\s+24\s+passages")
     screen.expect(pexpect.EOF)
     screen.close()
     assert screen.exitstatus == 0
@@ -121,7 +121,7 @@ def test_a_long_passage_is_paged_below_its_query(inside: Cli, tmp_path: Path, wo
         assert f"part {part} of" in shown
         seen += shown
         screen.send(" ")
-    assert all(f"sentence {n} {words[:1]}" in " ".join(seen.split()) for n in range(45))
+    assert all(f"sentence {n}" in " ".join(seen.split()) for n in range(45))
     screen.expect(PROMPT)
     screen.send("2")
     screen.expect("1 of 1 labelled by ann")
