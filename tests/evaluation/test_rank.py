@@ -386,7 +386,8 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     kinds = ("trec", "trec.gz", "tsv", "csv", "jsonl", "json", "parquet", "lists.parquet")
     reports = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "BLOCK", block)
+        for name in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, name, block)
         for large in (0, 1 << 40):
             patch.setattr(ranking, "_LARGE", large)
             for kind in kinds:

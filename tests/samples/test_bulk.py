@@ -52,7 +52,8 @@ def read_hits(
     gold = Gold.of(qrels)
     assert gold is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "BLOCK", block)
+        for name in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, name, block)
         return bulk.read_hits(path, gold, fmt)
 
 
@@ -92,7 +93,8 @@ def test_the_ranks_are_those_of_the_reader_that_goes_line_by_line(
     assert hits is not None
     plain = read_run(path, fmt="trec").queries
     assert hits.lengths.tolist() == [len(plain[query].ids) if query in plain else -1 for query in shared]
-    assert list(hits.ignored) == [query for query in plain if query not in shared]
+    ignored = [query for query in plain if query not in shared]
+    assert (hits.ignored, hits.first_ignored) == (len(ignored), ignored[:3])
     assert in_bulk(hits, shared) == by_line(path, shared)
 
 
@@ -171,7 +173,8 @@ def test_gold_in_columns_is_that_of_the_reader_that_goes_line_by_line(
         lines += some
     path.write_bytes((end.join(lines) + end).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "BLOCK", block)
+        for name in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, name, block)
         columns = Gold.read(path, "trec")
     assert columns is not None
     bounds = np.cumsum([0, *columns.sizes]).tolist()
@@ -284,7 +287,8 @@ def test_every_change_of_a_file_has_the_same_outcome_in_bulk(
     careful = outcome()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_LARGE", 0)
-        patch.setattr(bulk, "BLOCK", block)
+        for name in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, name, block)
         assert outcome() == careful
 
 
@@ -429,7 +433,8 @@ def test_gold_in_ranges_has_the_same_hits(
     run, gold = tmp_path / "run", tmp_path / "gold"
     run.write_text("".join(f"{line}\n" for line in ranked))
     gold.write_text("".join(f"{line}\n" for line in judged))
-    monkeypatch.setattr(bulk, "BLOCK", 200)
+    for name in ("BLOCK", "GOLD_BLOCK"):
+        monkeypatch.setattr(bulk, name, 200)
     ranges = GoldRanges(gold, "trec")
     if order == "other":
         with pytest.raises(NotPlain, match="another order"):
@@ -445,7 +450,8 @@ def test_gold_in_ranges_has_the_same_hits(
         assert np.array_equal(np.concatenate([getattr(hits, name) for hits in some]), getattr(whole, name)), (
             name
         )
-    assert [name for hits in some for name in hits.ignored] == list(whole.ignored) == ["x1"]
+    assert [name for hits in some for name in hits.first_ignored] == whole.first_ignored == ["x1"]
+    assert sum(hits.ignored for hits in some) == whole.ignored == 1
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -463,7 +469,8 @@ def test_gold_in_ranges_has_the_same_report(
     gold.write_text("".join(f"{line}\n" for line in grades), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_LARGE", 0)
-        patch.setattr(bulk, "BLOCK", block)
+        for name in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, name, block)
         patch.setattr(bulk, "_BEHIND", behind)
         whole = ranking.rank_part(run, gold, "nDCG RR", missing="skip")
         patch.setattr(ranking, "_LARGE_GOLD", 0)

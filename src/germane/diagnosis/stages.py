@@ -254,11 +254,11 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     left = len(first.sizes) - len(kept)
     notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
     for name, hits in stages.items():
-        for marks, what in (
-            (hits.lengths[kept] < 0, "no results, an empty list"),
-            (np.ones(len(hits.ignored), np.bool_), "no gold, ignored"),
+        for number, what in (
+            (int((hits.lengths[kept] < 0).sum()), "no results, an empty list"),
+            (hits.ignored, "no gold, ignored"),
         ):
-            if number := int(marks.sum()):
+            if number:
                 notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
     return _with_cut(
         Journeys(

@@ -31,6 +31,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.files import BadRows, is_copied, on_disk, shown_name
 from germane.samples.trec import (
+    EXAMPLES,
     GOLD,
     Format,
     Hits,
@@ -257,13 +258,15 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
         found += [(row, rank, number[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
         lengths[row] = len(docs)
     rows, ranks, numbers = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    ignored = [query for query in run.queries if query not in gold]
     return Hits(
         queries=list(gold),
         sizes=np.fromiter(map(len, gold.values()), np.int64, len(gold)),
         docs=[doc for known in gold.values() for doc in known],
         grades=np.array([grade for known in gold.values() for grade in known.values()], dtype=np.float64),
         lengths=lengths,
-        ignored=[query for query in run.queries if query not in gold],
+        ignored=len(ignored),
+        first_ignored=ignored[:EXAMPLES],
         row=rows,
         rank=ranks,
         doc=numbers,
@@ -320,15 +323,12 @@ class _Remarks:
         self._repeated += hits.repeated
         self._folded += hits.folded
         self._notes += hits.notes
-        for what, rows, queries in (
-            ("absent", np.flatnonzero(hits.lengths < 0), hits.queries),
-            ("empty", np.flatnonzero(hits.lengths == 0), hits.queries),
-            ("ignored", range(len(hits.ignored)), hits.ignored),
-            ("nothing", np.flatnonzero(nothing), hits.queries),
-        ):
+        self._counts["ignored"] += hits.ignored
+        self._first["ignored"] += hits.first_ignored
+        for what, marks in (("absent", hits.lengths < 0), ("empty", hits.lengths == 0), ("nothing", nothing)):
+            rows, first = np.flatnonzero(marks), self._first[what]
             self._counts[what] += len(rows)
-            first = self._first[what]
-            first += [queries[int(row)] for row in rows[: 3 - len(first)]]
+            first += [hits.queries[row] for row in rows[: EXAMPLES - len(first)].tolist()]
 
     def lines(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
         """The remarks about the run of this name."""
@@ -341,7 +341,7 @@ class _Remarks:
             ("nothing", "without any relevant document in the gold, counted as 0"),
         ):
             if count := self._counts[kind]:
-                first, more = ", ".join(self._first[kind]), ", ..." if count > 3 else ""
+                first, more = ", ".join(self._first[kind]), ", ..." if count > EXAMPLES else ""
                 yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {first}{more}"
         for count, what in (
             (self._repeated, "naming a document again, dropped"),
@@ -427,9 +427,9 @@ def _matched(name: str, hits: Hits) -> Hits:
     """The hits of a run; InputError where none of its queries is in the gold."""
     if (hits.lengths >= 0).any():
         return hits
-    if not len(hits.ignored):
+    if not hits.ignored:
         raise InputError("no results in this file", place=SourceLocation(name))
-    theirs, ours = (", ".join(map(repr, some[:3])) for some in (hits.ignored, hits.queries))
+    theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.queries))
     raise InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="both files must name the queries alike (--columns chooses the columns of a table)",

@@ -10,6 +10,7 @@ this module where it is installed.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,6 +26,7 @@ from germane.errors import InputError, SourceLocation
 from germane.samples.files import JsonFault, opened, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import (
+    EXAMPLES,
     GOLD,
     LARGEST_GRADE,
     RUN,
@@ -40,15 +42,15 @@ from germane.samples.trec import (
     table_columns,
 )
 
-BLOCK = 2 << 20
-"""Bytes that are parsed together."""
+BLOCK, GOLD_BLOCK = 2 << 20, 1 << 19
+"""Bytes of a run that are parsed together, and of gold, some blocks of which are held at a time."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
 _QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 
-_BEHIND = 4
+_BEHIND = 8
 """Ranges of gold that are held although the run has passed them."""
 
 Keys: TypeAlias = NDArray[np.uint64]
@@ -198,15 +200,15 @@ def _hits(
     Ranges are held until the run has passed them, and a few more have been passed.
     """
     block = None
-    ignored = [pl.Series(dtype=pl.String)]
-    others: list[Keys] = []  # the hashes of these
+    ignored, others = [], array("Q")  # the first queries without gold, and the hashes of all of them
     for frame in frames:
         block = _Block(frame)
         rows = index.rows(block.hashed)
         known = rows[rows >= 0]
         if len(known) < len(rows):
-            ignored.append(pl.Series(block.queries.filter(rows < 0).to_list()))  # a copy: the block is let go
-            others.append(block.hashed[rows < 0])
+            if len(ignored) < EXAMPLES:
+                ignored += block.queries.filter(rows < 0)[: EXAMPLES - len(ignored)].to_list()
+            others.frombytes(block.hashed[rows < 0].tobytes())
         if not len(known):
             continue
         low, high = known.min(), known.max()
@@ -216,14 +218,12 @@ def _hits(
                 some.add(block, rows)
     if block is None or not held:
         raise NotPlain("there are no results with gold")
-    if others:
-        hashed = np.concatenate(others)
-        others.clear()
-        hashed.sort()
-        if _twice(hashed):
-            raise NotPlain("a query is in two pieces")
-        del hashed
-    yield held.popleft().hits(pl.concat(ignored), notes)
+    hashed = np.asarray(others)
+    hashed.sort()
+    if _twice(hashed):
+        raise NotPlain("a query is in two pieces")
+    yield held.popleft().hits(len(others), ignored, notes)
+    del hashed, others
     for some in chain(held, map(_Range, coming)):
         yield some.hits()
 
@@ -293,7 +293,7 @@ class _Range:
         positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
         self._found.append((own[number], block.ranks(positions, number), doc))
 
-    def hits(self, ignored: pl.Series | Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
+    def hits(self, ignored: int = 0, first_ignored: Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
         """The hits in these queries."""
         gold, none = self._gold, np.empty(0, np.int64)
         columns = zip(*self._found, strict=True) if self._found else [[none]] * 3
@@ -306,6 +306,7 @@ class _Range:
             grades=gold.grades,
             lengths=self._lengths,
             ignored=ignored,
+            first_ignored=first_ignored,
             row=row[order],
             rank=rank[order],
             doc=doc[order],
@@ -445,12 +446,13 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     return frame
 
 
-def _blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
+def _blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[bytes]:
     """The lines of a file in blocks that are not blank, without the first line where it is to be skipped."""
+    size = BLOCK if kind is RUN else GOLD_BLOCK
     with opened(path) as stream:
         if skip:
             stream.readline()
-        while data := stream.read(BLOCK):
+        while data := stream.read(size):
             data += stream.readline()
             if not data.isspace():
                 yield data if data.endswith(b"\n") else data + b"\n"
@@ -459,9 +461,9 @@ def _blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
-def _plain_blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
+def _plain_blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[bytes]:
     """Such blocks with line feeds alone; NotPlain where there are control characters."""
-    for block in _blocks(path, skip=skip):
+    for block in _blocks(path, kind, skip=skip):
         data = block.replace(b"\r\n", b"\n") if b"\r" in block else block
         if data.translate(None, _USUAL):
             raise NotPlain("there are control characters")
@@ -490,7 +492,7 @@ def _table_frames(
     schema: dict[str, pl.DataType] = {str(at): pl.String() for at in range(width)}
     schema |= {str(at): pl.Float64() for role, at in positions.items() if role in {kind.value, "rank"}}
     roles = {role: pl.col(str(at)) for role, at in positions.items()}
-    for data in _plain_blocks(path, skip=skip):
+    for data in _plain_blocks(path, kind, skip=skip):
         if b'"' in data:
             raise NotPlain("cells are quoted")
         frame = _csv(data, between, schema, list(positions.values())).select(**roles)
@@ -517,7 +519,7 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
 def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
     """The rows of JSON Lines that all have the same keys, and ids that are texts without escapes."""
     keys, names = list[str](), list[str]()
-    for data in _plain_blocks(path):
+    for data in _plain_blocks(path, kind):
         if not keys:
             keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind)
@@ -550,7 +552,7 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
     names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
     schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
-    for block in _blocks(path):
+    for block in _blocks(path, kind):
         separator, data = _separated(block)
         frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
         if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):

@@ -76,6 +76,9 @@ class NotPlain(Exception):
     """A large file must be read in another way, for this reason."""
 
 
+EXAMPLES = 3
+"""Queries that a remark names."""
+
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -85,8 +88,8 @@ class Hits:
     """The ranks of the gold documents in a run.
 
     `queries` are those of the gold, `sizes` the number of documents of each, `docs` and `grades` all of them. `lengths` is the
-    number of results of each query, -1 where it is not in the run; `ignored` are the run's other queries, in the order of the
-    file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1, `doc` is its
+    number of results of each query, -1 where it is not in the run; `ignored` is the number of the run's other queries, and
+    `first_ignored` are the first of them in the order of the file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1, `doc` is its
     number among the documents. Hits are sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that
     were dropped: a document named again, a further chunk. `ids` are the queries of a large run one after another, and where each
     ends.
@@ -97,7 +100,8 @@ class Hits:
     docs: Any
     grades: Floats
     lengths: Numbers
-    ignored: Any
+    ignored: int
+    first_ignored: Sequence[str]
     row: Numbers
     rank: Numbers
     doc: Numbers
