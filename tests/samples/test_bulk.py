@@ -287,8 +287,8 @@ def test_every_change_of_a_file_has_the_same_outcome_in_bulk(
     careful = outcome()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_LARGE", 0)
-        for name in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, name, block)
+        for size in ("BLOCK", "GOLD_BLOCK"):
+            patch.setattr(bulk, size, block)
         assert outcome() == careful
 
 

@@ -15,7 +15,9 @@ from germane.cli.values import pairs, print_document
 from germane.errors import InputError, install_extra
 
 if TYPE_CHECKING:
+    from germane.measures.measure import Measure
     from germane.reports.report import Report
+    from germane.tables.part import Part
     from germane.types import Sample
 
 _POLARS = {
@@ -43,9 +45,6 @@ def rank(**flags: Any) -> int:
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
-    from germane.samples.contexts import document_ids
-    from germane.samples.files import BadRows
-    from germane.samples.trec import role
 
     for path in chosen.output:
         check_output(path)
@@ -59,6 +58,26 @@ def rank(**flags: Any) -> int:
         corpus = Corpus(chosen.corpus).identity
     wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
+    parts, notes = _scored(chosen, wanted)
+    queries: Iterable[Sample] = ()
+    if chosen.queries is not None:
+        from germane.samples.reading import read_samples
+
+        queries = read_samples(chosen.queries)
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=notes, corpus=corpus)
+    _print(report, chosen)
+    for path in chosen.output:
+        write(report, path)
+    return report.verdict.exit_code
+
+
+def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
+    """The scores of each run, and the remarks about the gold, which is held no longer."""
+    from germane.evaluation import rank as ranking
+    from germane.samples.contexts import document_ids
+    from germane.samples.files import BadRows
+    from germane.samples.trec import role
+
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
     for name in named:
         role(name)
@@ -72,16 +91,7 @@ def rank(**flags: Any) -> int:
     how = {"missing": chosen.missing, "duplicates": chosen.duplicates, "doc_id": mapping}
     named_runs = zip(runs, system_names(chosen.runs), strict=True)
     parts = [ranking.rank_part(run, gold, wanted, system=system, **how) for run, system in named_runs]
-    queries: Iterable[Sample] = ()
-    if chosen.queries is not None:
-        from germane.samples.reading import read_samples
-
-        queries = read_samples(chosen.queries)
-    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes(), corpus=corpus)
-    _print(report, chosen)
-    for path in chosen.output:
-        write(report, path)
-    return report.verdict.exit_code
+    return parts, gold.bad.notes()
 
 
 def _print(report: Report, chosen: Any) -> None:

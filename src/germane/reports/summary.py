@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import floor, fsum, isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -104,6 +105,8 @@ class Basis:
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
 """The number of distinct reasons of one measure that are kept."""
+_BLOCK = 1 << 16
+"""Values that are added up together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,9 +305,12 @@ def _summary(
     names = cases.clusters_of(case_values.case, clusters)
     interval = interval_of_cases(case_values, names, span)
     ends = interval.ends
-    total = fsum(values.tolist())
-    sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
-    kept = group_cases(low[case_values.complete], None if names is None else names[case_values.complete])
+    total = _sum(values)
+    sums = [total if some is values else _sum(some) for some in (low, high)]
+    kept = group_cases(
+        values if values is low else low[case_values.complete],
+        None if names is None else names[case_values.complete],
+    )
     status, codes = cases.reasons(rows)
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     reasons, times = np.unique(codes[codes > 0], return_counts=True)
@@ -334,6 +340,12 @@ def _summary(
         errors=counts[_ERROR],
         why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
     )
+
+
+def _sum(values: NDArray[np.float64]) -> float:
+    """The sum, rounded once, without an object for each value at a time."""
+    blocks = (values[at : at + _BLOCK].tolist() for at in range(0, len(values), _BLOCK))
+    return fsum(chain.from_iterable(blocks))
 
 
 def interval_of_cases(

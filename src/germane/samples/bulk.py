@@ -200,7 +200,7 @@ def _hits(
     Ranges are held until the run has passed them, and a few more have been passed.
     """
     block = None
-    ignored, others = [], array("Q")  # the first queries without gold, and the hashes of all of them
+    ignored, others = list[str](), array("Q")  # the first queries without gold, and the hashes of all of them
     for frame in frames:
         block = _Block(frame)
         rows = index.rows(block.hashed)

@@ -44,12 +44,22 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: flo
         tail: Probability below the limit, 0 < tail < 1/2.
         times: How often there is each unit: what as many more units like these would give.
     """
-    s, w, k = _with_end(sums, sizes, end, times)
-    goal, total = normal_quantile(tail), _dot(k, w)
+    return _limit(*_with_end(sums, sizes, end, times), end, tail)
+
+
+def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
+    """The mean at and above which lies the probability `tail`; `end` is the upper end of the range."""
+    return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
+
+
+def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> float:
+    goal, total = normal_quantile(tail), _dot(k, sizes)
+    w = sizes if (sizes != 1.0).any() else 1.0
+    del sizes  # a million units are some eight arrays of 8 MB
     mean = _dot(k, s) / total
     off = s - w * mean
     spread = sqrt(_dot(k * off, off)) / total
-    del off  # so long as the units
+    del off
     if spread < 1e-15:
         return mean
     low, high = end, mean
@@ -74,12 +84,15 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
 
-def _with_end(sums: Floats, sizes: Floats, end: float, times: float = 1.0) -> tuple[Floats, Floats, Floats]:
-    """Sums, sizes and gamma shapes of the units and of the end of the range."""
+def _with_end(
+    sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
+) -> tuple[Floats, Floats, Floats]:
+    """Sums (`sign` times), sizes and gamma shapes of the units and of the end of the range."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
-    shapes = np.full(len(sums) + 1, times)
-    shapes[-1] = SHAPE
-    return np.append(sums, end * size), np.append(sizes, size), shapes
+    shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
+    shapes[-1], signed[-1] = SHAPE, end * size
+    np.multiply(sums, sign, out=signed[:-1])
+    return signed, np.append(sizes, size), shapes
 
 
 def _dot(first: Floats, other: Floats) -> float:
@@ -95,17 +108,18 @@ def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, f
     if t is None or not low < t < high:
         t = -_dot(k, a) / squares
     close = 1e-3 / sqrt(squares)
+    q, weighted = np.empty((2, len(a)))
     for _ in range(100):
         if not low < t < high:
             t = (low + high) / 2 if abs(low) < 1e300 else 0.0
-        q = a / (1 - t * a)
-        slope, curve = _dot(k, q), _dot(k * q, q)
+        np.divide(a, np.subtract(1, np.multiply(t, a, out=q), out=q), out=q)
+        slope, curve = _dot(k, q), _dot(np.multiply(k, q, out=weighted), q)
         low, high = (low, t) if slope > 0 else (t, high)
         t, old = t - slope / curve, t
         if abs(t - old) <= 1e-9 * (abs(t) + close):
             break
     u = t * sqrt(curve)
     if abs(u) < _MIDDLE:
-        return _dot(k, a**3) / (3 * squares**1.5) + u, t
-    r = sqrt(max(2 * _dot(k, np.log1p(-t * a)), 1e-300)) * (1 if t > 0 else -1)
+        return _dot(k, np.power(a, 3, out=q)) / (3 * squares**1.5) + u, t
+    r = sqrt(max(2 * _dot(k, np.log1p(np.multiply(-t, a, out=q), out=q)), 1e-300)) * (1 if t > 0 else -1)
     return r + log(u / r) / r, t

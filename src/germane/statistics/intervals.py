@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
-from germane.statistics.gaffke import lower_limit, probability_below
+from germane.statistics.gaffke import lower_limit, probability_below, upper_limit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -113,7 +113,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
         InputError: The shapes differ, or a weight is not above 0.
     """
     scores = np.asarray(values, float)
-    heavy = np.ones(len(scores)) if weights is None else np.asarray(weights, float)
+    heavy = np.broadcast_to(1.0, len(scores)) if weights is None else np.asarray(weights, float)
     if heavy.shape != scores.shape or not (heavy > 0).all():
         raise InputError("weights must be above 0, one per value")
     codes = None if clusters is None else cluster_codes(clusters, len(scores))
@@ -255,13 +255,12 @@ def _gaffke(
     start, end = limits
     if not start < end:
         raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
-    sides = (below.sums, start), (-above.sums, -end)
-    low, high = (lower_limit(sums, below.sizes, at, tail, times) for sums, at in sides)
+    low = lower_limit(below.sums, below.sizes, start, tail, times)
+    high = upper_limit(above.sums, below.sizes, end, tail, times)
     if not test:
-        return (low, -high), None
-    return (low, -high), min(
-        1.0, 2 * min(probability_below(sums, below.sizes, at, 0.0) for sums, at in sides)
-    )
+        return (low, high), None
+    sides = (below.sums, start), (-above.sums, -end)
+    return (low, high), min(1.0, 2 * min(probability_below(sums, below.sizes, at, 0.0) for sums, at in sides))
 
 
 def _student(

@@ -91,9 +91,9 @@ class CaseScores:
         """
         width = self._width
         if width is not None and len(self.systems) == 1:
-            samples = np.arange(len(self.table.keys)) if keep is None else np.flatnonzero(keep)
-            for number in range(width if len(samples) else 0):
-                yield self.systems[0], number, samples * width + number
+            for number in range(width if keep is None or keep.any() else 0):
+                rows = np.arange(number, len(self.table), width)
+                yield self.systems[0], number, rows if keep is None else rows[keep]
             return
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
@@ -124,7 +124,7 @@ class CaseScores:
         else:
             low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
             high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
-        case = self.case[self._sample_of(rows[due])]
+        case = self._case_of(rows if due.all() else rows[due])
         if not self.table.keys.trials:
             return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
@@ -139,9 +139,11 @@ class CaseScores:
             measured[counted],
         )
 
-    def _sample_of(self, rows: Ints) -> Ints:
+    def _case_of(self, rows: Ints) -> Ints:
         width = self._width
-        return rows // width if width else self.table.sample[rows].astype(np.int64)
+        if width and len(rows) == len(self.case):  # one row per sample
+            return self.case
+        return self.case[rows // width if width else self.table.sample[rows]]
 
     @cached_property
     def _width(self) -> int | None:
@@ -149,8 +151,7 @@ class CaseScores:
 
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """The status of each row, and the number of its reason in `whys`."""
-        score_rows = self.table.taken(rows)
-        return score_rows.status, score_rows.why
+        return self.table.noted(rows)[:2]
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
         """The cluster of each of these cases, a case without one alone in its own; None where none has one."""

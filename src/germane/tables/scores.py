@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
 
@@ -47,7 +47,8 @@ class Ids(NamedTuple):
 class SampleKeys:
     """The keys of samples by their numbers, which count from 0 in order of first appearance.
 
-    Keys are told apart by their 64-bit hashes, which are computed once one may come again.
+    Keys are told apart by their 64-bit hashes, which are computed once one may come again. Samples beyond the end of `_system`
+    and `_trial` have 0 there.
     """
 
     def __init__(self) -> None:
@@ -67,8 +68,8 @@ class SampleKeys:
         self._newest = key
         self._ids += key[0].encode(errors="surrogatepass")
         self._ends.append(len(self._ids))
-        self._system.append(self._systems.setdefault(key[1], len(self._systems)))
-        self._trial.append(key[2])
+        if (system := self._systems.setdefault(key[1], len(self._systems))) or key[2]:
+            self._add_codes([system], [key[2]])
         return len(self) - 1
 
     def find(self, key: SampleKey) -> int | None:
@@ -97,9 +98,10 @@ class SampleKeys:
     def join(self, other: SampleKeys) -> None:
         """Add the keys of another table, which are all new."""
         systems = np.array(
-            [self._systems.setdefault(system, len(self._systems)) for system in other._systems]
+            [self._systems.setdefault(system, len(self._systems)) for system in other._systems],
+            dtype=np.int64,
         )
-        self._extend(other._ids, np.array(other._ends), systems[other._system], other._trial)
+        self._extend(other._ids, np.array(other._ends), systems[other.systems()[1]], other._trial)
 
     def _extend(
         self, ids: bytes | bytearray, ends: NDArray[np.int64], systems: _Numbers, trials: _Numbers
@@ -107,8 +109,15 @@ class SampleKeys:
         self._hashes = self._newest = None
         self._ends.frombytes((ends.astype(np.int64) + len(self._ids)).tobytes())
         self._ids += ids
-        self._system.frombytes(np.asarray(systems, dtype=np.int32).tobytes())
-        self._trial.frombytes(np.asarray(trials, dtype=np.int32).tobytes())
+        self._add_codes(systems, trials)
+
+    def _add_codes(self, systems: _Numbers, trials: _Numbers) -> None:
+        """The numbers of the systems of the newest samples, and their trials."""
+        before = len(self) - len(systems)
+        for column, codes in ((self._system, systems), (self._trial, trials)):
+            if np.any(codes):
+                column.extend(repeat(0, before - len(column)))
+                column.frombytes(np.asarray(codes, dtype=np.int32).tobytes())
 
     def ids(self) -> Iterator[str]:
         """The ids, by number."""
@@ -119,19 +128,22 @@ class SampleKeys:
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
         """The distinct systems, and the place among them of each key's."""
-        return list(self._systems), np.array(self._system, dtype=np.int32)
+        codes = np.zeros(len(self), dtype=np.int32)
+        codes[: len(self._system)] = self._system
+        return list(self._systems), codes
 
     @property
     def trials(self) -> bool:
         """True if any key has a trial other than 0."""
-        return any(self._trial)
+        return len(self._trial) > 0
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __iter__(self) -> Iterator[SampleKey]:
         systems = list(self._systems)
-        for name, system, trial in zip(self.ids(), self._system, self._trial, strict=True):
+        columns = (chain(column, repeat(0)) for column in (self._system, self._trial))
+        for name, system, trial in zip(self.ids(), *columns, strict=False):
             yield name, systems[system], trial
 
     def __getitem__(self, number: int) -> SampleKey:
@@ -143,8 +155,8 @@ class SampleKeys:
         return [
             (
                 ids[ends[number - 1] if number else 0 : ends[number]].decode(errors="surrogatepass"),
-                systems[self._system[number]],
-                self._trial[number],
+                systems[self._system[number] if number < len(self._system) else 0],
+                self._trial[number] if number < len(self._trial) else 0,
             )
             for number in numbers
         ]
@@ -166,15 +178,17 @@ class ScoreTable:
     `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. Of the `columns` value,
     low and high are NaN where there is no value and there are no bounds. Columns are copies: changing one changes no table.
 
-    A row takes 14 bytes: its value, the number of its sample and of its measure. Status, reason and bounds are stored of
-    those rows only that are not ok or have a note.
+    A row takes 8 bytes, its value, while all samples have the same measures in the same order; from the first row on that
+    is in another place it takes 6 more: the numbers of its sample and of its measure. Status, reason and bounds are stored
+    of those rows only that are not ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self.keys = SampleKeys()
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
-        self._value, self._sample, self._measure = array("d"), array("i"), array("H")
+        self._value, self._per_sample = array("d"), 0  # measures per sample of rows that are in this order
+        self._sample, self._measure = array("i"), array("H")  # of the rows after these
         self._exceptions = array("q")  # the rows that are not ok or have a note, and of each of these:
         self._status, self._why, self._low, self._high = array("B"), array("i"), array("d"), array("d")
         for score in scores:
@@ -199,9 +213,14 @@ class ScoreTable:
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (_NAN, _NAN)
             self._note(len(self), _STATUS[status], why, low, high)
+        row, number = len(self), self.keys.number(sample)
+        code = self._measures.setdefault((measure, type), len(self._measures))
+        if (number, code, self._per_sample) == (0, row, row):
+            self._per_sample += 1
+        elif self._sample or (number, code) != divmod(row, self._per_sample or 1):
+            self._sample.append(number)
+            self._measure.append(code)
         self._value.append(_NAN if value is None else value)
-        self._sample.append(self.keys.number(sample))
-        self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
 
     def _note(self, row: int, status: int, why: str | None, low: float = _NAN, high: float = _NAN) -> None:
         self._exceptions.append(row)
@@ -231,11 +250,22 @@ class ScoreTable:
         self._status.extend(other._status)
         self._low.extend(other._low)
         self._high.extend(other._high)
-        self._value.extend(other._value)
         if len(other):
-            self._sample.frombytes(samples[other._sample].astype(np.int32).tobytes())
-            self._measure.frombytes(measures[other._measure].astype(np.uint16).tobytes())
+            self._number(samples[other.sample], measures[other.measure])
+        self._value.extend(other._value)
         return self
+
+    def _number(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
+        """Take down the numbers of the samples and measures of the next rows."""
+        row = len(self)
+        if not row:
+            self._per_sample = int(np.count_nonzero(sample == 0))
+        if not self._sample and self._per_sample:
+            expected = np.divmod(np.arange(row, row + len(sample)), self._per_sample)
+            if (sample == expected[0]).all() and (measure == expected[1]).all():
+                return
+        self._sample.frombytes(sample.astype(np.int32).tobytes())
+        self._measure.frombytes(measure.astype(np.uint16).tobytes())
 
     @classmethod
     def of_columns(
@@ -262,10 +292,10 @@ class ScoreTable:
             table._note(row, _STATUS[status], why, *(bounds or (_NAN, _NAN)))
         count = len(table.keys)
         scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
-        numbers = np.repeat(np.arange(count, dtype=np.int32), len(codes))
+        table._number(
+            np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, dtype=np.int64), count)
+        )
         table._value.frombytes(np.ascontiguousarray(scores, dtype=np.float64).ravel().view(np.uint8).data)
-        table._sample.frombytes(numbers.view(np.uint8).data)
-        table._measure.frombytes(np.tile(np.array(codes, dtype=np.uint16), count).view(np.uint8).data)
         return table
 
     # the columns
@@ -295,24 +325,36 @@ class ScoreTable:
     @property
     def width(self) -> int | None:
         """The number of measures of each sample where all have the same in their order, once each; else None."""
-        count, width = len(self.keys), len(self._measures)
-        if not len(self) == count * width > 0:
-            return None
-        sample, measure = (
-            np.asarray(column).reshape(count, width) for column in (self._sample, self._measure)
-        )
-        plain = (measure == np.arange(width)).all() and (sample == np.arange(count)[:, None]).all()
-        return width if plain else None
+        width = len(self._measures)
+        whole = len(self) == self._ordered == len(self.keys) * width > 0
+        return width if whole and width == self._per_sample else None
+
+    @property
+    def _ordered(self) -> int:
+        """The number of the first rows in which all samples have the same measures in the same order."""
+        return len(self) - len(self._sample)
 
     @property
     def sample(self) -> NDArray[np.int32]:
         """The number of each row's sample in `samples`."""
-        return np.array(self._sample, dtype=np.int32)
+        first, width = self._ordered, self._per_sample or 1
+        ordered = np.repeat(np.arange(-(-first // width), dtype=np.int32), width)[:first]
+        return np.append(ordered, np.asarray(self._sample)) if self._sample else ordered
 
     @property
     def measure(self) -> NDArray[np.int32]:
         """The number of each row's measure in `measures`."""
-        return np.array(self._measure, dtype=np.int32)
+        ordered = np.resize(np.arange(self._per_sample, dtype=np.int32), self._ordered)
+        return np.append(ordered, np.asarray(self._measure)) if self._measure else ordered
+
+    def _codes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The numbers of the samples and of the measures of these rows."""
+        sample, measure = np.divmod(rows, self._per_sample or 1)
+        if self._sample:
+            later = rows >= self._ordered
+            at = rows[later] - self._ordered
+            sample[later], measure[later] = np.asarray(self._sample)[at], np.asarray(self._measure)[at]
+        return sample, measure
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -326,7 +368,12 @@ class ScoreTable:
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
         """The values of these rows, without the columns of the others."""
-        value = np.asarray(self._value, dtype=np.float64)[rows]
+        return ScoreRows(np.asarray(self._value)[rows], *self.noted(rows))
+
+    def noted(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Status, reason and bounds of these rows."""
         noted = np.asarray(self._exceptions, dtype=np.int64)
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low = high = np.broadcast_to(np.float64(_NAN), len(rows))
@@ -338,11 +385,15 @@ class ScoreTable:
             at = at[mine]
             status[mine], why[mine] = np.asarray(self._status)[at], np.asarray(self._why)[at]
             low[mine], high[mine] = np.asarray(self._low)[at], np.asarray(self._high)[at]
-        return ScoreRows(value, status, why, low, high)
+        return status, why, low, high
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """The rows of a measure, by its reported and its canonical name, that have a value."""
-        rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
+        code = self._measures[measure]
+        ordered = np.arange(
+            code if code < self._per_sample else self._ordered, self._ordered, self._per_sample or 1
+        )
+        rows = np.append(ordered, np.flatnonzero(np.asarray(self._measure) == code) + self._ordered)
         result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
         return result
 
@@ -361,15 +412,13 @@ class ScoreTable:
             yield from self._scores_of(np.array(some, dtype=np.int64))
 
     def _scores_of(self, places: NDArray[np.int64]) -> Iterator[Score]:
-        samples, order = np.unique(np.asarray(self._sample)[places], return_inverse=True)
+        sample, measure = self._codes(places)
+        samples, order = np.unique(sample, return_inverse=True)
         keys, at = self.keys.taken(samples.tolist()), iter(order.tolist())
         measures, whys = self.measures, self.whys
-        columns = (column.tolist() for column in (places, *self.taken(places)))
-        for row, value, code, why, low, high in zip(*columns, strict=True):
-            (name, system, trial), (reported, canonical) = (
-                keys[next(at)],
-                measures[self._measure[row]],
-            )
+        columns = (column.tolist() for column in (measure, *self.taken(places)))
+        for of, value, code, why, low, high in zip(*columns, strict=True):
+            (name, system, trial), (reported, canonical) = keys[next(at)], measures[of]
             status = STATUSES[code]
             yield Score(
                 sample=name,
@@ -386,24 +435,23 @@ class ScoreTable:
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
         """The scores of one sample."""
         number = self.keys.find(key)
-        return self.rows(
-            () if number is None else np.flatnonzero(np.asarray(self._sample) == number).tolist()
-        )
+        return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
 
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
         """The scores of these samples, in the table's order."""
         numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
-        return self.rows(np.flatnonzero(np.isin(np.asarray(self._sample), numbers)).tolist())
+        return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""
         samples, measures, whys, rest = self.samples, self.measures, self.whys, self.columns
+        sample, measure = self.sample.tolist(), self.measure.tolist()
         return {
-            "sample": [samples[code][0] for code in self._sample],
-            "system": [samples[code][1] for code in self._sample],
-            "trial": [samples[code][2] for code in self._sample],
-            "measure": [measures[code][0] for code in self._measure],
-            "type": [measures[code][1] for code in self._measure],
+            "sample": [samples[code][0] for code in sample],
+            "system": [samples[code][1] for code in sample],
+            "trial": [samples[code][2] for code in sample],
+            "measure": [measures[code][0] for code in measure],
+            "type": [measures[code][1] for code in measure],
             "value": _floats(self._value),
             "status": [STATUSES[code] for code in rest.status.tolist()],
             "why": [whys[code] for code in rest.why.tolist()],
@@ -415,8 +463,8 @@ class ScoreTable:
 
     def fields(self, first: int, end: int) -> Fields:
         """The fields of the lines from row `first` to before `end`."""
-        rest, measure = self.taken(np.arange(first, end)), np.asarray(self._measure)[first:end]
-        sample = np.asarray(self._sample)[first:end]
+        rows = np.arange(first, end)
+        rest, (sample, measure) = self.taken(rows), self._codes(rows)
         begins = np.diff(sample, prepend=-1) != 0
         keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
         bounded, bound = np.flatnonzero(~np.isnan(rest.low)), np.zeros(end - first, dtype=np.int64)
@@ -452,8 +500,8 @@ class ScoreTable:
             bounds = b"null" if math.isnan(low) else encode((low, high))
             lines = encode(STATUSES[code]), whys[why], bounds
             ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % lines
-        begun = map(heads.__getitem__, self._sample)
-        columns = begun, map(names.__getitem__, self._measure), values, ends
+        begun = map(heads.__getitem__, self.sample.data)
+        columns = begun, map(names.__getitem__, self.measure.data), values, ends
         return map(b"".join, zip(*columns, strict=bool(len(self))))
 
     @classmethod
