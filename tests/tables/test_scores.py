@@ -57,6 +57,54 @@ def test_tables_are_put_together_in_any_grouping(a: list[Score], b: list[Score],
         assert joined.samples == ScoreTable([*a, *b, *c]).samples
 
 
+names = st.sampled_from(["AP", "RR", "R@10"])
+pieces = st.tuples(st.integers(0, 3), st.lists(names, max_size=3), st.booleans())
+"""How many new samples, their measures, and whether the rows are appended or come as a table."""
+
+
+@given(
+    st.lists(pieces, max_size=6)
+    | st.lists(st.tuples(st.integers(0, 3), st.just(["AP", "RR"]), st.booleans()))
+)
+def test_rows_in_order_are_found_as_others_are(some: list[tuple[int, list[str], bool]]) -> None:
+    """Samples with the same measures in their order need no numbers; rows, measures and samples are the same with others among them."""
+    table, rows = ScoreTable(), list[Score]()
+    for count, measures, appended in some:
+        keys = [f"q{len(rows)}.{number}" for number in range(count)]
+        new = [
+            Score(
+                sample=key,
+                system="s",
+                trial=len(rows) % 2,
+                measure=name,
+                type=name,
+                value=float(len(rows) + at),
+            )
+            for at, (key, name) in enumerate((key, name) for key in keys for name in measures)
+        ]
+        if appended:
+            for score in new:
+                table.add(score)
+        else:
+            samples = [(key, "s", len(rows) % 2) for key in keys]
+            values = np.array([score.value for score in new]).reshape(count, len(measures))
+            table.extend(ScoreTable.of_columns(samples, [(name, name) for name in measures], values, {}))
+        rows += new
+    assert list(table) == rows == list(ScoreTable.read(table.lines()))
+    assert [table.samples[code] for code in table.sample] == [score.key for score in rows]
+    assert [table.measures[code][0] for code in table.measure] == [score.measure for score in rows]
+    for name in {score.measure for score in rows}:
+        assert [rows[at] for at in table.rows_of((name, name))] == [s for s in rows if s.measure == name]
+    for key in table.samples:
+        assert (
+            list(table.of_sample(key)) == list(table.of_samples([key])) == [s for s in rows if s.key == key]
+        )
+    width = len(table.measures)
+    of_each = [(key, measure) for key in table.samples for measure, _ in table.measures]
+    in_order = bool(rows) and [(score.key, score.measure) for score in rows] == of_each
+    assert table.width == (width if in_order else None)
+
+
 def test_the_columns_are_coded() -> None:
     """Each distinct sample, measure and reason is stored once."""
     table = ScoreTable()
