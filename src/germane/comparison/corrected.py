@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isnan, prod
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.reports.correct import ScoreTerms, corrections_of
+from germane.reports.correct import Floats, ScoreTerms, corrections_of, distinct_places
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -102,13 +102,14 @@ class CorrectedDifferences:
 
     def _find(self, kind: str) -> _Drawn | str:
         draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
-        tables = {id(side.report.tables): side.report.tables for side in self._sides}
-        books = {id(of.report.tables): c.book for of, c in zip(self._sides, self._corrections, strict=True)}
-        for key, of in tables.items():
-            pool, book = pool_of(of, kind), books[key]
+        both = zip(self._sides, self._corrections, strict=True)
+        for tables, corrections in {
+            id(side.report.tables): (side.report.tables, c) for side, c in both
+        }.values():
+            pool, book = pool_of(tables, kind), corrections.book
             mine = [
                 label
-                for label in of.labels
+                for label in corrections.labels
                 if label.kind == kind and (book.get(label.item) or book.unsure(label.item))
             ]
             if pool and all(item in book for items in pool.values() for item in items):
@@ -117,16 +118,17 @@ class CorrectedDifferences:
                 draws += draws_of(filter(is_drawn, mine), pool)
             labels += mine
             pools.append(pool)
-        between = fingerprint(*pools)
-        both = [label for label in labels if design_of(label).get("between") == between]
-        whole = [label for label in both if design_of(label).get("design") == "queries"]
+        shared = [label for label in labels if "between" in design_of(label)]
+        between = fingerprint(*pools) if shared else ""
+        shared = [label for label in shared if design_of(label)["between"] == between]
+        whole = [label for label in shared if design_of(label).get("design") == "queries"]
         if whole:
             union: dict[str, frozenset[str]] = {}
             for pool in pools:
                 for case, items in pool.items():
                     union[case] = union.get(case, frozenset()) | items
             draws += draws_of(whole, union)
-        if passages := [label for label in both if design_of(label).get("design") != "queries"]:
+        if passages := [label for label in shared if design_of(label).get("design") != "queries"]:
             draws += draws_of(passages, self.unshared(kind))
         if not draws:
             return "no labels were drawn at random"
@@ -147,8 +149,9 @@ class CorrectedDifferences:
         for measure in judged[0] & judged[1]:
             sides = self._terms(measure)
             if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
-                for (case, item), term in _terms(sides).items():
-                    if abs(term.weight) > _SAME:
+                terms = _terms(sides)
+                for case, item, weight in zip(terms.case, terms.item, terms.weight.tolist(), strict=True):
+                    if abs(weight) > _SAME:
                         result.setdefault(case, set()).add(item)
         return {case: frozenset(items) for case, items in sorted(result.items())}
 
@@ -161,10 +164,9 @@ class CorrectedDifferences:
     ) -> CorrectedDifference | str:
         """The difference of any judged measure, corrected by whole queries."""
         name = sides[0].measure.name
-        items = frozenset[str]().union(*(draw.items for draw in drawn.draws if draw.complete))
-        if not items:
+        if not any(draw.complete and draw.items for draw in drawn.draws):
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
-        book = LabelBook(label for label in drawn.labels if label.item in items)
+        book = drawn.whole
         values: list[list[dict[str, float]]] = []
         for side, corrections in zip(sides, self._corrections, strict=True):
             unsure = any(map(book.unsure, side.items))
@@ -174,7 +176,10 @@ class CorrectedDifferences:
             low, *_, high = [dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends * 2]
             values.append([low, high])
         scores = [
-            {case: float(np.mean(trials)) for case, trials in zip(side.names, side.cases, strict=True)}
+            {
+                case: trials[0] if len(trials) == 1 else float(np.mean(trials))
+                for case, trials in zip(side.names, side.cases, strict=True)
+            }
             for side in sides
         ]
         (a_low, a_high), (b_low, b_high) = values
@@ -210,26 +215,27 @@ def _of_terms(
     judged: float,
 ) -> CorrectedDifference | str:
     """The difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
-    draws, book = drawn.draws, LabelBook(drawn.labels)
-    terms = {key: term for key, term in _terms(sides).items() if key[0] in numbers}
-    if any(isnan(term.grade) for term in terms.values()):
+    draws, book = drawn.draws, drawn.book
+    terms = _terms(sides)
+    terms = terms.where(np.array([case in numbers for case in terms.case], bool))
+    if np.isnan(terms.grade).any():
         return "some verdicts are missing"
-    if abs(sum(term.judged for term in terms.values()) / len(numbers) - judged) > _SAME:
+    if abs(sum(terms.judged.tolist()) / len(numbers) - judged) > _SAME:
         return "the stored verdicts do not add up to the difference"
     if (why := sides[0].unreadable(book)) is not None:
         return why
-    terms = {key: term for key, term in terms.items() if abs(term.weight) > _SAME}
-    chances = np.array([_chance(draws, *key, term.grade) for key, term in terms.items()])
+    terms = terms.where(np.abs(terms.weight) > _SAME)
+    places = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
+    chances = np.array([_chance(draws, *place) for place in places])
     if missing := int((chances <= 0).sum()):
-        of = f"{missing} of the {counted(len(terms), 'passage')} that make the difference"
+        of = f"{missing} of the {counted(len(terms.item), 'passage')} that make the difference"
         return f"{of} had no chance of being drawn: label both reports (germane label A B)"
-    items = [item for _, item in terms]
-    least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
-    queries = [numbers[case] for case, _ in terms]
+    least, most = (sides[0].people(terms.item, book, unsure) for unsure in (0.0, 1.0))
+    queries = [numbers[case] for case in terms.case]
     return corrected_difference(
-        [term.weight for term in terms.values()],
+        terms.weight,
         least,
-        [term.grade for term in terms.values()],
+        terms.grade,
         chances,
         queries,
         len(numbers),
@@ -239,38 +245,75 @@ def _of_terms(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Drawn:
     """The draws from both reports, and all labels that were drawn, each once."""
 
     draws: Sequence[Draw]
     labels: Sequence[Label]
 
+    @cached_property
+    def book(self) -> LabelBook:
+        """The labels that count."""
+        return LabelBook(self.labels)
 
-class _Term(NamedTuple):
-    """The part of one item in the difference: its weight in B less that in A, the judge's grade, what its verdicts add."""
+    @cached_property
+    def whole(self) -> LabelBook:
+        """Those of queries of which everything is labelled; none where all were drawn in part."""
+        if all(draw.complete for draw in self.draws):
+            return self.book
+        items = frozenset[str]().union(*(draw.items for draw in self.draws if draw.complete))
+        return LabelBook(label for label in self.labels if label.item in items)
 
-    weight: float
-    grade: float
-    judged: float
+
+class _Terms(NamedTuple):
+    """The part of each item of each query in the difference, one column each."""
+
+    case: Sequence[str]
+    item: Sequence[str]
+    weight: Floats
+    """The item's weight in B less that in A."""
+    grade: Floats
+    """The judge's grade: the mean of the two where both judged it."""
+    judged: Floats
+    """What the judge's verdicts add to the sum of the differences."""
+
+    def where(self, mask: NDArray[np.bool_]) -> _Terms:
+        """Some of the rows."""
+        at = np.flatnonzero(mask)
+        names, items = ([column[row] for row in at.tolist()] for column in (self.case, self.item))
+        return _Terms(names, items, self.weight[at], self.grade[at], self.judged[at])
 
 
-def _terms(sides: Sequence[ScoreTerms]) -> Mapping[tuple[str, str], _Term]:
-    """The part of each item of each case in the difference; the grade is the mean of the two where both judged it."""
-    result: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for sign, side in zip((-1, 1), sides, strict=True):
-        rows = zip(
-            side.case.tolist(), side.items, (sign * side.weight).tolist(), side.verdict.tolist(),
-            side.values.tolist(), strict=True,
-        )  # fmt: skip
-        for case, item, weight, grade, value in rows:
-            result.setdefault((side.names[case], item), []).append((weight, grade, weight * value))
-    return {
-        key: _Term(
-            sum(w for w, _, _ in rows), sum(g for _, g, _ in rows) / len(rows), sum(j for _, _, j in rows)
-        )
-        for key, rows in result.items()
-    }
+def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
+    """The part of each item of each case in the difference."""
+    numbers: dict[str, int] = {}
+    case = np.array(
+        [
+            numbers.setdefault(name, len(numbers))
+            for side in sides
+            for name in map(side.names.__getitem__, side.case.tolist())
+        ],
+        np.intp,
+    )
+    items = [item for side in sides for item in side.items]
+    weights = np.concatenate([-sides[0].weight, sides[1].weight])
+    first, places = distinct_places(case, items)
+    grades, values = (
+        np.concatenate(both) for both in ([side.verdict for side in sides], [side.values for side in sides])
+    )
+    sums = [
+        np.asarray(np.bincount(places, column, len(first)), float)
+        for column in (weights, grades, weights * values)
+    ]
+    names = list(numbers)
+    return _Terms(
+        case=[names[number] for number in case[first].tolist()],
+        item=[items[row] for row in first.tolist()],
+        weight=sums[0],
+        grade=sums[1] / np.bincount(places, minlength=len(first)),
+        judged=sums[2],
+    )
 
 
 def _chance(draws: Iterable[Draw], case: str, item: str, grade: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from germane.clean import shorten
 from germane.judges.labels import GoldJudge, LabelsJudge
-from germane.judging.driver import result_of
+from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.labels import distinct_contexts, rankings, turns
@@ -181,8 +182,15 @@ class _SharedVerdicts:
 
     def __init__(self, a: Side, b: Side) -> None:
         self.fell_back = False
-        self._first = _labels_of(a) or StoredAnswers(a.report.tables.judgements, however=True).find
-        self._own = _labels_of(b) or recorded(b.report).look_up
+        self._a, self._b = a, b
+
+    @cached_property
+    def _first(self) -> Callable[[Sequence[AnyQuestion]], Sequence[Judgement | None]]:
+        return _labels_of(self._a) or StoredAnswers(self._a.report.tables.judgements, however=True).find
+
+    @cached_property
+    def _own(self) -> LookUp:
+        return _labels_of(self._b) or recorded(self._b.report).look_up
 
     def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The answer to each question."""
@@ -235,8 +243,9 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
     }
 
     def labelled(context: Context) -> Context:
-        label = labels.get(context.text or context.id)
-        return context if label is None else replace(context, grade=label[0], relevant=label[1])
+        own = context.grade, context.relevant
+        grade, relevant = labels.get(context.text or context.id, own)
+        return context if (grade, relevant) == own else replace(context, grade=grade, relevant=relevant)
 
     gold = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
     return sample.with_contexts(labelled, **{name: getattr(other, name) for name in gold})

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from germane.encoding import decode
-from germane.questions.asking import Answer, answered
+from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import ITEM, LinesAt, Places, StoredJudgements, row_in
 from germane.types import Judgement
 
+R = TypeVar("R")
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
 """An item, and the settings that it was judged with."""
@@ -78,47 +83,94 @@ class StoredAnswers:
                 positions.append(position)
         self._places, self._lines = Places(hashes, positions), LinesAt(judgements.path)
 
-    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer | None]]:
+    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
-        return [await self.judge(questions) for questions in asked]
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """The recorded answer to each question."""
         return [
-            answered(example_of(questions, n), judgement)
-            for n, judgement in enumerate(self.look_up(questions))
+            [answered(example_of(questions, n), judgement) for n, judgement in enumerate(judgements)]
+            for questions, judgements in zip(asked, self.look_up_all(asked), strict=True)
         ]
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
+        """The recorded answer to each question."""
+        return (await self.lookup([questions]))[0]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
+        return self.look_up_all([questions])[0]
+
+    def look_up_all(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Judgement]]:
+        """The recorded judgement of each question of these lists, or an error in its place."""
+        judgements = self._found(asked, _judgement_in)
         return [
-            _lacking(example_of(questions, n).kind, item) if judgement is None else judgement
-            for n, (judgement, item) in enumerate(zip(self.find(questions), _items(questions), strict=True))
+            [
+                _lacking(example_of(questions, n).kind, item) if judgement is None else judgement
+                for n, (item, judgement) in enumerate(zip(_items(questions), judgements, strict=False))
+            ]
+            for questions in asked
+        ]
+
+    def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
+        """The typed answer to each question of these lists, Unanswered in the place of one that is not there."""
+        answers = self._found(asked, _answer_in)
+        return [
+            [
+                value_of(example_of(questions, n), answer or _NONE)
+                for n, answer in enumerate(islice(answers, len(questions)))
+            ]
+            for questions in asked
         ]
 
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
         """The recorded judgement of each question; None where there is none."""
-        items = _items(questions)
-        if items and isinstance(questions, Passages):
+        return list(self._found([questions], _judgement_in))
+
+    def _found(
+        self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
+    ) -> Iterator[Judgement | R | None]:
+        """What is recorded of each question of these lists, all looked up together; lines on disk are read like this."""
+        names = [name for questions in asked for name in self._names(questions)]
+        for judgement in map(self._known.get, names) if self._places is None else self._read(names, read):
+            self.unknown += judgement is None
+            self.found += judgement is not None
+            yield judgement
+
+    def _names(self, questions: Sequence[AnyQuestion]) -> list[_Name]:
+        if isinstance(questions, Passages) and questions:
             settings = self._asked_with(questions.example)
-            names: list[_Name] = [(item, *settings) for item in items]
-        else:
-            names = [(question.item, *self._asked_with(question)) for question in questions]
-        judgements = (
-            list(map(self._known.get, names)) if self._places is None else self._read(names, self._places)
-        )
-        missing = judgements.count(None)
-        self.unknown += missing
-        self.found += len(judgements) - missing
-        return judgements
+            return [(item, *settings) for item in questions.items]
+        return [(question.item, *self._asked_with(question)) for question in questions]
 
     def _asked_with(self, question: AnyQuestion) -> _Name:
         return self._settings({**question.settings(), "kind": question.kind})
 
-    def _read(self, names: Iterable[_Name], places: Places) -> list[Judgement | None]:
-        positions = places.find(names)  # of several with one name the first counts
+    def _read(self, names: Iterable[_Name], read: Callable[[bytes], R]) -> Iterator[R | None]:
+        assert self._places is not None
+        positions = self._places.find(names)  # of several with one name the first counts
         lines = self._lines.find(position for position in positions if position >= 0)
-        return [None if position < 0 else load_judgement(decode(next(lines))) for position in positions]
+        return (None if position < 0 else read(next(lines)) for position in positions)
+
+
+class _Answer(Struct, gc=False):
+    """The fields of a line of judgements.jsonl that are read where only the answer is of interest."""
+
+    answer: Any = None
+    error: str | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_MISSING = "no stored judgement"
+_NONE = _Answer(error=_MISSING)
+
+
+def _answer_in(line: bytes) -> _Answer:
+    try:
+        return _decode_answer(line)
+    except ValueError:  # half a surrogate pair
+        return msgspec.convert(decode(line), _Answer)
+
+
+def _judgement_in(line: bytes) -> Judgement:
+    return load_judgement(decode(line))
 
 
 def _items(questions: Sequence[AnyQuestion]) -> Sequence[str]:
@@ -126,7 +178,7 @@ def _items(questions: Sequence[AnyQuestion]) -> Sequence[str]:
 
 
 def _lacking(kind: str, item: str) -> Judgement:
-    return Judgement(key="", item=item, kind=kind, judge="", error="no stored judgement")
+    return Judgement(key="", item=item, kind=kind, judge="", error=_MISSING)
 
 
 _REST = slice(82, None)

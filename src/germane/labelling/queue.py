@@ -83,8 +83,8 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     tasks: dict[tuple[str, str], LabelTask] = {}
     samples = list(report.samples())
-    judged = JudgedSamples(samples, settings, answers.look_up)
-    by_measure = [judged.score_terms(measure, range(len(samples))) for measure in measures]
+    judged = JudgedSamples(samples, settings, answers)
+    by_measure = [judged.score_terms(measure, range(len(samples))).by_sample() for measure in measures]
     for sample, *terms in zip(samples, *by_measure, strict=True):
         for term in chain.from_iterable(terms):
             if term.kind == kind and (sample.id, term.item) not in tasks:

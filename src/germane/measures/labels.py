@@ -569,19 +569,19 @@ class PlaceLabels:
         """The places of a sample."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
-    def grades_of(self, sample: int) -> Floats:
-        """The judge's grade of each place of a sample, 1 and 0 for yes and no; of a distribution its mode."""
-        span, columns = self.places_of(sample), self.columns
-        gain, chances = columns.gain[span], columns.chances
-        if chances is None:
-            return gain
-        mode = np.minimum(columns.level, np.where(columns.scale == _BINARY, 1.0, np.inf))[span]
-        return np.where(np.isnan(chances[span, 0]), gain, mode)
+    @property
+    def grades(self) -> Floats:
+        """The judge's grade of each place, 1 and 0 for yes and no; of a distribution its mode."""
+        columns = self.columns
+        if columns.chances is None:
+            return columns.gain
+        mode = np.minimum(columns.level, np.where(columns.scale == _BINARY, 1.0, np.inf))
+        return np.where(np.isnan(columns.chances[:, 0]), columns.gain, mode)
 
-    def chances_at(self, rel: float, sample: int) -> Floats:
-        """The probability that each place of a sample reaches a level; nan where its label is certain."""
-        span, chances = self.places_of(sample), self.columns.chances
-        return np.full(span.stop - span.start, math.nan) if chances is None else chances[span, column_of(rel)]
+    def chances_at(self, rel: float) -> Floats:
+        """The probability that each place reaches a level; nan where its label is certain."""
+        chances = self.columns.chances
+        return np.full(len(self._level), math.nan) if chances is None else chances[:, column_of(rel)]
 
     def by_people(self, place: int) -> bool:
         """True if the label of a place is a person's, of those that people or a judge gave."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from germane.errors import AnswerError
 from germane.questions.question import Question
-from germane.types import Judgement
+from germane.types import Json, Judgement
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -52,14 +52,33 @@ class Answer(NamedTuple):
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
+class AnswerFields(Protocol):
+    """The fields of a judgement that its answer is read from."""
+
+    @property
+    def answer(self) -> Json:
+        """The payload."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """The reason why there is none."""
+        ...
+
+
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """The answer in a judgement: it is parsed here, once, and nowhere else."""
+    """The answer in a judgement."""
+    return Answer(judgement, value_of(question, judgement))
+
+
+def value_of(question: Question[Any], judgement: AnswerFields) -> Any:
+    """The typed answer in a judgement: it is parsed here, once, and nowhere else."""
     if judgement.error is not None:
-        return Answer(judgement, Unanswered(judgement.error))
+        return Unanswered(judgement.error)
     try:
-        return Answer(judgement, question.parse(judgement.answer))
+        return question.parse(judgement.answer)
     except AnswerError as unusable:
-        return Answer(judgement, Unanswered(f"unusable answer: {unusable}"))
+        return Unanswered(f"unusable answer: {unusable}")
 
 
 class Missing(Exception):

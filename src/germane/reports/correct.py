@@ -7,16 +7,15 @@ verdicts are found under the items that people labelled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from math import fsum, nan
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from germane.errors import MeasureError
@@ -25,7 +24,7 @@ from germane.judging.recorded import StoredAnswers
 from germane.measures.labels import PlaceLabels, Settings
 from germane.measures.measure import LabelChoice, Measure
 from germane.measures.scoring import program_of, sample_means
-from germane.questions.asking import Unanswered, answered
+from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Passages, example_of
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
@@ -41,13 +40,13 @@ from germane.statistics.intervals import mean_interval
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, Sample
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
 Floats: TypeAlias = NDArray[np.float64]
-LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
+Ints: TypeAlias = NDArray[np.intp]
 
 PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
 """Ranked measures that are a mean over passages: their order does not matter."""
@@ -58,17 +57,17 @@ _COMPLEMENTS = {"hallucination"}
 _BETWEEN = (
     "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
 )
+_TOGETHER = 500
+"""Samples whose answers are looked up together."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
 
-class ScoreTerm(Struct, frozen=True, kw_only=True, gc=False):
+class ScoreTerm(NamedTuple):
     """A term of a sample's score: the verdict on a passage, on a claim (`part`, from 1) with the contexts, or on these alone.
 
-    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `chance` is how probable it is that
-    the measure's threshold is reached, where the judge gives a distribution, of which `verdict` is the mode. `weight` is what a hit adds to
-    the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands. It was asked about in
-    question `number` of `questions`.
+    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `call` and `rank` say where a passage
+    stands. It was asked about in question `number` of `questions`.
     """
 
     item: str
@@ -76,9 +75,7 @@ class ScoreTerm(Struct, frozen=True, kw_only=True, gc=False):
     number: int = 0
     part: int = 0
     verdict: float = nan
-    chance: float = nan
     scale: str = "binary"
-    weight: float = nan
     call: int | None = None
     rank: int | None = None
 
@@ -93,24 +90,79 @@ class ScoreTerm(Struct, frozen=True, kw_only=True, gc=False):
         return example_of(self.questions, self.number).kind
 
 
+class TermTable(NamedTuple):
+    """The terms of some samples' scores by one measure, one column each, in the order of these samples.
+
+    ========= ======= ==========================================================================================
+    questions samples what was asked about each sample
+    sample    terms   the number of the term's sample among these
+    item      terms   what the verdict is on
+    number    terms   the number of the question among those about the sample
+    part      terms   the number of the part of that question, from 1; 0 = the verdict answers all of it
+    scale     terms   the scale of the verdict
+    verdict   terms   the judge's grade, or 1 and 0 for yes and no; nan where there is none
+    chance    terms   the probability that the measure's threshold is reached, where the judge gives a distribution, of
+                      which the verdict is the mode; else nan
+    weight    terms   what a hit adds to the score; nan where the score is no sum over hits
+    call      terms   the search that brought the passage, from 1; 0 = the verdict is on no single passage
+    rank      terms   the passage's place in it, from 1; 0 = the verdict is on no single passage
+    ========= ======= ==========================================================================================
+    """
+
+    questions: Sequence[Sequence[AnyQuestion]]
+    sample: Ints
+    item: Sequence[str]
+    number: Ints
+    part: Ints
+    scale: Sequence[str]
+    verdict: Floats
+    chance: Floats
+    weight: Floats
+    call: Ints
+    rank: Ints
+
+    @property
+    def kind(self) -> str:
+        """The kind of the questions; "" where there is no term."""
+        if not self.item:
+            return ""
+        return example_of(self.questions[int(self.sample[0])], int(self.number[0])).kind
+
+    def by_sample(self) -> Iterator[list[ScoreTerm]]:
+        """The terms of each sample as rows."""
+        columns = (self.number, self.part, self.verdict, self.call, self.rank)
+        number, part, verdict, call, rank = (column.tolist() for column in columns)
+        stops = np.cumsum(np.bincount(self.sample, minlength=len(self.questions))).tolist()
+        start = 0
+        for questions, stop in zip(self.questions, stops, strict=True):
+            yield [
+                ScoreTerm(
+                    self.item[at], questions, number[at], part[at], verdict[at], self.scale[at],
+                    call[at] or None, rank[at] or None,
+                )
+                for at in range(start, stop)
+            ]  # fmt: skip
+            start = stop
+
+
 class JudgedSamples:
     """Samples with the stored answers to what was asked about them: the verdicts that their scores are made of.
 
     Ranked measures that read the same labels share one table of them.
     """
 
-    def __init__(self, samples: Sequence[Sample], settings: Settings, look_up: LookUp) -> None:
-        self._samples, self._settings, self._look_up = samples, settings, look_up
+    def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
+        self._samples, self._settings, self._answers = samples, settings, answers
         self._tables: dict[tuple[LabelChoice, int | None], tuple[PlaceLabels, list[Passages]]] = {}
 
-    def score_terms(self, measure: Measure, numbers: Iterable[int]) -> Iterator[list[ScoreTerm]]:
+    def score_terms(self, measure: Measure, numbers: Sequence[int]) -> TermTable:
         """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
         if measure.name in VERDICT_MEANS:
-            return (list(self._verdicts(measure, self._samples[number])) for number in numbers)
+            return self._verdicts(measure, numbers)
         if measure.definition.family != "ranked" or measure.labels != "judge" or self._settings.judged_by:
-            return ([] for _ in numbers)
+            return _term_table([()] * len(numbers), ())
         labels, asked = self._labels(measure.choice, measure.depth)
-        return (list(_places(measure, labels, number, asked[number])) for number in numbers)
+        return _places(measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers])
 
     def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[PlaceLabels, list[Passages]]:
         """The labels of this choice, and what was asked about each sample."""
@@ -118,48 +170,78 @@ class JudgedSamples:
             labels = PlaceLabels(choice, self._settings)
             labels.add(self._samples, repeat(depth))
             asked = [labels.questions(number) for number in range(len(self._samples))]
-            for number, passages in enumerate(asked):
-                if passages:
-                    example, judgements = passages.example, self._look_up(passages)
-                    labels.take(number, [answered(example, judgement).value for judgement in judgements])
+            for start in range(0, len(asked), _TOGETHER):
+                some = asked[start : start + _TOGETHER]
+                for number, values in enumerate(self._answers.values(some), start):
+                    if values:
+                        labels.take(number, values)
             self._tables[choice, depth] = labels, asked
         return self._tables[choice, depth]
 
-    def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[ScoreTerm]:
-        _, exchange = replay(program_of(measure, sample, self._settings), self._look_up)
-        for question, answer in exchange:
-            lost = isinstance(answer, Unanswered)
-            if question.kind == "support" and (claims := question.things):
-                weight = 1 / len(claims)
-                answers = [None] * len(claims) if lost else answer
-                for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                    verdict, asked = nan if value is None else float(bool(value.contexts)), [question]
-                    yield ScoreTerm(item=item, questions=asked, part=part, verdict=verdict, weight=weight)
-            elif question.kind == "sufficiency":
-                verdict = nan if lost else float(answer.sufficient)
-                yield ScoreTerm(item=question.item, questions=[question], verdict=verdict, weight=1.0)
+    def _verdicts(self, measure: Measure, numbers: Iterable[int]) -> TermTable:
+        """The terms of a measure that is a mean over verdicts which are no ranking's."""
+        asked: list[list[AnyQuestion]] = []
+        rows: list[tuple[int, str, int, int, float, float]] = []
+        for sample, at in enumerate(numbers):
+            program = program_of(measure, self._samples[at], self._settings)
+            _, exchange = replay(program, self._answers.look_up)
+            asked.append([question for question, _ in exchange])
+            for number, (question, answer) in enumerate(exchange):
+                lost = isinstance(answer, Unanswered)
+                if question.kind == "support" and (claims := question.things):
+                    answers = [None] * len(claims) if lost else answer
+                    for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
+                        verdict = nan if value is None else float(bool(value.contexts))
+                        rows.append((sample, item, number, part, verdict, 1 / len(claims)))
+                elif question.kind == "sufficiency":
+                    verdict = nan if lost else float(answer.sufficient)
+                    rows.append((sample, question.item, number, 0, verdict, 1.0))
+        return _term_table(asked, rows)
 
 
-def _places(measure: Measure, labels: PlaceLabels, sample: int, asked: Passages) -> Iterator[ScoreTerm]:
-    """The places that a ranked measure reads of a sample."""
-    pointers = labels.pointers[labels.rows[sample] : labels.rows[sample + 1] + 1]
-    at = labels.places_of(sample)
-    columns = (
-        labels.columns.labelled[at].tolist(),
-        labels.grades_of(sample).tolist(),
-        labels.chances_at(measure.settings.get("rel") or HELPS, sample).tolist(),
-        labels.columns.scale[at].tolist(),
+def _term_table(
+    asked: Sequence[Sequence[AnyQuestion]], rows: Sequence[tuple[int, str, int, int, float, float]]
+) -> TermTable:
+    """The table of terms that are on no single passage: sample, item, question, part, verdict and weight of each."""
+    sample, item, number, part, verdict, weight = zip(*rows, strict=True) if rows else [()] * 6
+    nowhere = np.zeros(len(rows), np.intp)
+    return TermTable(
+        questions=asked, sample=np.array(sample, np.intp), item=item, number=np.array(number, np.intp),
+        part=np.array(part, np.intp), scale=["binary"] * len(rows), verdict=np.array(verdict, float),
+        chance=np.full(len(rows), nan), weight=np.array(weight, float), call=nowhere, rank=nowhere,
+    )  # fmt: skip
+
+
+def _places(measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
+    """The places that a ranked measure reads of these samples."""
+    rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
+    counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]
+    sample = np.repeat(np.arange(len(numbers)), counts)
+    at = np.arange(len(sample)) + np.repeat(pointers[rows[numbers]] - np.cumsum(counts) + counts, counts)
+    ranking = np.searchsorted(pointers, at, "right") - 1
+    searches = rows[numbers + 1] - rows[numbers]
+    weight = np.full(len(at), nan)
+    if measure.name in PASSAGE_MEANS:
+        cut = measure.k if measure.name == "P" else None
+        weight = 1 / (searches[sample] * (cut or np.diff(pointers)[ranking]))
+    judged = columns.labelled[at]
+    judged[np.isin(at, list(labels.failed))] = False
+    number = np.array(labels.verdict, np.intp)[at]
+    items = [passages.items for passages in asked]
+    scales = [*labels.scales, str(labels.settings.scale)]
+    return TermTable(
+        questions=asked,
+        sample=sample,
+        item=[items[of][which] for of, which in zip(sample.tolist(), number.tolist(), strict=True)],
+        number=number,
+        part=np.zeros(len(at), np.intp),
+        scale=[scales[which] for which in np.where(judged, columns.scale[at], -1).tolist()],
+        verdict=np.where(judged, labels.grades[at], nan),
+        chance=labels.chances_at(measure.settings.get("rel") or HELPS)[at],
+        weight=weight,
+        call=ranking - rows[numbers][sample] + 1,
+        rank=at - pointers[ranking] + 1,
     )
-    places = zip(range(at.start, at.stop), labels.verdict[at], *columns, strict=True)
-    for call, (start, end) in enumerate(pairwise(pointers), 1):
-        shown = measure.k if measure.name == "P" and measure.k else end - start
-        weight = 1 / ((len(pointers) - 1) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
-        for rank, place in enumerate(islice(places, end - start), 1):
-            position, number, known, grade, chance, scale = place
-            judged = known and position not in labels.failed
-            on = labels.scales[scale] if judged else str(labels.settings.scale)
-            yield ScoreTerm(item=asked.items[number], questions=asked, number=number, scale=on, weight=weight,
-                              verdict=grade if judged else nan, chance=chance, call=call, rank=rank)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,6 +299,17 @@ class ScoreTerms:
         return None
 
 
+def distinct_places(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
+    """The first row of each item of a case, in their order, and which of these each row is of."""
+    codes: dict[str, int] = {}
+    code = np.array([codes.setdefault(item, len(codes)) for item in items], np.intp)
+    _, first, of = np.unique(case * (len(codes) + 1) + code, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    places = np.empty(len(order), np.intp)
+    places[order] = np.arange(len(order))
+    return first[order], places[of]
+
+
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
     """1 where a verdict, or each of an array, is a hit, else 0."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
@@ -234,7 +327,6 @@ class Corrections:
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
         self._tables, self._manifest = tables, manifest
-        self._labels: Iterable[Label] = tables.labels
         self._known: dict[tuple[str, str], ScoreTerms] = {}
         self._drifted: dict[tuple[object, ...], str] = {}
 
@@ -244,8 +336,13 @@ class Corrections:
         for name in ("book", "_drawn", "_all_labelled"):
             other.__dict__.pop(name, None)
         other._drifted = {}  # noqa: SLF001 - it is one of us
-        other._labels = list(labels)  # noqa: SLF001 - it is one of us
+        other.labels = list(labels)
         return other
+
+    @cached_property
+    def labels(self) -> Sequence[Label]:
+        """The labels of people, oldest first."""
+        return list(self._tables.labels)
 
     def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
         """The corrected mean, or None and why there is none."""
@@ -254,7 +351,7 @@ class Corrections:
         if not self.book:
             return None, "no human labels"
         if not (self._drawn or self._all_labelled):
-            between = any("between" in design_of(label) for label in self._labels)
+            between = any("between" in design_of(label) for label in self.labels)
             return None, _BETWEEN if between else "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
@@ -274,11 +371,11 @@ class Corrections:
     @cached_property
     def book(self) -> LabelBook:
         """The labels that count."""
-        return LabelBook(self._labels)
+        return LabelBook(self.labels)
 
     @cached_property
     def _drawn(self) -> list[Label]:
-        return list(filter(is_drawn, self._labels))
+        return list(filter(is_drawn, self.labels))
 
     @cached_property
     def _all_labelled(self) -> bool:
@@ -303,7 +400,7 @@ class Corrections:
 
     @cached_property
     def _judged(self) -> JudgedSamples:
-        return JudgedSamples(self._samples, self._settings, StoredAnswers(self._tables.judgements).look_up)
+        return JudgedSamples(self._samples, self._settings, StoredAnswers(self._tables.judgements))
 
     def _rows(self, summary: MeasureSummary) -> ScoreTerms:
         measure, table = Measure.remembered(summary.type), self._tables.scores
@@ -316,27 +413,23 @@ class Corrections:
             if system == summary.system:
                 cases.setdefault(case, []).append(value)
                 numbers.setdefault(case, []).append(self._numbers[keys[row]])
-        terms: dict[tuple[int, str], ScoreTerm] = {}
-        weights: dict[tuple[int, str], float] = {}
-        of_samples = self._judged.score_terms(measure, chain.from_iterable(numbers.values()))
-        for number, trials in enumerate(numbers.values()):
-            for term in chain.from_iterable(islice(of_samples, len(trials))):
-                at = number, term.item
-                terms.setdefault(at, term)
-                weights[at] = weights.get(at, 0.0) + term.weight / len(trials)
+        trials = np.array([len(of) for of in numbers.values()], np.intp)
+        terms = self._judged.score_terms(measure, list(chain.from_iterable(numbers.values())))
+        case = np.repeat(np.arange(len(trials)), trials)[terms.sample]
+        first, places = distinct_places(case, terms.item)
         return ScoreTerms(
             measure=measure,
             names=list(cases),
             cases=list(cases.values()),
-            samples=[[self._samples[number] for number in trials] for trials in numbers.values()],
-            items=[item for _, item in terms],
-            case=np.array([case for case, _ in terms], np.intp),
-            verdict=np.array([term.verdict for term in terms.values()]),
-            chance=np.array([term.chance for term in terms.values()]),
-            weight=np.array(list(weights.values())),
-            rank=np.array([term.rank or 0 for term in terms.values()], np.intp),
-            scale="binary" if {term.scale for term in terms.values()} == {"binary"} else "graded",
-            kind=next((term.kind for term in terms.values()), ""),
+            samples=[[self._samples[number] for number in of] for of in numbers.values()],
+            items=[terms.item[at] for at in first.tolist()],
+            case=case[first],
+            verdict=terms.verdict[first],
+            chance=terms.chance[first],
+            weight=np.asarray(np.bincount(places, terms.weight / trials[case], len(first)), float),
+            rank=terms.rank[first],
+            scale="binary" if {terms.scale[at] for at in first.tolist()} == {"binary"} else "graded",
+            kind=terms.kind,
         )
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | None:

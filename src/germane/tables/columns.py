@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, get_args
+
+from msgspec.structs import fields
 
 from germane.encoding import encode, encode_record
 from germane.errors import MissingPart, install_extra
@@ -28,6 +30,11 @@ class RowTable(Generic[R]):
     """
 
     row: ClassVar[Any]
+    _of_texts: ClassVar[Collection[str]]
+    """The columns of texts, or of texts and None."""
+
+    def __init_subclass__(cls) -> None:
+        cls._of_texts = {field.name for field in fields(cls.row) if _is_text(field.type)}
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in self.row.__struct_fields__}
@@ -40,13 +47,12 @@ class RowTable(Generic[R]):
             for name, column in self._columns.items():
                 column.extend(rows.column(name))
             return self
-        known, fields = self._texts.setdefault, attrgetter(*self._columns)
+        known, values_of = self._texts.setdefault, attrgetter(*self._columns)
         remaining = iter(rows)
         while some := list(islice(remaining, _AT_ONCE)):
-            for column, values in zip(
-                self._columns.values(), zip(*map(fields, some), strict=True), strict=True
-            ):
-                column += [known(value, value) if type(value) is str else value for value in values]
+            columns = zip(*map(values_of, some), strict=True)
+            for name, values in zip(self._columns, columns, strict=True):
+                self._columns[name] += map(known, values, values) if name in self._of_texts else values
         return self
 
     def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:
@@ -73,6 +79,12 @@ class RowTable(Generic[R]):
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""
         return {name: list(column) for name, column in self._columns.items()}
+
+
+def _is_text(annotation: Any) -> bool:
+    """True if a field holds a text, one of some texts, or None."""
+    kinds = get_args(annotation) or (annotation,)
+    return all(kind in {str, type(None)} or type(kind) is str for kind in kinds)
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:

@@ -145,19 +145,16 @@ class LabelBook:
 
     def add(self, labels: Iterable[Label]) -> None:
         """Add all labels of items that are not here yet."""
-        newest: dict[str, dict[str | None, tuple[str, Label]]] = {}
+        of_items: dict[str, list[Label]] = {}
         for label in labels:
-            people = newest.setdefault(label.item, {})
-            names = people.get(label.who)
-            if names is None or names[0] <= (label.at or ""):
-                people.pop(label.who, None)
-                people[label.who] = (label.at or "", label)
-        for item, people in newest.items():
-            if values := [person for person in people.values() if person[1].answer is not None]:
-                self._labels[item] = _agreed(values)
+            of_items.setdefault(label.item, []).append(label)
+        for item, several in of_items.items():
+            newest = _newest(several) if len(several) > 1 else several
+            if answers := [label for label in newest if label.answer is not None]:
+                self._labels[item] = _agreed(answers)
                 self._several |= len(self._labels[item][1]) > 1
-            if unsure := sum(
-                label.answer is None and label.reason != TAKEN_BACK for _, label in people.values()
+            if len(answers) < len(newest) and (
+                unsure := sum(label.answer is None and label.reason != TAKEN_BACK for label in newest)
             ):
                 self._unsure[item] = unsure
 
@@ -197,12 +194,23 @@ class LabelBook:
         return (label for label, _ in self._labels.values())
 
 
-def _agreed(dated: list[tuple[str, Label]]) -> tuple[Label, tuple[Label, ...]]:
+def _newest(labels: Iterable[Label]) -> list[Label]:
+    """The newest label of each person, in the order of the last that each gave."""
+    newest: dict[str | None, Label] = {}
+    for label in labels:
+        earlier = newest.get(label.who)
+        if earlier is None or (earlier.at or "") <= (label.at or ""):
+            newest.pop(label.who, None)
+            newest[label.who] = label
+    return list(newest.values())
+
+
+def _agreed(newest: list[Label]) -> tuple[Label, tuple[Label, ...]]:
     """The label that stands for all, and those that count, of each person's newest one."""
-    if len(dated) > 1:
-        dated.sort(key=lambda value: value[0])  # stable: the later row of one time comes last
-    latest = dated[-1][1]
-    votes = [label for _, label in dated if label.scale == latest.scale]
+    if len(newest) > 1:
+        newest.sort(key=lambda label: label.at or "")  # stable: the later row of one time comes last
+    latest = newest[-1]
+    votes = [label for label in newest if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
         return latest, (latest,)
     middle = sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
