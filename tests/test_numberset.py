@@ -1,12 +1,24 @@
 """A set of numbers that takes little memory is a set."""
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from germane import numberset
 from germane.numberset import NumberSet
 
 numbers = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 8).map(lambda n: n << 20)
+
+
+@pytest.fixture(autouse=True, scope="module", params=[4, 1 << 15])
+def _sorted_after(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Numbers are sorted after a few, and after more than there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numberset, "_RECENT", request.param)
+        yield
 
 
 @given(st.lists(numbers))

@@ -1,101 +1,77 @@
-"""A set of 64-bit numbers in two arrays: what tells millions of rows apart without an object for each."""
+"""A set of 64-bit numbers in arrays: what tells millions of rows apart without an object for each."""
 
 from __future__ import annotations
 
-from array import array
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["NumberSet"]
 
+_RECENT = 1 << 15
+"""Numbers that are held in a dict; then they join the sorted ones."""
+
 
 class NumberSet:
-    """Signed 64-bit numbers, such as hashes, in the order in which they were added: some 16 bytes each.
+    """Signed 64-bit numbers, such as hashes, in the order in which they were added: some 12 bytes each.
 
-    A `set` of ints takes 60 to 100. Open addressing with linear probing; at most two thirds of the places are taken.
+    A `set` of ints takes 60 to 100. The numbers are sorted, but for the newest, which are merged with them from time to time.
     """
 
-    __slots__ = ("_numbers", "_places")
+    __slots__ = ("_order", "_recent", "_sorted")
 
     def __init__(self) -> None:
-        self._numbers, self._places = array("q"), array("i", bytes(4 << 10))
+        self._recent: dict[int, int] = {}
+        self._sorted, self._order = np.empty(0, np.int64), np.empty(0, np.int32)
 
     def add(self, number: int) -> bool:
         """Add a number; returns whether it was new."""
-        numbers, positions = self._numbers, self._places
-        mask = len(positions) - 1
-        at = number & mask
-        while entry := positions[at]:
-            if numbers[entry - 1] == number:
-                return False
-            at = (at + 1) & mask
-        numbers.append(number)
-        positions[at] = len(numbers)
-        if 3 * len(numbers) > 2 * mask:
-            self._grow()
+        if number in self:
+            return False
+        self._recent[number] = len(self)
+        self._merge()
         return True
 
     def add_all(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Add numbers in their order; returns which of them were new."""
-        new = np.zeros(len(numbers), dtype=np.bool_)
-        new[np.unique(numbers, return_index=True)[1]] = True
-        new[new] = self._find(numbers[new]) < 0
-        start = len(self)
-        self._numbers.frombytes(numbers[new].tobytes())
-        if not self._grow():
-            self._place(start)
-        return new
+        listed: list[int] = numbers.tolist()
+        distinct = set(listed)
+        if (
+            len(distinct) < len(listed)
+            or not self._recent.keys().isdisjoint(distinct)
+            or self._any_sorted(numbers)
+        ):
+            return np.array([self.add(number) for number in listed], dtype=np.bool_)
+        self._recent.update(zip(listed, count(len(self)), strict=False))
+        self._merge()
+        return np.ones(len(listed), dtype=np.bool_)
 
-    def _find(self, wanted: NDArray[np.int64]) -> NDArray[np.int32]:
-        """One more than the index of each of these numbers, -1 where it is not in the set."""
-        numbers = np.frombuffer(self._numbers, dtype=np.int64)
-        positions = np.frombuffer(self._places, dtype=np.int32)
-        result = np.full(len(wanted), -1, dtype=np.int32)
-        left, at = np.arange(len(wanted)), wanted & (len(positions) - 1)
-        while len(left):
-            taken = positions[at]
-            left, at, taken = left[taken > 0], at[taken > 0], taken[taken > 0]
-            same = numbers[taken - 1] == wanted[left]
-            result[left[same]] = taken[same]
-            left, at = left[~same], (at[~same] + 1) & (len(positions) - 1)
-        return result
-
-    def _grow(self) -> bool:
-        """Make the places twice as many until enough are free; returns whether that was necessary."""
-        size = len(self._places)
-        while 3 * len(self._numbers) > 2 * (size - 1):
-            size *= 2
-        if size == len(self._places):
+    def _any_sorted(self, numbers: NDArray[np.int64]) -> bool:
+        if not len(self._sorted):
             return False
-        self._places = array("i", bytes(4 * size))
-        self._place(0)
-        return True
+        numbers = np.sort(numbers)  # neighbours are found side by side
+        at = self._sorted.searchsorted(numbers)
+        return bool((self._sorted.take(at, mode="clip") == numbers).any())
 
-    def _place(self, start: int) -> None:
-        """Give the numbers from this index on a place each: the first free one from where it belongs."""
-        positions = np.frombuffer(self._places, dtype=np.int32)
-        left = np.arange(start + 1, len(self) + 1, dtype=np.int32)
-        at = np.frombuffer(self._numbers, dtype=np.int64)[start:] & (len(positions) - 1)
-        while len(left):
-            free = positions[at] == 0
-            positions[at[free]] = left[free]  # of several that belong here the last has it, the others go on
-            out = positions[at] != left
-            left, at = left[out], (at[out] + 1) & (len(positions) - 1)
+    def _merge(self) -> None:
+        """Sort in the newest numbers where there are enough of them."""
+        if len(self._recent) < _RECENT:
+            return
+        numbers = np.concatenate([self._sorted, np.fromiter(self._recent, np.int64)])
+        order = np.concatenate([self._order, np.arange(len(self._order), len(self), dtype=np.int32)])
+        by = numbers.argsort(kind="stable")
+        self._sorted, self._order, self._recent = numbers[by], order[by], {}
 
     def index(self, number: int) -> int:
         """The number of entries that were added before this one; -1 where it is not in the set."""
-        positions = self._places
-        mask = len(positions) - 1
-        at = number & mask
-        while entry := positions[at]:
-            if self._numbers[entry - 1] == number:
-                return entry - 1
-            at = (at + 1) & mask
-        return -1
+        if (at := self._recent.get(number, -1)) >= 0 or not len(self._sorted):
+            return at
+        place = self._sorted.searchsorted(number)
+        return int(self._order[place]) if place < len(self._sorted) and self._sorted[place] == number else -1
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and self.index(number) >= 0
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._sorted) + len(self._recent)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -133,7 +134,6 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
-_INT, _DICT, _STR = {int}, {dict}, {str}
 _OWN = frozenset(Context.__struct_fields__)
 
 
@@ -170,16 +170,18 @@ def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
         raise wrong.under(step) from None
 
 
-def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[Json], Json]:
+Column: TypeAlias = Callable[[Json], Json]
+"""A function that brings the values of a list into shape. The path of a fault begins with the value's place."""
+
+
+def _each(read: Callable[[Json], Json], usual: Callable[[Any], bool] | None = None) -> Column:
     """A list whose values are read so; what is not a list stays as it is, for the record to refuse.
 
-    Values of the `usual` type that are not empty are what `read` would make of them.
+    Values that are all as `usual` are what `read` would make of them.
     """
 
     def read_all(values: Json) -> Json:
-        if not isinstance(values, _LISTS):
-            return values
-        if usual is not None and {usual}.issuperset(map(type, values)) and "" not in values:
+        if not isinstance(values, _LISTS) or (usual is not None and usual(values)):
             return values
         made: list[Json] = []
         for value in values:
@@ -192,7 +194,25 @@ def _each(read: Callable[[Json], Json], usual: type | None = None) -> Callable[[
     return read_all
 
 
-_ids, _wholes = _each(_id, str), _each(_whole, int)
+def _are(*kinds: type) -> Callable[[Iterable[Json]], bool]:
+    """Whether values all have one of these types."""
+    known = frozenset(kinds)
+    return lambda values: known.issuperset(map(type, values))
+
+
+_all_texts, _all_whole, _all_lists, _all_objects = _are(str), _are(int), _are(list, tuple), _are(dict)
+
+
+def _all_ids(values: Sequence[Json]) -> bool:
+    return _all_texts(values) and "" not in values
+
+
+def _all_graded(values: Sequence[Json]) -> bool:
+    """Whether values are all documents with whole numbers."""
+    return _all_objects(values) and all(map(_all_texts, values)) and all(map(_all_whole, map(dict.values, values)))
+
+
+_ids, _wholes = _each(_id, _all_ids), _each(_whole, _all_whole)
 
 
 def _question(value: Json) -> Json:
@@ -207,9 +227,9 @@ def _qrels(value: Json) -> Json:
         return dict.fromkeys(_ids(value), 1)
     if not isinstance(value, dict):
         return value
-    if not _STR.issuperset(map(type, value)):  # of Python: numbers of a table
+    if not _all_texts(value):  # of Python: numbers of a table
         value = {_id(key): grade for key, grade in value.items()}
-    if _INT.issuperset(map(type, value.values())):
+    if _all_whole(value.values()):
         return value
     return {key: _whole(grade) for key, grade in value.items()}
 
@@ -326,7 +346,7 @@ class _Ranking(msgspec.Struct):
 
 def passages(values: Json) -> Json:
     """Passages under the names of our fields: records at once where they are written as our record has them."""
-    own = isinstance(values, _LISTS) and _DICT.issuperset(map(type, values))
+    own = isinstance(values, _LISTS) and _all_objects(values)
     if own and (not values or _OWN.issuperset(values[0])):
         try:
             if not [1 for value in values if not value.get("text", value.get("id"))]:
@@ -411,26 +431,26 @@ def yes_no(value: Json) -> Json:
     return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
-READ: dict[str, Callable[[Json], Json]] = {
-    "id": _id,
-    "query": _question,
-    "trial": _whole,
-    "contexts": passages,
-    IDS: _ids,
-    "calls": _each(_call),
-    "stages": _each(_stage),
-    "qrels": _qrels,
-    "gold": _gold,
-    "evidence": _each(_evidence),
-    "forbidden": _ids,
-    "superseded": _superseded,
-    "unsure": _qrels,
-    "history": _conversation,
-    "messages": _conversation,
-    "grade_scale": _wholes,
-    "metadata": _metadata,
+READ: dict[str, Column] = {
+    "id": _ids,
+    "query": _each(_question, lambda values: _all_texts(values) and all(map(str.strip, values))),
+    "trial": _wholes,
+    "contexts": _each(passages),
+    IDS: _each(_ids, lambda values: _all_lists(values) and _all_ids(list(chain.from_iterable(values)))),
+    "calls": _each(_each(_call)),
+    "stages": _each(_each(_stage)),
+    "qrels": _each(_qrels, _all_graded),
+    "gold": _each(_gold),
+    "evidence": _each(_each(_evidence)),
+    "forbidden": _each(_ids),
+    "superseded": _each(_superseded),
+    "unsure": _each(_qrels),
+    "history": _each(_conversation),
+    "messages": _each(_conversation),
+    "grade_scale": _each(_wholes),
+    "metadata": _each(_metadata),
 }
-"""The function that brings a field's value into its record's shape, where it may have another one."""
+"""The function that brings a column of values into their record's shape, where they may have another one."""
 
 
 def converted(values: Json, kind: Any) -> Any:

@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
@@ -36,12 +38,10 @@ from germane.samples.files import (
     table_rows,
 )
 from germane.samples.frames import LIST, parquet_batches, records
-from germane.samples.rows import Columns, Locate, RowReader
+from germane.samples.rows import Columns, Row, RowReader
 from germane.samples.trec import read_qrels
 from germane.types import Json, Sample, Step
 
-Row: TypeAlias = tuple[int, Json, Locate]
-"""The row's number (its id where it has none), the row, and the function that locates a path in it."""
 FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
@@ -226,20 +226,46 @@ def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
     return place
 
 
+_TOGETHER = 64
+"""Rows that are read together."""
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Rows in batches that grow from one: whoever stops early has few rows read in vain."""
+    batch: list[Row] = []
+    size = 1
+    try:
+        for row in rows:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch, size = [], min(2 * size, _TOGETHER)
+    except Exception:
+        yield batch  # what stands before the fault
+        raise
+    yield batch
+
+
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
     """The rows, read, each identity once."""
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
-    for number, row, where in rows:
-        sample = row if isinstance(row, Sample) else reader.read(row, number, where)
-        if seen.add(identity := hash((sample.id, sample.system, sample.trial))):
-            numbers.append(number)
-        else:
-            first = numbers[seen.index(identity)]
+    for batch in _batches(rows):
+        samples, fault = reader.read_all(batch)
+        identities = [hash((sample.id, sample.system, sample.trial)) for sample in samples]
+        new = seen.add_all(np.array(identities, dtype=np.int64))
+        numbers.extend([number for (number, _, _), one in zip(batch, new.tolist(), strict=False) if one])
+        if not new.all():
+            at = int(new.argmin())
+            yield from samples[:at]
+            sample, (_, _, where) = samples[at], batch[at]
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
+            first = numbers[seen.index(identities[at])]
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
-        yield sample
+        yield from samples
+        if fault is not None:
+            raise fault
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
@@ -254,13 +280,19 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
 
     With `faults` every key is looked at, what is not JSON is added to these, and the lines after it are read.
     """
+
+    @functools.lru_cache(maxsize=1000)
+    def gold_of(keys: tuple[str, ...]) -> list[tuple[str, bytes]]:
+        return [(key, b'"%b"' % key.encode()) for key in keys if field_of(key) == "qrels"]
+
     with opened(path) as file:
         for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
             try:
                 row = parse_json_line(line)
-                sure = faults is None and _documents_once(line, row, field_of)
+                keys = tuple(row) if type(row) is dict else ()
+                sure = faults is None and _documents_once(line, row, gold_of(keys))
             except ValueError:
                 sure = False
             if not sure:
@@ -274,14 +306,16 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
             yield number, row, functools.partial(_json_location, path, line, number, ())
 
 
-def _documents_once(line: bytes, row: Json, field_of: FieldOf) -> bool:
-    """True if it is sure that no document comes twice in the gold of a row: its JSON has two quotes per document."""
-    for key, value in row.items() if type(row) is dict else ():
-        if type(value) is dict and field_of(key) == "qrels":
-            name = b'"%b"' % key.encode()
+def _documents_once(line: bytes, row: dict[str, Json], gold: Iterable[tuple[str, bytes]]) -> bool:
+    """True if it is sure that no document comes twice in the gold of a row: its JSON has two quotes per document.
+
+    `gold` are the keys of gold, and how they are written.
+    """
+    for key, name in gold:
+        if type(grades := row[key]) is dict:
             start = line.find(name)
             end = line.find(b"}", start)
-            if line.count(b'"', start, end) != 2 * len(value) + 2 or line.find(b"\\", start, end) >= 0:
+            if line.count(b'"', start, end) != 2 * len(grades) + 2 or line.find(b"\\", start, end) >= 0:
                 return False
             if start < 0 or line.find(name, end) >= 0:
                 return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
@@ -12,13 +14,15 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, converted, written
+from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, Column, converted, written
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
 Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 """The place of what stands at a path of a row."""
+Row: TypeAlias = tuple[int, Json, Locate]
+"""The row's number (its id where it has none), the row, and the function that locates a path in it."""
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -72,15 +76,35 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
-        if self._only is not None and isinstance(row, dict):
-            fields = self._plan(tuple(row)).fields
-            query = next((row[key] for key, name, _ in fields if name == "query"), None)
-            if isinstance(query, str) and not self._only(query):
-                row = {key: row[key] for key, name, _ in fields if name in _NAMING}
+        samples, fault = self.read_all([(number, row, where)])
+        if fault is not None:
+            raise fault
+        return samples[0]
+
+    def read_all(self, rows: Sequence[Row]) -> tuple[list[Sample], InputError | None]:
+        """The samples that rows describe, read together, up to the first row that describes none, and its fault."""
+        if self._only is not None:
+            rows = [(number, self._as_wanted(row, self._only), where) for number, row, where in rows]
         try:
-            return self._sample(row, number, where)
+            return self._samples(rows), None
         except Invalid as wrong:
-            raise wrong.error(where(wrong.path)) from None
+            if len(rows) == 1:
+                return [], wrong.error(rows[0][2](wrong.path))
+        samples: list[Sample] = []
+        for row in rows:  # one of them says which it is
+            more, fault = self.read_all([row])
+            samples += more
+            if fault is not None:
+                return samples, fault
+        return samples, None
+
+    def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
+        """The row or, where its query is not wanted, what names its sample."""
+        fields = self._plan(tuple(row)).fields if isinstance(row, dict) else ()
+        query = next((row[key] for key, name, _ in fields if name == "query"), None)
+        if not isinstance(query, str) or only(query):
+            return row
+        return {key: row[key] for key, name, _ in fields if name in _NAMING}
 
     def faults_of(self, row: Json, number: int, where: Locate) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
@@ -88,7 +112,7 @@ class RowReader:
         left = dict(row) if isinstance(row, dict) else row
         while True:
             try:
-                self._sample(left, number, where)
+                self._samples([(number, left, where)])
             except Invalid as wrong:
                 input_errors.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
@@ -101,33 +125,55 @@ class RowReader:
             else:
                 return input_errors
 
-    def _sample(self, row: Json, number: int, where: Locate) -> Sample:
-        if not isinstance(row, dict):
-            fix = 'write {"id": "q1", "query": "..."}'
-            raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
-        if _NULL in map(type, row.values()):
-            row = {key: value for key, value in row.items() if value is not None}
-        plan = self._plan(tuple(row))
-        values: dict[str, Json] = {}
+    def _samples(self, rows: Sequence[Row]) -> list[Sample]:
+        """The samples of rows, read column by column. Raises Invalid where one is none; of one row alone with its path."""
+        samples: list[Sample] = []
+        for keys, group in groupby(rows, _keys_of):
+            some = list(group)
+            if keys is None:
+                samples += [row for _, row, _ in some]
+                continue
+            columns = dict(zip(keys, zip(*[row.values() for _, row, _ in some], strict=True), strict=True))
+            if any(_NULL in map(type, column) for column in columns.values()):
+                samples += self._samples(
+                    [(number, _without_nulls(row), where) for number, row, where in some]
+                )
+                continue
+            plan, wrong = self._plan(keys), None
+            values = self._values(plan, columns, some)
+            try:
+                samples += converted(values, list[Sample])
+            except Invalid as fault:
+                wrong = fault
+                wrong.path = wrong.path[1:]
+            if plan.others and self._warn is not None and (wrong is None or len(some) == 1):
+                for _, row, where in some:
+                    self._warn_of(row, plan, where)
+            if wrong is not None:
+                raise self._named(wrong, some[0][1])
+        return samples
+
+    def _values(
+        self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Row]
+    ) -> list[dict[str, Json]]:
+        """The values of rows with these columns, by the names of their fields."""
+        values: dict[str, Sequence[Json]] = {}
         for key, name, read in plan.fields:
             try:
-                values[name] = row[key] if read is None else read(row[key])
+                values[name] = columns[key] if read is None else read(columns[key])
             except Invalid as wrong:
-                raise self._named(wrong.under(key), row) from None
+                wrong.path = (key, *wrong.path[1:])
+                raise self._named(wrong, rows[0][1]) from None
         if IDS in values:
             values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
         if "id" not in values:
-            values["id"] = f"{self._prefix}{number}"
+            values["id"] = [f"{self._prefix}{number}" for number, _, _ in rows]
         if plan.others:
-            more = {str(key): row[key] for key in plan.others}
-            values["metadata"] = {**values.get("metadata", {}), **more}
-            if self._warn is not None:
-                self._warn_of(row, plan, where)
-        try:
-            sample: Sample = converted(values, Sample)
-        except Invalid as wrong:
-            raise self._named(wrong, row) from None
-        return sample
+            more = zip(*[columns[key] for key in plan.others], strict=True)
+            others = [dict(zip(map(str, plan.others), row, strict=True)) for row in more]
+            known = values.get("metadata")
+            values["metadata"] = others if known is None else list(map(or_, known, others))
+        return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _plan_of(self, keys: tuple[Any, ...]) -> _Plan:
         """The meaning of the keys of a row: of several spellings of a field, our own name or else the first one is read."""
@@ -186,13 +232,27 @@ _NAMING = {"id", "query", "system", "trial", "tags"}
 
 
 class _Plan(NamedTuple):
-    """The meaning of the keys of a row: each key with its field and the function that reads its value; and the keys that are metadata."""
+    """The meaning of the keys of a row: each key with its field and the function that reads its column; and the keys that are metadata."""
 
-    fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
+    fields: tuple[tuple[str, str, Column | None], ...]
     others: tuple[str, ...]
 
 
 _NULL = type(None)
+
+
+def _keys_of(row: Row) -> tuple[Any, ...] | None:
+    """The keys of a row; None = it is a sample already."""
+    if isinstance(row[1], Sample):
+        return None
+    if not isinstance(row[1], dict):
+        fix = 'write {"id": "q1", "query": "..."}'
+        raise Invalid(f"a sample is an object, and this is {describe(row[1])}", fix)
+    return tuple(row[1])
+
+
+def _without_nulls(row: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in row.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -200,12 +260,17 @@ def _near(key: str) -> str | None:
     return None if key in SPELLINGS else nearest(key, SPELLINGS)
 
 
-def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Contexts with ids from a list of their own; without contexts, contexts that are ids only."""
-    if not isinstance(ids, list) or not isinstance(contexts, list | tuple | None):
-        return ids if isinstance(contexts, list | tuple | None) else contexts  # which the record then refuses
+def _with_ids(contexts: Sequence[Json] | None, ids: Sequence[Json]) -> list[Json]:
+    """The contexts of each row, with the ids from a list of their own; without contexts, contexts that are ids only."""
     if contexts is None:
-        return tuple([Context(id=document) for document in ids])
+        # what is no list is refused by the record
+        return [tuple([Context(id=one) for one in some]) if isinstance(some, list) else some for some in ids]
+    return [_joined(own, some) for own, some in zip(contexts, ids, strict=True)]
+
+
+def _joined(contexts: Json, ids: Json) -> Json:
+    if not isinstance(ids, list) or not isinstance(contexts, list | tuple):
+        return ids if isinstance(contexts, list | tuple) else contexts  # which the record then refuses
     if len(contexts) != len(ids):
         counts = f"{counted(len(ids), 'id')} for {counted(len(contexts), 'context')}"
         raise Invalid(f"gives {counts}", "write one id for each context, in the same order", IDS)
