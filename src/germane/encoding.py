@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,7 +14,17 @@ import orjson
 Json: TypeAlias = Any  # as in types, which this is beneath
 
 
-__all__ = ["Json", "canonical", "decode", "digest", "encode", "encode_record", "now", "relevance_items"]
+__all__ = [
+    "Json",
+    "canonical",
+    "decode",
+    "digest",
+    "encode",
+    "encode_record",
+    "encode_records",
+    "now",
+    "relevance_items",
+]
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
@@ -25,7 +35,8 @@ def encode(value: Json, *, sort_keys: bool = False) -> bytes:
         return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False).encode()
 
 
-_encode_record = msgspec.json.Encoder(enc_hook=str).encode  # metadata may hold any object: a path, a class
+_encoder = msgspec.json.Encoder(enc_hook=str)  # metadata may hold any object: a path, a class
+_encode_record = _encoder.encode
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
@@ -34,6 +45,14 @@ def encode_record(record: msgspec.Struct) -> bytes:
         return _encode_record(record)
     except UnicodeEncodeError:  # half a surrogate pair
         return encode(msgspec.to_builtins(record, enc_hook=str))
+
+
+def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
+    """Records as lines of JSON."""
+    try:
+        return _encoder.encode_lines(records)
+    except UnicodeEncodeError:
+        return b"".join(encode_record(record) + b"\n" for record in records)
 
 
 def decode(text: str | bytes) -> Json:

@@ -209,7 +209,11 @@ def _all_ids(values: Sequence[Json]) -> bool:
 
 def _all_graded(values: Sequence[Json]) -> bool:
     """Whether values are all documents with whole numbers."""
-    return _all_objects(values) and all(map(_all_texts, values)) and all(map(_all_whole, map(dict.values, values)))
+    return (
+        _all_objects(values)
+        and all(map(_all_texts, values))
+        and all(map(_all_whole, map(dict.values, values)))
+    )
 
 
 _ids, _wholes = _each(_id, _all_ids), _each(_whole, _all_whole)

@@ -10,6 +10,7 @@ import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from io import BytesIO
 from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO, Literal, Self, TypeAlias
@@ -17,7 +18,7 @@ from typing import IO, Literal, Self, TypeAlias
 import msgspec
 import numpy as np
 
-from germane.encoding import encode, encode_record
+from germane.encoding import encode, encode_records
 from germane.errors import InputError, MissingPart, SourceLocation
 from germane.numberset import NumberSet
 from germane.tables.items import ItemTable
@@ -90,6 +91,7 @@ class ReportFolder(Counts):
         self._in_parts: bool | None = None
         self._written = NumberSet()
         self._asked: AskedCounts | None = None
+        self._added = ScoreTable()
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
         self.manifest: dict[str, Json] = {}
@@ -167,31 +169,33 @@ class ReportFolder(Counts):
         self._numbers, self.graders = {}, []
         self.__dict__.pop("items", None)
         self._forget_labels()
-        self.__dict__["scores"] = ScoreTable()
+        self.__dict__["scores"] = self._added = ScoreTable()
         return self
 
     def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
-        self.write_lines("samples", self._sample_lines(part))
+        self._write_samples(part)
         self.write_lines("items", part.items.lines())
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self.write_lines("labels", part.labels.lines())
-        self.scores.extend(part.scores, distinct=True)
-        self.write_lines("scores", part.scores.lines())
+        self._added.extend(part.scores, distinct=True)
+        self._write("scores", part.scores.text(0, len(part.scores)), len(part.scores))
         self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
         self.write_lines("labels", LabelTable(labels).lines())
 
-    def _sample_lines(self, part: Tables) -> Iterator[bytes]:
+    def _write_samples(self, part: Tables) -> None:
         """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
         numbers, graded = [self.number_of(graders) for graders in part.graders], part.grader_numbers()
-        lines = (encode_record(sample) + b"\n" for sample in part.samples)
-        if numbers == [0] and not graded:
-            return lines
-        both = zip(part.samples, lines, strict=True)
-        return (numbered(line, numbers[graded.get(sample.key, 0)] if numbers else 0) for sample, line in both)
+        remaining = iter(part.samples if self._source is None else ())
+        while some := list(islice(remaining, _AT_ONCE)):
+            text = encode_records(some)
+            if numbers and (graded or numbers != [0]):
+                both = zip(some, BytesIO(text), strict=True)
+                text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
+            self._write("samples", text, len(some))
 
     def number_of(self, graders: GraderSet) -> int:
         """The number of a grader set, which is added where it is new."""
@@ -211,21 +215,23 @@ class ReportFolder(Counts):
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
-        if self._source is not None and name in _OF_SOURCE:
-            return
-        file, remaining = self._files[name], iter(lines)
+        remaining = iter(lines if name in self._files else ())
         while some := list(islice(remaining, _AT_ONCE)):
-            file.write(some)
-            if self._in_parts is None and name == "samples" and file.lines > LARGE:
-                self._in_parts = _can_be_parts()
-            if self._in_parts and name in _TABLES and file.size >= PART_BYTES:
-                self._make_parts(name)
+            self._write(name, b"".join(some), len(some))
+
+    def _write(self, name: str, text: bytes, count: int) -> None:
+        """Append so many lines to a table."""
+        file = self._files[name]
+        file.write(text, count)
+        if self._in_parts is None and name == "samples" and file.lines > LARGE:
+            self._in_parts = _can_be_parts()
+        if self._in_parts and name in _TABLES and file.size >= PART_BYTES:
+            self._make_parts(name)
 
     def _make_parts(self, name: str, *, last: bool = False) -> None:
         """Turn the lines of a table into parts; those of scores were columns before."""
-        file, scores = self._files[name], self.__dict__.get("scores", ())
-        known = name == "scores" and len(scores) >= file.lines
-        file.make_parts(scores.fields if known else None, last=last)
+        file, known = self._files[name], name == "scores" and len(self._added) > 0
+        file.make_parts(self._added.fields if known else None, last=last)
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -540,12 +546,11 @@ class _TableFile:
     def _begin(self) -> None:
         self._file, self.size = _open(self._path, os.O_TRUNC), 0
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Write some lines."""
-        joined = b"".join(lines)
-        self.lines += len(lines)
-        self.size += len(joined)
-        self._file.write(joined)
+    def write(self, text: bytes, count: int) -> None:
+        """Write so many lines."""
+        self.lines += count
+        self.size += len(text)
+        self._file.write(text)
 
     def make_parts(self, fields: Callable[[int, int], Fields] | None = None, *, last: bool = False) -> None:
         """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from io import BytesIO
@@ -187,12 +188,10 @@ def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
 
 
 def _frame(pl: Any, name: str, text: bytes, fields: Fields | None = None) -> Any:
-    """The columns of lines: of their fields, where these are known and give the lines back; else read from the lines."""
+    """The columns of lines: their fields where these are known and columns can hold them, else what is read from the lines."""
     if fields is not None:
-        kinds = _columns(name).items()
-        frame = _with_line(pl, [_known(pl, column, kind, *fields[column]) for column, kind in kinds])
-        if _gives_back(pl, name, frame, text):
-            return frame
+        with suppress(*_unfit(pl)):
+            return _with_line(pl, [_known(pl, *of, *fields[of[0]]) for of in _columns(name).items()])
     frame = _with_line(pl, _read(pl, name, text))
     if _gives_back(pl, name, frame, text):
         return frame
@@ -211,8 +210,13 @@ def _with_line(pl: Any, columns: Iterable[Any]) -> Any:
 
 
 def _known(pl: Any, name: str, kind: str, values: Any, places: Any) -> Any:
-    series = _series(pl, name, kind or "String", values)
+    series = pl.Series(name, values, getattr(pl, kind or "String"), nan_to_null=True)
     return series if places is None else series.gather(places)
+
+
+def _unfit(pl: Any) -> tuple[type[Exception], ...]:
+    """What polars raises where a column cannot hold a value."""
+    return TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError
 
 
 def _read(pl: Any, name: str, text: bytes) -> Iterator[Any]:
@@ -246,7 +250,7 @@ def _series(pl: Any, name: str, kind: str, values: Any) -> Any:
     dtype = getattr(pl, kind)
     try:
         return pl.Series(name, values, dtype, nan_to_null=True)
-    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
+    except _unfit(pl):
         return pl.Series(name, [_fitting(value, kind) for value in values], dtype)
 
 

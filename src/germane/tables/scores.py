@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
@@ -463,10 +464,7 @@ class ScoreTable:
 
     def fields(self, first: int, end: int) -> Fields:
         """The fields of the lines from row `first` to before `end`."""
-        rows = np.arange(first, end)
-        rest, (sample, measure) = self.taken(rows), self._codes(rows)
-        begins = np.diff(sample, prepend=-1) != 0
-        keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
+        rest, (keys, place, measure) = self.taken(np.arange(first, end)), self._names_in(first, end)
         bounded, bound = np.flatnonzero(~np.isnan(rest.low)), np.zeros(end - first, dtype=np.int64)
         bound[bounded] = np.arange(1, len(bounded) + 1)
         bounds = zip(rest.low[bounded].tolist(), rest.high[bounded].tolist(), strict=True)
@@ -484,25 +482,38 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
-        systems = {system: encode(system) for system in self.keys.systems()[0]}
-        heads = [
-            b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), systems[system], trial)
-            for name, system, trial in self.keys
-        ]
+        for first in range(0, len(self), _AT_ONCE):
+            yield from BytesIO(self.text(first, min(first + _AT_ONCE, len(self))))
+
+    def text(self, first: int, end: int) -> bytes:
+        """The lines from row `first` to before `end`, one after the other."""
+        keys, place, measure = self._names_in(first, end)
+        tails = {
+            (system, trial): b',"system":%b,"trial":%d,' % (encode(system), trial)
+            for _, system, trial in keys
+        }
+        heads = [b'{"sample":' + encode(name) + tails[system, trial] for name, system, trial in keys]
         names = [
             b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
         ]
-        values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
-        whys, ok = [encode(why) for why in self._whys], b',"status":"ok","why":null,"bounds":null}\n'
-        ends = [ok] * len(self)
-        noted = zip(self._exceptions, self._status, self._why, self._low, self._high, strict=True)
-        for row, code, why, low, high in noted:
+        values = encode(self._value[first:end].tolist())[1:-1].split(b",")  # NaN is null
+        ends = [b',"status":"ok","why":null,"bounds":null}\n'] * (end - first)
+        rest, whys = self.taken(np.arange(first, end)), self.whys
+        noted = np.asarray(self._exceptions, dtype=np.int64)
+        for row in (noted[np.searchsorted(noted, first) : np.searchsorted(noted, end)] - first).tolist():
+            low, high = float(rest.low[row]), float(rest.high[row])
             bounds = b"null" if math.isnan(low) else encode((low, high))
-            lines = encode(STATUSES[code]), whys[why], bounds
-            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % lines
-        begun = map(heads.__getitem__, self.sample.data)
-        columns = begun, map(names.__getitem__, self.measure.data), values, ends
-        return map(b"".join, zip(*columns, strict=bool(len(self))))
+            status, why = STATUSES[rest.status[row]], whys[rest.why[row]]
+            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % (encode(status), encode(why), bounds)
+        begun = map(heads.__getitem__, place.tolist())
+        columns = begun, map(names.__getitem__, measure.tolist()), values, ends
+        return b"".join(chain.from_iterable(zip(*columns, strict=True))) if end > first else b""
+
+    def _names_in(self, first: int, end: int) -> tuple[list[SampleKey], NDArray[np.int64], NDArray[np.int64]]:
+        """The keys of the samples in rows from `first` to before `end`, the place among them of each row's, and its measure's."""
+        sample, measure = self._codes(np.arange(first, end))
+        begins = np.diff(sample, prepend=-1) != 0
+        return self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1, measure
 
     @classmethod
     def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:
