@@ -127,8 +127,9 @@ class Working:
         part.graded = [numbers[id(job.graders)] for job in block.jobs]
         part.samples = [job.sample for job in block.jobs]
         asked = self._asked(part)
-        for number, (job, sample) in enumerate(zip(block.jobs, part.samples, strict=True)):
-            items = asked.get(number, ())
+        labelled = [number for number, job in enumerate(block.jobs) if job.labels or has_labels(job.sample)]
+        for number in sorted({*asked, *labelled}):
+            job, sample, items = block.jobs[number], part.samples[number], asked.get(number, ())
             if items:
                 add_items(part.items, sample, items)
             if has_labels(sample):

@@ -7,7 +7,7 @@ judge it says which passages are asked about (`cells`), and takes the answers (`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
@@ -325,32 +325,35 @@ class PlaceLabels:
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
         """Add the rankings of more samples, of a judge's and people's labels the first places of each, as deep as `depths` say."""
-        source, final, budget = self.choice.source, self.choice.final, self.choice.budget
-        for sample, depth in zip(samples, depths):  # noqa: B905 - depths may go on for ever
-            lists: Rankings = rankings(sample, final=final)
-            if budget is not None:
-                lists = [(query, fitting(contexts, budget)) for query, contexts in lists]
-            if source == "gold":
-                lists = [(query, self._add_gold(sample, contexts)) for query, contexts in lists]
-            else:
-                lists = self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in lists])
-            self.lists += lists
-            self._counts.append(len(lists))
+        final, budget = self.choice.final, self.choice.budget
+        lists: list[Rankings] = [rankings(sample, final=final) for sample in samples]
+        if budget is not None:
+            lists = [[(query, fitting(contexts, budget)) for query, contexts in some] for some in lists]
+        if self.choice.source == "gold":
+            self._add_gold(samples, lists)
+        else:
+            lists = [
+                self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in some])
+                for sample, some, depth in zip(samples, lists, depths)  # noqa: B905 - depths may go on for ever
+            ]
+            self.lists += chain.from_iterable(lists)
+        self._counts += map(len, lists)
         self.samples += samples
 
-    def _add_gold(self, sample: Sample, contexts: Sequence[Context]) -> Sequence[Context]:
+    def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
         """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
-        ids = [context.id for context in contexts]
-        if len({*ids}) < len(ids):
-            first: dict[str | None, int] = {}
-            for position, name in enumerate(ids):
-                first.setdefault(name, position)
-            contexts = tuple(c for index, c in enumerate(contexts) if c.id is None or first[c.id] == index)
-            self.repeated += len(ids) - len(contexts)
-            ids = [context.id for context in contexts]
-        grades: Mapping[Any, int] = sample.qrels or NOTHING
-        self._level += map(grades.get, ids, repeat(math.nan))  # no document is named None
-        return contexts
+        unjudged = repeat(math.nan)
+        for sample, some in zip(samples, lists, strict=True):
+            grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
+            for query, contexts in some:
+                ids, places = [context.id for context in contexts], contexts
+                if len({*ids}) < len(ids):
+                    first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+                    places = tuple(c for at, c in enumerate(contexts) if c.id is None or first[c.id] == at)
+                    self.repeated += len(ids) - len(places)
+                    ids = [context.id for context in places]
+                self.lists.append((query, places))
+                self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
         """The labels of people, and the passages that a judge is asked about; returns the rankings that were added."""
@@ -529,7 +532,7 @@ class PlaceLabels:
     def columns(self) -> LabelColumns:
         """The labels, once all answers are taken."""
         level = np.array(self._level, dtype=np.float64)
-        scale = np.array(self._scale or [_GRADED] * len(level), dtype=np.int64)
+        scale = np.array(self._scale, np.int64) if self._scale else np.full(len(level), _GRADED)
         sample = np.repeat(np.arange(len(self.samples)), np.diff(np.array(self.pointers)[self.rows]))
         labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self.samples), dtype=np.bool_)
         if self._probabilities:
@@ -555,14 +558,10 @@ class PlaceLabels:
             return RankedLabels.of_columns(
                 pointers, columns.level, columns.gain, rel=HELPS, chances=columns.chances
             )
-        counts = np.repeat(
-            np.array([len(sample.qrels or ()) for sample in self.samples], dtype=np.int64), self._counts
-        )
-        known = [
-            [*sample.qrels.values()] * times if sample.qrels else ()
-            for sample, times in zip(self.samples, self._counts, strict=True)
-        ]
-        grades = np.array([*chain.from_iterable(known)], dtype=np.float64)
+        gold = [sample.qrels or NOTHING for sample in self.samples]
+        known = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
+        counts = np.array([*map(len, known)], dtype=np.int64)
+        grades = np.array([*chain.from_iterable([grades.values() for grades in known])], dtype=np.float64)
         return RankedLabels.of_columns(pointers, columns.level, columns.level, known=(counts, grades))
 
     def places_of(self, sample: int) -> slice:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, pairwise, product
+from itertools import chain, groupby, pairwise, product
 from math import fsum, inf, nan, prod
 from typing import Any, NamedTuple, Protocol
 
@@ -213,28 +213,31 @@ class Eligibility:
     def refusals(self, measure: Measure) -> Mapping[int, Outcome]:
         """The outcome of each sample, by its number, for which the measure cannot be computed."""
         outcomes: dict[int, Outcome] = {}
-        for rule, results in self._rules(measure):
+        for rule, broken in self._rules(measure):
             if rule not in self._broken:
-                self._broken[rule] = {n: outcome for n, outcome in enumerate(results) if outcome is not None}
+                self._broken[rule] = dict(broken)
             outcomes = {**self._broken[rule], **outcomes}
         return outcomes
 
-    def _rules(self, measure: Measure) -> Iterator[tuple[object, Iterable[Outcome | None]]]:
-        """The rules for the samples of a measure, the first one first: a name, and the outcome of each sample that breaks it."""
+    def _rules(self, measure: Measure) -> Iterator[tuple[object, Iterator[tuple[int, Outcome]]]]:
+        """The rules for the samples of a measure, the first one first: a name, and the number and outcome of each sample that breaks it."""
         samples, definition, labels = self._samples, measure.definition, measure.labels
         ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
         for need in definition.needs:
-            yield need, (_lacking(need, sample) for sample in samples)
+            yield need, _lacking(need, samples)
         if definition.answerable or ranked:
-            yield "answerable", (_unanswerable(sample) for sample in samples)
+            yield "answerable", _unanswerable(samples)
         if ranked and labels == "gold":
-            yield ("qrels", rel or 1), (_without_gold(rel or 1, sample) for sample in samples)
+            yield ("qrels", rel or 1), _without_gold(rel or 1, samples)
         if ranked and labels in {"human", "best"}:
-            yield (labels, rel is None), (self._unlabelled(measure, n) for n in range(len(samples)))
+            yield (labels, rel is None), self._unlabelled(measure)
         if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
-            yield "asked", (_unasked(self._settings.against, sample) for sample in samples)
+            yield "asked", _unasked(self._settings.against, samples)
         if measure.budget is not None:
-            yield "texts", (None if has_texts(sample) else skipped(NO_TEXT) for sample in samples)
+            yield (
+                "texts",
+                ((n, skipped(NO_TEXT)) for n, sample in enumerate(samples) if not has_texts(sample)),
+            )
 
     @cached_property
     def _people(self) -> PlaceLabels:
@@ -242,54 +245,61 @@ class Eligibility:
         people.add(self._samples)
         return people
 
-    def _unlabelled(self, measure: Measure, number: int) -> Outcome | None:
-        """The outcome of a sample whose labels by people cannot be read."""
+    def _unlabelled(self, measure: Measure) -> Iterator[tuple[int, Outcome]]:
+        """The samples whose labels by people cannot be read."""
         best, judged = measure.labels == "best", self._settings.scale
-        labelled = self._people.columns.labelled[self._people.places_of(number)]
-        other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
-        if other and best:
-            why = (
-                f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
-                "read labels=human or labels=judge, or ask on people's scale"
-            )
-        elif other and measure.settings.get("rel", 0) is None:
-            why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
-        elif not best and len(labelled) and not labelled.any():
-            why = "no human labels"
-        else:
-            return None
-        return skipped(why)
+        for number in range(len(self._samples)):
+            labelled = self._people.columns.labelled[self._people.places_of(number)]
+            other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
+            if other and best:
+                why = (
+                    f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
+                    "read labels=human or labels=judge, or ask on people's scale"
+                )
+            elif other and measure.settings.get("rel", 0) is None:
+                why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+            elif not best and len(labelled) and not labelled.any():
+                why = "no human labels"
+            else:
+                continue
+            yield number, skipped(why)
 
 
-def _lacking(need: str, sample: Sample) -> Outcome | None:
-    """The outcome of a sample without a field that a measure needs."""
+def _lacking(need: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
+    """The samples without a field that a measure needs."""
     if need == "contexts":
-        lacks = sample.contexts is None and sample.calls is None
+        lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:
-        lacks = given(sample, need) is None
+        lacking = [n for n, sample in enumerate(samples) if given(sample, need) is None]
     else:
-        lacks = getattr(sample, need, None) in (None, "", ())
-    if not lacks:
-        return None
-    return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
+        lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
+    for number in lacking:
+        fault = samples[number].error
+        yield number, error(fault) if fault else skipped(_ABSENT.get(need, f"no {need}"))
 
 
-def _unanswerable(sample: Sample) -> Outcome | None:
-    return skipped("unanswerable: nothing can be relevant") if sample.answerable is False else None
+def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
+    for number, sample in enumerate(samples):
+        if sample.answerable is False:
+            yield number, skipped("unanswerable: nothing can be relevant")
 
 
-def _without_gold(rel: int, sample: Sample) -> Outcome | None:
-    if sample.qrels is None:
-        return skipped(NO_QRELS)
-    return skipped(NOTHING_RELEVANT) if max(sample.qrels.values(), default=-inf) < rel else None
+def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
+    for number, sample in enumerate(samples):
+        if sample.qrels is None:
+            yield number, skipped(NO_QRELS)
+        elif max(sample.qrels.values(), default=-inf) < rel:
+            yield number, skipped(NOTHING_RELEVANT)
 
 
-def _unasked(against: str, sample: Sample) -> Outcome | None:
-    """The outcome of a sample about whose contexts nobody can be asked."""
-    if given(sample, "query") is None:
-        return skipped("no query")
+def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
+    """The samples about whose contexts nobody can be asked."""
     shown = against in {"reference", "response", "criterion"}
-    return skipped(f"no {against} to judge against") if shown and not given(sample, against) else None
+    for number, sample in enumerate(samples):
+        if given(sample, "query") is None:
+            yield number, skipped("no query")
+        elif shown and not given(sample, against):
+            yield number, skipped(f"no {against} to judge against")
 
 
 class ProgramOwner(NamedTuple):
@@ -410,14 +420,15 @@ class Block:
         gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
         read = np.any(gold, axis=0).tolist() if gold else [False] * len(self.jobs)
         for job, reads_ids in zip(self.jobs, read, strict=True):
-            lists = [contexts for _, contexts in rankings(job.sample)]
+            contexts = job.sample.contexts or ()
             if job.sample.calls:
-                nothing += sum(not contexts for contexts in lists)
-            for contexts in lists:
-                texts = [c.text for c in contexts if c.text and not c.text[0].isalnum()]
+                lists = [call.contexts for call in job.sample.calls]
+                nothing += lists.count(())
+                contexts = tuple(chain.from_iterable(lists))
+            if texts := [c.text for c in contexts if c.text and not c.text[0].isalnum()]:
                 blanks += sum(map(blank, texts))
-            if reads_ids and any(lists):
-                without_ids += all(context.id is None for contexts in lists for context in contexts)
+            if reads_ids and contexts and contexts[0].id is None:
+                without_ids += all(context.id is None for context in contexts)
         self.notes["search calls returned nothing and count 0"] += nothing
         self.notes["contexts are empty: no judge is asked about them"] += blanks
         self.notes[WITHOUT_IDS] += without_ids
@@ -630,7 +641,10 @@ class _Column:
 
     def unnoted(self) -> Ints:
         """The jobs whose outcome is no more than a value."""
-        return np.array([number for number in self.jobs if number not in self.noted], np.int64)
+        noted = self.noted
+        return np.array(
+            [number for number in self.jobs if number not in noted] if noted else self.jobs, np.int64
+        )
 
 
 class _BlockLabels:
@@ -743,7 +757,7 @@ class _BlockLabels:
 def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
     """A ranked measure's value of each sample: the mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 without any."""
     values = ranked.values(measure, table)
-    if len(values) == len(rows) - 1 == rows[-1] and (np.diff(rows) == 1).all():
+    if rows[-1] == len(rows) - 1 and [*rows] == [*range(len(rows))]:
         return values
     listed = values.tolist()
     return np.array([fsum(listed[a:b]) / (b - a) if b > a else 0.0 for a, b in pairwise(rows)])

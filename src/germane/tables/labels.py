@@ -230,15 +230,16 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
 def has_labels(sample: Sample) -> bool:
     """True if a label stands on any context of a sample."""
     for contexts in _lists_of(sample):
-        for context in contexts:
-            if context.grade is not None or context.relevant is not None:
-                return True
+        if [1 for context in contexts if context.grade is not None or context.relevant is not None]:
+            return True
     return False
 
 
 def _lists_of(sample: Sample) -> list[tuple[Context, ...]]:
     """The contexts of each search, and the final list of an agent, which stands after its calls."""
-    lists = [call.contexts for call in sample.calls] if sample.calls else []
+    if not sample.calls:
+        return [] if sample.contexts is None else [sample.contexts]
+    lists = [call.contexts for call in sample.calls]
     return lists if sample.contexts is None else [*lists, sample.contexts]
 
 
