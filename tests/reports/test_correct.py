@@ -15,8 +15,8 @@ from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
 from germane.questions.question import AnyQuestion
-from germane.reports.correct import corrected_in_words
 from germane.reports.report import Report
+from germane.reports.summary import corrected_in_words
 from germane.statistics.correction import POPULATIONS, corrected_query_mean
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
 from tests.labelling.stratified import queue_of

@@ -273,7 +273,7 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
         return
     from dataclasses import replace
 
-    from germane.reports.correct import corrected_in_words
+    from germane.reports.summary import corrected_in_words
 
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]

@@ -28,7 +28,7 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Passages, example_of
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
-from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary, interval_in_words
+from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
     CorrectedMean,
@@ -621,19 +621,3 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 
     (queue, design), _ = Counter(map(draw, labels)).most_common(1)[0]
     return [label for label in labels if draw(label) == (queue, design)], queue, design
-
-
-def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """One sentence per corrected mean."""
-    for summary in summaries:
-        if (mean := summary.corrected) is not None and mean.mean is not None and mean.ends is not None:
-            measure = Measure.remembered(summary.type)
-            what = "claims" if measure.definition.family == "judged" else "passages"
-            what = "queries" if measure.name == "context_sufficiency" else what
-            system = f" of {summary.system}" if summary.system else ""
-            unsure = f", {mean.unsure} unsure," if mean.unsure else ""
-            of_set = f"; {interval_in_words(mean.set_ends, 3)} {THESE}" if mean.set_ends else ""
-            yield (
-                f"{summary.measure}{system}: the judge says {mean.judged:.3f}; with people's labels on {mean.labels} of "
-                f"{mean.total} {what}{unsure} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE}{of_set})"
-            )

@@ -18,7 +18,6 @@ from germane.errors import InputError
 from germane.reports.data import CaseResult, ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
-from germane.reports.pairing import rankings
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of, pictures
 from germane.reports.text.terminal import Results, notes_of, remarks_of, render_plain, slices_shown
@@ -50,8 +49,11 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
             document[key] = list(chain.from_iterable(lines))
     if report.by_call:
         document["by_call"] = [line_of(SearchLine, line) for line in report.by_call]
-    if ranked := rankings(report, report.measures):
-        document["ranking"] = [systems.as_json() for systems in ranked]
+    if len(report.systems) > 1:
+        from germane.reports.pairing import rankings  # which a report of one system has no use for
+
+        if ranked := rankings(report, report.measures):
+            document["ranking"] = [systems.as_json() for systems in ranked]
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
     results = grader_results(report) if scores else {}

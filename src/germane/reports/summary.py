@@ -452,3 +452,19 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 def _by_number(name: str) -> list[tuple[int, str]]:
     """Orders names with numbers in them by the numbers: turn=2 before turn=10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
+    """One sentence per corrected mean."""
+    for summary in summaries:
+        if (mean := summary.corrected) is not None and mean.mean is not None and mean.ends is not None:
+            measure = Measure.remembered(summary.type)
+            what = "claims" if measure.definition.family == "judged" else "passages"
+            what = "queries" if measure.name == "context_sufficiency" else what
+            system = f" of {summary.system}" if summary.system else ""
+            unsure = f", {mean.unsure} unsure," if mean.unsure else ""
+            of_set = f"; {interval_in_words(mean.set_ends, 3)} {THESE}" if mean.set_ends else ""
+            yield (
+                f"{summary.measure}{system}: the judge says {mean.judged:.3f}; with people's labels on {mean.labels} of "
+                f"{mean.total} {what}{unsure} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE}{of_set})"
+            )

@@ -39,7 +39,6 @@ from germane.samples.files import (
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
-from germane.samples.trec import read_qrels
 from germane.types import Json, Sample, Step
 
 FieldOf: TypeAlias = Callable[[str], str | None]
@@ -79,6 +78,8 @@ def read_samples(
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
+    from germane.samples.trec import read_qrels  # which other files have no use for
+
     gold, file = read_qrels(folder), folder / "queries.jsonl"
     for number, row, _ in _read_jsonl(file, lambda _: None):
         if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:

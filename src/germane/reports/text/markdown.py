@@ -12,12 +12,11 @@ from urllib.parse import quote
 
 from germane.clean import clean, counted, markdown_text
 from germane.errors import InputError
-from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import grader_results, left_out, strips
 from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import TextTable
-from germane.reports.summary import in_digits, interval_in_words, p_in_words
+from germane.reports.summary import corrected_in_words, in_digits, interval_in_words, p_in_words
 from germane.reports.text.terminal import (
     COUNTS,
     INTERVALS,

@@ -13,13 +13,18 @@ from rich.text import Text
 from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.correct import corrected_in_words
 from germane.reports.data import CaseResult, ReportData, Slice
 from germane.reports.explain import grader_results, strips
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
-from germane.reports.pairing import rankings
 from germane.reports.ranking import TextTable
-from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, range_of
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    corrected_in_words,
+    in_digits,
+    interval_in_words,
+    range_of,
+)
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 from germane.wholetable import CutRows, HangingText, plain_text
@@ -151,7 +156,10 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if report.by_call:
         yield by_call_table(report).rich()
         yield Text(f"  {by_call_remark(report)}", style="dim")
-    yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
+    if len(report.systems) > 1:
+        from germane.reports.pairing import rankings  # which a report of one system has no use for
+
+        yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
