@@ -643,6 +643,20 @@ def test_a_number_is_the_same_on_the_page_and_in_the_terminal(browser: Browser, 
     page.close()
 
 
+def test_one_query_is_one(browser: Browser, tmp_path: Path) -> None:
+    """Nowhere does a page of a single query speak of `1 queries`."""
+    evaluate([sample(1)], "nDCG@5 RR").save(tmp_path / "r")
+    assert invoke("report", tmp_path / "r", "-o", tmp_path / "r.html").code == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    expect(page.locator("body")).to_contain_text("1 query · gold labels alone")
+    for view in ("overview", "queries", "query"):
+        page.goto(f"{(tmp_path / 'r.html').as_uri()}#{view}?id=q1")
+        expect(page.locator("body")).to_have_attribute("data-ready", view)
+        assert not re.search(r"\b1 queries", page.locator("main").inner_html())
+    page.close()
+
+
 def test_probabilities_stand_beside_peoples_shares(browser: Browser, tmp_path: Path) -> None:
     """A judge that gives a distribution has its reliability curve as a table."""
     given = {

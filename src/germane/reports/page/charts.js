@@ -1,4 +1,4 @@
-import { el, number, signed, svg } from "./dom.js";
+import { el, inQueries, number, signed, svg } from "./dom.js";
 
 /** Glyph, class, word. */
 const SIGNS = {
@@ -46,7 +46,7 @@ export function histogram(name, counts, range, gate, pick) {
     const from = low + at * wide;
     const to = low + (at + 1) * wide;
     const bar = el("i", { style: { height: height ? `max(2px, ${Math.round((100 * height) / most)}%)` : "0" } });
-    const label = `${name} ${from.toFixed(2)} to ${to.toFixed(2)}: ${height} queries`;
+    const label = `${name} ${from.toFixed(2)} to ${to.toFixed(2)}: ${inQueries(height)}`;
     return el("button", { type: "button", "aria-label": label, title: label, tabindex: at ? "-1" : "0", onclick: () => pick(from, to) }, bar);
   });
   const line = gate === null ? null : el("span", { class: "gate", title: `gate ${gate}`, style: { left: `${(100 * (gate - low)) / (high - low || 1)}%` } });

@@ -1,6 +1,6 @@
 import { interval, tally } from "./charts.js";
 import { queryOf, report } from "./data.js";
-import { between, data, el, measureName, num, numHead, number, signed, table } from "./dom.js";
+import { between, data, el, inQueries, measureName, num, numHead, number, signed, table } from "./dom.js";
 import { address } from "./state.js";
 
 const SHOWN = 10;
@@ -10,7 +10,7 @@ export function diagnosis() {
   if (!report.diagnosis?.length) return null;
   return el("section", null, el("h2", null, "What would help"), ...report.diagnosis.flatMap((one) => [
     one.system && el("h3", null, data(one.system)),
-    el("p", { class: "small" }, measureName(one.measure), ` is ${number(one.mean)} over ${one.n.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}. Each change is a paired difference over the same queries, from stored labels alone; "at most" is what a perfect step would bring.`),
+    el("p", { class: "small" }, measureName(one.measure), ` is ${number(one.mean)} over ${inQueries(one.n, Boolean(report.capped))}. Each change is a paired difference over the same queries, from stored labels alone; "at most" is what a perfect step would bring.`),
     changes(one),
     one.queries.length > 0 && el("h3", null, "Queries that would gain most"),
     one.queries.length > 0 && gains(one),

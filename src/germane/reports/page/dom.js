@@ -57,6 +57,12 @@ export function plain(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
+/** So many queries, `random` ones where only some were looked at.
+ * @param {number} count */
+export function inQueries(count, random = false) {
+  return `${count.toLocaleString("en")} ${random ? "random " : ""}${count === 1 ? "query" : "queries"}`;
+}
+
 /** A number with so many digits behind the point, rounded as Python does: half to even.
  * @param {number} value */
 export function fixed(value, digits = 4) {

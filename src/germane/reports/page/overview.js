@@ -1,7 +1,7 @@
 import { charts, histogram, interval, strip } from "./charts.js";
 import { queries, report, sourceOf, sources } from "./data.js";
 import { diagnosis } from "./diagnosis.js";
-import { between, data, el, extent, measureName, num, numHead, number, put, table } from "./dom.js";
+import { between, data, el, extent, inQueries, measureName, num, numHead, number, put, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
 import { stages } from "./stages.js";
 import { address, note } from "./state.js";
@@ -42,7 +42,7 @@ function facts() {
   const made = (report.created ?? "").replace("T", " ").replace(/(:\d\d)(\.\d+)?([+-]00:00|Z)$/, "$1 UTC");
   const { source, spent } = report.judge;
   return [
-    `${report.total.toLocaleString("en")} queries`,
+    inQueries(report.total),
     report.systems.length > 1 && `${report.systems.length} systems`,
     report.cases && `${report.cases.failed.toLocaleString("en")} of ${report.cases.total.toLocaleString("en")} cases failed`,
     source ? `judged by ${source} (${spent})` : "gold labels alone, no judge",
@@ -190,7 +190,7 @@ function agreement() {
   const kinds = (audit.kinds ?? []).map((kind) => el("div", null,
     el("h3", null, kind.kind),
     el("ul", { class: "plain" },
-      kind.raw !== null && el("li", null, `The judge gives the same ${kind.scale === "binary" ? "answer" : "grade"} as people for ${percent(kind.raw)} of ${kind.n} labels in ${kind.queries} queries; always giving the commonest one would reach ${percent(kind.base_rate)}.`),
+      kind.raw !== null && el("li", null, `The judge gives the same ${kind.scale === "binary" ? "answer" : "grade"} as people for ${percent(kind.raw)} of ${kind.n} labels in ${inQueries(kind.queries)}; always giving the commonest one would reach ${percent(kind.base_rate)}.`),
       kind.kappa !== null && kind.kappa !== undefined && el("li", null, `Beyond chance that is ${kind.kappa.toFixed(2)} of what is possible (Cohen's kappa; 0 is chance, 1 is always${kind.kappa_quadratic === null || kind.kappa_quadratic === undefined ? "" : `; ${kind.kappa_quadratic.toFixed(2)} where near misses count less`}).`),
       kind.bias && kind.bias.mean !== null && el("li", null, `Its grades are on average ${Math.abs(kind.bias.mean).toFixed(2)} ${kind.bias.mean >= 0 ? "above" : "below"} people's${kind.bias.interval ? ` (95% interval ${between(kind.bias.interval, 2)})` : ""}.`)),
     reliability(kind.reliability),

@@ -1,6 +1,6 @@
 import { signKey, strip } from "./charts.js";
 import { count, difference, firstRelevant, nameOf, queries, report, sourceOf, sources, statusOf } from "./data.js";
-import { announce, data, el, measureName, number, put, signed } from "./dom.js";
+import { announce, data, el, inQueries, measureName, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
 const ROW = 36;
@@ -207,7 +207,7 @@ export function list(main, settings) {
     passing = select(new URLSearchParams(chosen));
     const sorted = chosen.sort || WORST;
     info.textContent = `${passing.length.toLocaleString("en")} of ${report.capped ? `the ${count.toLocaleString("en")} on this page, which holds ${report.capped} queries` : count.toLocaleString("en")}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}${sorted === WORST ? " · worst first" : ""}`;
-    announce(`${passing.length} queries`);
+    announce(inQueries(passing.length));
     made.setAttribute("aria-rowcount", String(passing.length + 1));
     for (const head of heads) {
       const key = head.dataset.key;

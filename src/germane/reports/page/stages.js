@@ -1,6 +1,6 @@
 import { interval } from "./charts.js";
 import { report } from "./data.js";
-import { between, data, el, extent, num, numHead, number, signed, table } from "./dom.js";
+import { between, data, el, extent, inQueries, num, numHead, number, signed, table } from "./dom.js";
 
 /** What each stage of the retrieval handed on of the relevant documents, as a funnel; nothing where no gold is known. */
 export function stages() {
@@ -8,7 +8,7 @@ export function stages() {
   return el("section", null, el("h2", null, "Where relevant documents were lost"), ...report.stages.flatMap((one) => [
     one.system && el("h3", null, data(one.system)),
     one.stages.slice(1).some((stage) => stage.lost || stage.saved) && funnel(one),
-    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${one.queries.toLocaleString("en")} ${report.capped ? "random queries" : "queries"}: ${Object.entries(one.ends).map(([where, times]) => `${times.toLocaleString("en")} ${where}`).join(", ")}. germane stages names each of them.`),
+    el("p", { class: "quiet small" }, `${one.known.toLocaleString("en")} relevant documents of ${inQueries(one.queries, Boolean(report.capped))}: ${Object.entries(one.ends).map(([where, times]) => `${times.toLocaleString("en")} ${where}`).join(", ")}. germane stages names each of them.`),
     ...one.notes.map((text) => el("p", { class: "quiet small" }, data(text))),
   ]));
 }
