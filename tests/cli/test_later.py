@@ -355,3 +355,40 @@ def test_what_does_not_go_together_is_said_before_anything_is_sent(words: tuple[
     done = invoke("run", "samples.jsonl", "-m", "context_precision", "-o", "report", *judge, *words)
     assert (done.code, Path("report").exists()) == (2, False)
     assert said in done.err
+
+
+def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
+    """While batches are waited for, too: a round of nothing but failures is the last, whatever those before have brought."""
+
+    def filtered(asked: Asked) -> Act | None:
+        bad = b"Bread rises" in asked.content and len(server.batches) < 9
+        return Act(status=400, error="content filter") if bad else None
+
+    with OpenAIBatchServer(filtered) as server:
+        done = start(server, "--later", "--wait")
+        assert (done.code, len(server.batches)) == (3, 3), done.err  # one, what follows from it, and the failure again
+        assert "content filter): nothing was sent again (without --later what is left is asked live)" in done.err
+        assert resume(server).json["judge"]["errors"] > 0
+
+
+def test_two_runs_that_send_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of them holds by then is not sent by the other, though nothing was under way when it looked."""
+    with OpenAIBatchServer(looks=99) as server:
+        start(server, "--later")
+        Path("report").rename("first")
+        monkeypatch.setattr(AskedTable, "in_flight", lambda _: set())
+        other = start(server, "--later")
+        assert other.code == 3
+        assert "under way in 1 batch" in other.err
+        assert len(server.batches) == 1
+        assert len(open_batches()) == 1
+
+
+def test_a_run_is_not_continued_with_another_ledger_while_its_batches_are_under_way() -> None:
+    """They would be sent again: the ledger that knows them is named."""
+    with OpenAIBatchServer(looks=99) as server:
+        start(server, "--later")
+        for more in (("--later",), ()):
+            done = resume(server, "--ledger", "other.sqlite", *more)
+            assert (done.code, len(server.batches)) == (2, 1)
+            assert "has batches under way in the ledger" in done.err

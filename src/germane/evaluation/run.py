@@ -204,6 +204,8 @@ class _Run:
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (reask or self.options.replay):
             check_same_judge(self.stored, plan.judge)
+        if resume is not None:
+            self._check_batches(resume)
         if self.options.later and plan.judge is not None:
             from germane.judging.batches import require_batches
 
@@ -227,6 +229,20 @@ class _Run:
             # read before anything is paid
             self.baseline = find_baseline(self.options.baseline)
             callbacks.on_baseline(self.baseline)
+
+    def _check_batches(self, folder: Path) -> None:
+        """InputError where batches are under way that another ledger knows: they would be asked again."""
+        from germane.judging.batches import has_open
+        from germane.ledger.opening import open_at
+        from germane.ledger.store import is_there
+
+        first = (self.stored.get("options") or {}).get("ledger")
+        if not first or first == ledger_of(self.options, folder, self.stored) or not is_there(first):
+            return
+        with contextlib.suppress(LedgerError), contextlib.closing(open_at(first)) as before:
+            if has_open(before, _name_of(folder, self.stored["created"])):
+                problem = f"this run has batches under way in the ledger {first}"
+                raise InputError(problem, fix="leave out --ledger, or cancel them: germane ledger batches")
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -308,7 +324,7 @@ class _Run:
         options, judge, ledger = self.options, self.plan.judge, session.ledger
         if judge is None or options.replay or not isinstance(ledger, LedgerTable):
             return
-        run = f"{session.path.name} {session.created}"
+        run = _name_of(session.path, session.created)
         if not options.later and not has_open(ledger, run):
             return
         self.plan.check(jobs)
@@ -511,6 +527,11 @@ class _Run:
         elif (drawn := suite.draw()) is not None:
             fields["sampled"] = drawn.as_json()
         return fields
+
+
+def _name_of(folder: Path, created: str) -> str:
+    """The evaluation in a folder, as its batches name it."""
+    return f"{folder.name} {created}"
 
 
 async def _interruptibly(work: Any) -> Any:

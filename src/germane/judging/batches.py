@@ -208,9 +208,11 @@ class Batches:
         if self._failures and not self._stored and not any(learned):
             why, count = self._failures.most_common(1)[0]
             raise LimitReached(
-                f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again"
+                f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again "
+                "(without --later what is left is asked live)"
             )
         self._failures.clear()
+        self._stored = 0  # as many as rounds before have brought, a round of failures is the last
         later = by_judge(pair for pair in asked if endpoint_of(pair[0]) in self._endpoints)
         for judge, questions in later:
             endpoint = self._endpoints[endpoint_of(judge)]
@@ -218,7 +220,8 @@ class Batches:
             async for some in self._split(
                 requests_of(judge, endpoint.model, new, endpoint.model.later_price), endpoint
             ):
-                row = await self._create(endpoint, some)
+                if (row := await self._create(endpoint, some)) is None:
+                    continue
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
                 note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
         return bool(later and self.open())
@@ -270,7 +273,31 @@ class Batches:
         if some:
             yield some
 
-    async def _create(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
+    async def _create(
+        self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]
+    ) -> BatchRow | None:
+        """A batch of those of the requests that no other process sends at this moment; None where there is none."""
+        row = self._begun(endpoint, some)
+        while (held := self._table.requests_in(row.id)) != {request.custom_id for request, _ in some}:
+            self._table.forget(row)
+            some = [pair for pair in some if pair[0].custom_id in held]
+            if not some:
+                return None
+            row = self._begun(endpoint, some)
+        try:
+            made = await endpoint.api.create(row.id, [line for _, line in some])
+        except JudgeError:
+            self._table.forget(row)
+            raise
+        except TransportError as error:
+            raise JudgeError(
+                f"whether a batch was made is not known: {error}; the next round finds out"
+            ) from None
+        self._table.sent(row, made)
+        return row
+
+    def _begun(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
+        """What a batch of these requests asks, and that it is about to be made, in the ledger."""
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price
         tokens = sum(request.tokens for request, _ in some)
@@ -288,18 +315,8 @@ class Batches:
             at=now(),
         )
         self._check_limits(row)
-        self._table.add(row.id, (request.asked for request, _ in some))
         self._table.begin(row)
-        try:
-            made = await endpoint.api.create(row.id, [line for _, line in some])
-        except JudgeError:
-            self._table.forget(row)
-            raise
-        except TransportError as error:
-            raise JudgeError(
-                f"whether a batch was made is not known: {error}; the next round finds out"
-            ) from None
-        self._table.sent(row, made)
+        self._table.add(row.id, (request.asked for request, _ in some))
         return row
 
     def _check_limits(self, row: BatchRow) -> None:

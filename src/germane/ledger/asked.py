@@ -90,7 +90,7 @@ class AskedTable:
     # Requests
 
     def add(self, batch: str, requests: Iterable[AskedRequest]) -> None:
-        """Store what these ask. A request that stood under another batch stands under this one."""
+        """Store what these ask. A request that a batch holds which is not done stays there; another stands under this one."""
         left = iter(requests)
         while some := list(islice(left, _MANY)):
             values = [
@@ -106,8 +106,10 @@ class AskedTable:
             marks = ", ".join(["(?, ?, ?, ?)"] * len(some))
             self._ledger.change(
                 f"INSERT INTO asked ({', '.join(_ASKED)}) VALUES {marks} "  # noqa: S608 - constants and question marks
-                "ON CONFLICT (request) DO UPDATE SET batch = excluded.batch, keys = excluded.keys, record = excluded.record",
-                values,
+                "ON CONFLICT (request) DO UPDATE SET batch = excluded.batch, keys = excluded.keys, record = excluded.record "
+                # not: of no open batch, of which a statement of PostgreSQL may not see one that was begun just now
+                "WHERE asked.batch IN (?, excluded.batch) OR asked.batch IN (SELECT id FROM batches WHERE state = ?)",
+                [*values, FILE, DONE],
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
@@ -151,7 +153,7 @@ class AskedTable:
         )
 
     def begin(self, batch: BatchRow) -> None:
-        """Store that a batch is about to be made: once its requests are stored."""
+        """Store that a batch is about to be made: before its requests, which it then holds."""
         marks = _marks(_COLUMNS)
         sql = f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({marks})"  # noqa: S608 - constants and question marks
         self._ledger.change(sql, structs.astuple(batch))
@@ -163,8 +165,8 @@ class AskedTable:
 
     def forget(self, batch: BatchRow) -> None:
         """Delete a batch that was never made."""
-        self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
+        self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
 
     def done(self, batch: BatchRow, why: str = "", *, refused: bool = False) -> None:
         """All that it answered is stored; what it did not answer is open again."""
