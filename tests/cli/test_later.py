@@ -366,8 +366,12 @@ def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
 
     with OpenAIBatchServer(filtered) as server:
         done = start(server, "--later", "--wait")
-        assert (done.code, len(server.batches)) == (3, 3), done.err  # one, what follows from it, and the failure again
-        assert "content filter): nothing was sent again (without --later what is left is asked live)" in done.err
+        assert (done.code, len(server.batches)) == (3, 3), (
+            done.err
+        )  # one, what follows from it, and the failure again
+        assert (
+            "content filter): nothing was sent again (without --later what is left is asked live)" in done.err
+        )
         assert resume(server).json["judge"]["errors"] > 0
 
 

@@ -191,6 +191,29 @@ def test_what_is_left_out_is_left_out(inside: Cli, data: Path) -> None:
     assert ids("--sample", "1", "--seed", "3") == ids("--sample", "1", "--seed", "3")
 
 
+def test_a_case_is_chosen_with_all_its_systems_and_trials(inside: Cli, tmp_path: Path) -> None:
+    """--sample draws cases, and --limit takes the first ones: systems are compared over the same queries."""
+    one: list[dict[str, object]] = [
+        {"id": f"q{n}", "query": f"question {n}", "contexts": [], "qrels": {"d": 1}} for n in range(9)
+    ]
+    kinds: dict[str, list[dict[str, object]]] = {
+        "stacked": [{**row, "system": system} for system in "ab" for row in one],
+        "mixed": [{**row, "system": system} for row in one for system in "ab"],
+        "trials": [{**row, "trial": trial} for row in one for trial in range(2)],
+    }
+    for kind, data in kinds.items():
+        path = write_jsonl(tmp_path / f"{kind}.jsonl", *data)
+        words = ("run", path, "-m", "RR", "--seed", "3", "--json")
+        drawn = inside(*words, "--sample", "4").json
+        ids = [row["sample"] for row in drawn["scores"]]
+        assert sorted(map(ids.count, set(ids))) == [2, 2, 2, 2]
+        line = drawn.get("systems", [drawn])[0]["measures"]["RR"]
+        assert line["sampled"] == {"n": 4, "of": 9, "seed": 3}
+        if kind != "stacked":  # of which a file's end would have to be read
+            first = [row["sample"] for row in inside(*words, "--limit", "3").json["scores"]]
+            assert first == ["q0", "q0", "q1", "q1", "q2", "q2"]
+
+
 def test_one_id_in_two_files_is_an_error(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Two files with the same ids cannot be told apart in one report; with a system each they can."""
     other = write_jsonl(tmp_path / "other.jsonl", *LABELLED)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from germane import Report
-from tests.server import ModelServer
+from tests.server import Act, Asked, ModelServer
 
 from .conftest import Cli, write_jsonl
 
@@ -95,6 +96,7 @@ def test_a_width_of_one_measure_before_that_of_all(inside: Cli, data: Path) -> N
     [
         (("--until", "x"), "'x' is not half the width"),
         (("--until", "0"), "'0' is not half the width"),
+        (("--until", ": 0.1"), "': 0.1' is not half the width"),
         (("--until", "nonsense: 0.1"), "names nonsense, which is not measured; measured: context_relevancy"),
         (("--until-decided",), "--until-decided needs a gate"),
         (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
@@ -153,6 +155,46 @@ def test_clusters_are_judged_whole(inside: Cli, tmp_path: Path) -> None:
     judged = [sample.cluster for sample in Report.open(tmp_path / "r").samples()]
     assert 200 <= len(judged) < 800
     assert {judged.count(name) for name in judged} == {8}
+    sampled = done.json["systems"][0]["measures"][REL]["sampled"]
+    assert sampled == {"n": len(judged) // 2, "of": 400, "seed": 0}  # cases, whatever the number of systems
+
+
+def test_what_is_missing_is_not_made_up_for_by_more_cases(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """Where missing verdicts alone leave more than the width, the pilot is all, and that is said; mended, the run goes on."""
+    bad = True
+
+    def failing(asked: Asked) -> Act | None:
+        return Act(status=400, error="no") if bad and crc32(asked.content) % 4 == 0 else None
+
+    env, words = (
+        {"OPENAI_API_KEY": "k"},
+        ("-m", "context_relevance", "--judge", "openai:m", "--until", "0.03"),
+    )
+    with ModelServer(failing, answer=lambda *_: {"grade": 3, "reasoning": ""}) as server:
+        done = inside("run", data, *words, "--base-url", server.url, "-o", "r", "--json", env=env)
+        assert done.code == 3
+        assert done.json["measures"][REL]["sampled"] == {"n": 100, "of": 1200, "seed": 0}
+        notes = " ".join(done.json["notes"])
+        assert "+-0.03 is not reached by any number of cases while so much is missing" in notes
+        bad = False
+        more = ("--retry-errors", "--base-url", server.url, "--json")
+        again = inside("run", "--resume", "r", *more, env=env)
+        assert again.code == 0
+        assert "is not reached" not in " ".join(again.json["notes"])
+
+
+def test_the_share_of_a_run_that_was_stopped(inside: Cli, data: Path) -> None:
+    """Of all cases, those that were judged by then; of a sample that was drawn, too."""
+    env = {"OPENAI_API_KEY": "k"}
+    with ModelServer() as server:
+        words = ("run", data, "-m", "context_relevance", "--judge", "openai:m", "--base-url", server.url)
+        for more in (("--until", "0.0001"), ("--sample", "1100")):
+            limit = ("--max-calls", "2900", "--no-cache", "--json")
+            done = inside(*words, *more, *limit, "-o", more[0].strip("-"), env=env)
+            assert done.code == 3
+            line = done.json["measures"][REL]
+            assert 0 < line["n"] < 600
+            assert line["sampled"] == {"n": line["total"], "of": 1200, "seed": 0}
 
 
 def test_eval_files_and_a_run_that_is_continued(inside: Cli, tmp_path: Path) -> None:

@@ -84,11 +84,48 @@ def test_a_url_that_nothing_reaches_is_refused_before_anything_is_asked(
     assert "cannot be used" in ran.err
 
 
-def test_a_report_at_a_url_is_to_be_copied(inside: Cli, bucket: str) -> None:
-    """Commands that read reports read folders."""
-    ran = inside("report", f"{bucket}/today")
-    assert ran.code == 2
-    assert "copy it here first" in ran.err
+READERS = (
+    ("report",),
+    ("report", "--json"),
+    ("explain", "q1"),
+    ("score", "-m", "RR"),
+    ("compare", "here"),
+    ("overlap", "here"),
+    ("power", "-m", "nDCG@10"),
+    ("diagnose",),
+    ("audit",),
+    ("stages",),
+    ("questions", "-o", "q.jsonl"),
+    ("plot", "-o", "p.svg"),
+)
+
+
+def test_a_report_at_a_url_is_read(inside: Cli, bucket: str) -> None:
+    """By every command that reads reports, as one that stands here; it is written to only here."""
+    inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "here")
+    assert inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/today").code == 0
+    for verb, *more in READERS:
+        ran, same = inside(verb, f"{bucket}/today", *more), inside(verb, "here", *more)
+        assert (ran.code, ran.err) == (0, same.err), (verb, ran.err)
+    gate = ("--fail-under", "change(nDCG@10)>=-0.5", "--baseline", f"{bucket}/today")
+    assert inside("score", "here", "-m", "nDCG@10", *gate).code == 0
+    assert inside("run", f"{bucket}/s.jsonl", "-m", "nDCG@10", *gate).code == 0
+    for words in (("label", "--who", "me"), ("run", "--resume")):
+        ran = inside(*words, f"{bucket}/today")
+        assert (ran.code, "copy it here first" in ran.err) == (2, True)
+    assert "writes to no URL" in inside("report", "here", "-o", f"{bucket}/r.html").err
+
+
+def test_parts_that_were_copied_here_or_are_damaged(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """Packed as they are; the one that is not whole is named."""
+    for number in (1, 2):
+        inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/parts", "--part", f"{number}/2")
+    there = tmp_path / "bucket" / "parts"
+    assert inside("merge", there, "-o", "m").code == 0
+    assert inside("merge", there / "1-of-2.zip", there / "2-of-2.zip", "-o", "n").code == 0
+    (there / "2-of-2.zip").write_bytes(b"PK")
+    ran = inside("merge", f"{bucket}/parts", "-o", "o")
+    assert (ran.code, "2-of-2.zip is not a part, or not whole" in ran.err) == (2, True)
 
 
 def test_an_engine_needs_no_shared_folder(inside: Cli, tmp_path: Path, bucket: str) -> None:

@@ -12,6 +12,7 @@ from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
 from germane.ledger.store import Ledger, SQLiteLedger, is_there, place_from
 from germane.types import Judgement
+from tests.command import invoke
 from tests.server import ModelServer
 
 ROWS = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}", "it is not"]} for n in range(3)]
@@ -115,3 +116,23 @@ def test_a_new_ledger_is_opened_by_several_at_once(tmp_path: Path) -> None:
             barrier = threading.Barrier(4)
             started = [threads.submit(opened, tmp_path / f"{n}.sqlite", barrier) for _ in range(4)]
             assert [one.result() for one in started] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host=db user=me password=secret dbname=answers",
+        "dbname=answers password='secret'",
+        "application_name=x password=secret",
+        "postgresql:me:secret@host/answers",
+    ],
+)
+def test_a_connection_string_is_no_file(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, without being shown: it may hold a password."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="PGPASSWORD") as found:
+        SQLiteLedger(text)
+    assert "secret" not in str(found.value)
+    monkeypatch.setenv("GERMANE_LEDGER", text)
+    ran = invoke("ledger", "stats")
+    assert (ran.code, "secret" in ran.out + ran.err, list(tmp_path.iterdir())) == (2, False, [])

@@ -27,6 +27,8 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     for folder in folders:
         if url := url_of(folder):
             parts += unpacked(url)
+        elif folder.suffix == ".zip" or any(folder.glob("*.zip")):
+            parts += unpacked(folder.resolve().as_uri())
         elif (folder / "manifest.json").exists():
             parts.append(folder)
         else:  # a folder of parts, as a URL names one

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import random
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,18 +66,19 @@ class _NamedTwice(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A sample of cases, drawn without replacement: the numbers of those that were drawn, counted from 0.
+    """A sample of cases, drawn without replacement, each with all its systems and trials: their rows, counted from 0.
 
-    `count` is how many there were; the same seed draws the same.
+    `n` of `count` cases were drawn; the same seed draws the same.
     """
 
     rows: frozenset[int]
+    n: int
     count: int
     seed: int
 
     def as_json(self) -> dict[str, Json]:
         """As it stands in the manifest."""
-        return {"n": len(self.rows), "of": self.count, "seed": self.seed}
+        return {"n": self.n, "of": self.count, "seed": self.seed}
 
 
 @dataclass(slots=True)
@@ -123,8 +125,12 @@ class Suite:
         if (drawn := self.draw()) is not None:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
-        some = False
-        for planned in islice(chosen, self.options.limit):
+        some, left, before = False, self.options.limit, ""
+        for planned in chosen:
+            if left is not None and planned.sample.id != before:
+                if not left:
+                    break
+                left, before = left - 1, planned.sample.id
             some = True
             yield planned
         if not some and self.options.wanted is not None:
@@ -133,9 +139,18 @@ class Suite:
     def draw(self) -> Drawn | None:
         """The cases that `--sample` takes; None without it. They are counted once, and only their numbers are held."""
         if self.options.sample is not None and self._drawn is None:
-            count, seed = sum(1 for _ in self.matching()), self.options.seed
-            rows = random.Random(seed).sample(range(count), min(count, self.options.sample))  # noqa: S311 - a sample, not a secret
-            self._drawn = Drawn(frozenset(rows), count, seed)
+            count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
+            for count, planned in enumerate(self.matching(), 1):  # noqa: B007 - how many there were
+                series.add((planned.sample.system, planned.sample.trial))
+            cases: Iterable[int] = range(count)
+            if len(series) > 1:  # ids are held only where a case has several rows
+                ids = (planned.sample.id for planned in self.matching())
+                cases = array("q", (numbers.setdefault(name, len(numbers)) for name in ids))
+                count = len(numbers)
+            seed, n = self.options.seed, min(count, self.options.sample)
+            drawn = set(random.Random(seed).sample(range(count), n))  # noqa: S311 - a sample, not a secret
+            rows = frozenset(row for row, case in enumerate(cases) if case in drawn)
+            self._drawn = Drawn(rows, n, count, seed)
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
@@ -584,7 +599,7 @@ class Plan:
         if self.options.labels:
             from germane.labelling.files import LabelFile
 
-            self._labels = LabelFile(Path(self.options.labels))
+            self._labels = LabelFile(here(self.options.labels))
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:

@@ -31,6 +31,7 @@ from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
+from germane.evaluation.parts.remote import local
 from germane.evaluation.plan import Feasibility, Plan, separate
 from germane.evaluation.session import (
     Session,
@@ -227,7 +228,7 @@ class _Run:
             from germane.reports.report import find_baseline
 
             # read before anything is paid
-            self.baseline = find_baseline(self.options.baseline)
+            self.baseline = find_baseline(self.options.baseline and local(self.options.baseline))
             callbacks.on_baseline(self.baseline)
 
     def _check_batches(self, folder: Path) -> None:
@@ -493,7 +494,8 @@ class _Run:
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, session.total))
+            made = {**manifest_of(self.plan.settings, self.plan.judge, session.total), **self._input()}
+            manifest = session.manifest(made)
             verdict = Verdict(code, (str(failure),))
             report = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
             self.callbacks.on_stopped(report)

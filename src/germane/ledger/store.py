@@ -51,6 +51,10 @@ _SYNC_SECONDS = 1.0
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
+_CONNECTION = re.compile(
+    r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|.*\bpassword\s*=|postgres(?:ql)?:"
+)
+"""What libpq takes beside a URL, and a URL without its slashes: no file, and it may hold a password."""
 
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -541,6 +545,9 @@ def file_of(where: str | Path) -> Path:
             f"there is no way to keep a ledger at {match[1]}://...",  # no more: it may hold a password
             fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
+    if _CONNECTION.match(str(where)):
+        fix = "write postgresql://USER@HOST:PORT/DATABASE, and the password to PGPASSWORD"
+        raise InputError("a ledger in PostgreSQL is named by a URL, not by a connection string", fix=fix)
     return Path(where).expanduser()
 
 

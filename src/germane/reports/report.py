@@ -20,6 +20,7 @@ from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, 
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
 from germane.samples.files import JsonFault, parse_strict_json, read_text
+from germane.tables.cases import CaseScores
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
@@ -80,6 +81,8 @@ class Report(ReportData):
     ) -> Report:
         """The report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
         made = {**_counted(tables), **manifest}
+        if sampled := made.get("sampled"):
+            made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
         return cls(tables, made, verdict, *_summaries(tables, made), folder=folder, stopped=stopped)
 
     @classmethod

@@ -13,6 +13,7 @@ from typing import Any
 from germane.clean import some_of
 from germane.encoding import canonical, now
 from germane.errors import InputError
+from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.rows import merge_rows, read_rows
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
@@ -59,7 +60,7 @@ def merge_parts(
     if options.get("baseline") or options.get("fail_on_regression"):
         from germane.reports.report import find_baseline
 
-        before = find_baseline(options.get("baseline"))
+        before = find_baseline(options.get("baseline") and local(options["baseline"]))
     folder = locked or ReportFolder(target, options.get("format")).lock()
     try:
         if not (force or locked):

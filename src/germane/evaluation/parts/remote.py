@@ -80,6 +80,11 @@ def fetched(url: str) -> Path:
     return local
 
 
+def local(path: str | Path) -> Path:
+    """The path, or a copy of what stands at it where it is a URL."""
+    return fetched(url) if (url := url_of(path)) else Path(path)
+
+
 def put(local: Path, url: str) -> None:
     """Put a file, or what a folder holds, at a URL: of a report's folder its manifest last."""
     with _store(url) as (files, path):
@@ -137,7 +142,12 @@ def unpacked(url: str) -> list[Path]:
         for name in packed:
             folder = scratch() / Path(name).stem
             files.get_file(name, f"{folder}.zip")
-            with zipfile.ZipFile(f"{folder}.zip") as archive:
-                archive.extractall(folder)  # names that lead out of the folder are made harmless by zipfile
+            try:
+                with zipfile.ZipFile(f"{folder}.zip") as archive:
+                    archive.extractall(
+                        folder
+                    )  # names that lead out of the folder are made harmless by zipfile
+            except zipfile.BadZipFile:
+                raise InputError(f"{name} is not a part, or not whole", fix="run that part again") from None
             paths.append(folder)
     return paths

@@ -21,7 +21,7 @@ from germane.evaluation.choice import keeps_answers, open_ledger
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
-from germane.evaluation.parts.remote import is_there, pack, remove, unpacked
+from germane.evaluation.parts.remote import is_there, local, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, separate
 from germane.evaluation.run import run
@@ -168,7 +168,7 @@ def _check(plan: Plan, engine: Engine) -> None:
     if options.baseline or options.fail_on_regression:
         from germane.reports.report import find_baseline
 
-        find_baseline(options.baseline)
+        find_baseline(options.baseline and local(options.baseline))
     if "-" in options.paths:
         raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
     if options.headers and engine.kind != "processes":

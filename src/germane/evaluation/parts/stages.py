@@ -69,8 +69,8 @@ class Goals:
         names = {name: grader.name for grader in graders for name in (str(grader.measure), grader.name)}
         judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
         for text in sorted(texts, key=lambda text: ":" in text):
-            measure, _, number = text.rpartition(":")
-            width = _number(text, number)
+            measure, colon, number = text.rpartition(":")
+            width = _number(text, number if measure.strip() or not colon else "")
             if not measure and not judged:
                 problem = f"--until {text} is about judged measures, and none of these is judged"
                 raise InputError(problem, fix=f"name one: --until '{next(iter(names), 'nDCG@10')}: {number}'")
@@ -124,25 +124,29 @@ class Stages:
 
     def __init__(self, cases: Iterable[PlannedCase], goals: Goals, seed: int, of: int | None = None) -> None:
         numbers: dict[str, int] = {}
-        rows, sizes, series = array("q"), Counter[tuple[int, str, int]](), set[tuple[str, int]]()
+        rows, first, sizes, clustered = array("q"), array("b"), Counter[tuple[int, str, int]](), set[str]()
         for planned in cases:
-            sample = planned.sample
-            rows.append(numbers.setdefault(_unit(planned), len(numbers)))
-            series.add((sample.system, sample.trial))
+            sample, units, others = planned.sample, len(numbers), len(clustered)
+            rows.append(numbers.setdefault(_unit(planned), units))
             if sample.cluster is not None:
                 sizes[rows[-1], sample.system, sample.trial] += 1
+                clustered.add(sample.id)
+            first.append(len(clustered) > others if sample.cluster is not None else len(numbers) > units)
         order = list(range(len(numbers)))
         random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
         positions = np.empty(len(order), np.int64)
         positions[order] = np.arange(len(order))
         self._place: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
-        self._held = np.cumsum(np.bincount(self._place, minlength=len(order)))
+        new = (
+            np.frombuffer(first, np.int8) if first else None
+        )  # of a case in several systems and trials one row
+        self._held = np.cumsum(np.bincount(self._place, new, minlength=len(order)))
         self._largest = float(max(sizes.values(), default=1))
-        self._goals, self._seed, self._of = goals, seed, of or len(rows)
+        self._goals, self._seed, self._of = goals, seed, of or sum(first)
         self._decided: dict[str, _Decision] = {}
         self._units: dict[str, int] = {}
         self._clusters: dict[str, str] = {}
-        self._begun, self._ended = 0, self._units_for(PILOT * max(1, len(series)))
+        self._begun, self._ended = 0, self._units_for(PILOT)
         self._sizes = [self.count]
 
     @property
@@ -200,8 +204,8 @@ class Stages:
 
         if narrow(1.0):
             return 1.0
-        if not narrow(most):
-            return most
+        if not narrow(most):  # where what is missing is wider by itself, more cases are in vain
+            return 1.0 if float(np.mean(values.high - values.low)) / 2 > width else most
         low, high = 1.0, most
         while (high - low) * self._ended > 0.5:
             middle = (low + high) / 2

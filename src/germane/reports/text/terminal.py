@@ -248,7 +248,13 @@ def _until(report: ReportData) -> Iterator[str]:
             half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
             if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
                 system = f" of {summary.system}" if summary.system else ""
-                yield f"{summary.measure}{system}: +-{width:g} is not reached by all cases, {in_digits(half)} is"
+                sampled = report.manifest.get("sampled") or {"n": 0, "of": 0}
+                by = (
+                    "by all cases"
+                    if sampled["n"] == sampled["of"]
+                    else "by any number of cases while so much is missing"
+                )
+                yield f"{summary.measure}{system}: +-{width:g} is not reached {by}, {in_digits(half)} is"
     for name, gate in (until.get("gates") or {}).items():
         decided = f"decided by {stages.split()[-1]} cases"
         text = "not decided by all cases" if gate["above"] is None else decided
