@@ -1,7 +1,10 @@
 """germane's measures as an evaluator of pydantic-evals: run where both are installed (scripts/beside_neighbours.sh does)."""
 
+from dataclasses import dataclass
+
 from pydantic_evals import Case, Dataset
 
+from germane import InputError
 from germane.integrations.pydantic_evals import Germane
 from germane.testing import FakeJudge
 
@@ -10,6 +13,12 @@ TEXTS = {"a": "The tide is high at noon.", "b": "Bread needs yeast."}
 
 def retrieve(query):
     return [{"id": name, "text": text} for name, text in TEXTS.items()]
+
+
+@dataclass
+class Hit:
+    id: str
+    text: str
 
 
 def failing(question):
@@ -44,3 +53,14 @@ report = Dataset(name="ids", cases=cases, evaluators=[Germane("RR")]).evaluate_s
     lambda _: ["a"], progress=False
 )
 assert all("have no ids" in case.scores["RR"].reason for case in report.cases), report.cases
+
+hits = Dataset(name="hits", cases=cases, evaluators=[Germane("RR")]).evaluate_sync(
+    lambda _: [Hit(*pair) for pair in TEXTS.items()], progress=False
+)
+assert hits.averages().scores == {"RR": 0.75}, hits.averages()
+try:
+    Germane("nDGC@10")
+except InputError as error:
+    assert "did you mean nDCG?" in str(error), error
+else:
+    raise AssertionError("a measure that is not known")

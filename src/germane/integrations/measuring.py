@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from germane.judges.client.providers import PROVIDERS
 from germane.judges.llm import LLMJudge
 from germane.measures.explaining import Explanation
 from germane.measures.labels import rankings
+from germane.samples.frames import fields_of, records
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
 
@@ -95,7 +96,7 @@ async def ameasure_case(
 
     An error about the judge names the argument that it is `called` by.
     """
-    (sample,) = samples_from([{name: value for name, value in row.items() if value is not None}])
+    (sample,) = samples_from(records([row]))
     with naming(called):
         report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())
@@ -135,11 +136,9 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
             fix = "give a text, or a mapping with the fields of a sample"
             raise InputError(f"the {text} is a list", fix=fix)
         return {sequence: list(value)}
-    if hasattr(value, "model_dump"):  # a pydantic model
-        value = value.model_dump()
-    elif is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {} if value is None else dict(value if isinstance(value, Mapping) else vars(value))
+    if value is None:
+        return {}
+    return dict(value if isinstance(value, Mapping) else fields_of(value) or vars(value))
 
 
 @contextmanager

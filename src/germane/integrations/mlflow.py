@@ -15,6 +15,7 @@ from typing import Any
 import mlflow.genai
 from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanStatusCode, SpanType
 
+from germane.evaluation.evaluate import asked_graders
 from germane.integrations.measuring import Measured, measure_case, row_of
 from germane.judges.judge import Judge
 from germane.samples.fields import SPELLINGS
@@ -41,6 +42,7 @@ def scorer(
         ledger: Where answers are kept, so that a second evaluation pays for none of them.
         name: What MLflow calls the scorer.
     """
+    asked_graders(measures)  # one that is not known is an error before any row is scored
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> Any:
         row = row_of(_single(inputs), outputs, _expected(expectations))

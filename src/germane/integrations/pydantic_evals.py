@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
+from germane.evaluation.evaluate import asked_graders
 from germane.integrations.measuring import Measured, measure_case, row_of
 from germane.judges.judge import Judge
 
@@ -36,6 +37,10 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
     measures: str
     judge: Judge | str | None = None
     ledger: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        """A measure that is not known is an error before any case is run."""
+        asked_graders(self.measures)
 
     def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
         """The scores of one case. InputError where a field cannot be read."""
