@@ -78,13 +78,17 @@ def pytest_configure(config: pytest.Config) -> None:
     baseline = config.getoption("--germane-baseline")
     if baseline and not Path(baseline).exists():
         raise pytest.UsageError(f"--germane-baseline: no report {baseline}")
-    if gates := [*config.getoption("--germane-gate"), *config.getini("germane_gates")]:
+    gates = [*config.getoption("--germane-gate"), *config.getini("germane_gates")]
+    if (gates or baseline) and not hasattr(config, "workerinput"):
         from germane.errors import GermaneError
         from germane.reports.gates import Gate
+        from germane.reports.report import find_report
 
         try:
             for gate in gates:
                 Gate.parse(gate)
+            if baseline:
+                find_report(baseline)
         except GermaneError as error:
             raise pytest.UsageError(str(error)) from None
 

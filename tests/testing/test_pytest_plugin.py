@@ -124,6 +124,7 @@ def test_a_misspelt_gate_of_a_file_fails_where_all_tests_ran(run: Run, pytester:
     [
         (["--germane-gate", "RR>>1"], pytest.ExitCode.USAGE_ERROR, "*'RR>>1' is not a gate*"),
         (["--germane-baseline", "nowhere"], pytest.ExitCode.USAGE_ERROR, "*no report nowhere*"),
+        (["--germane-baseline", "."], pytest.ExitCode.USAGE_ERROR, "*. holds no finished report*"),
         (["--germane-gate", "AP>=0"], pytest.ExitCode.TESTS_FAILED, "*names AP, which is not measured*"),
         (
             ["--germane-gate", "RR>=0", "-k", "nothing"],
