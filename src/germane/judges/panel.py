@@ -251,6 +251,7 @@ def _names(members: Sequence[Judge]) -> list[str]:
     ]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
-            f"a member is twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
+            f"a member is twice on the panel: {', '.join(names)}",
+            fix="repeat a judge with --repeat N, and give each function its LLMJudge(..., name=...)",
         )
     return visible
