@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
+from germane.cli.values import say
 from germane.errors import InputError
 from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 
@@ -52,13 +53,15 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Once(argparse.Action):
-    """Stores the value of a flag that has one: a second one that differs is no second value, and not what counts."""
+    """Stores the value of a flag that has one: of several the last, so that scripts can append theirs, and it is said."""
+
+    given: object = None
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
+        self, _: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
     ) -> None:
-        if getattr(self, "given", value) != value:
-            parser.error(f"{flag} is given twice, and takes one value")
+        if self.given not in (None, value):
+            say(f"warning: {flag} takes one value: {value} counts, {self.given} does not")
         self.given = value
         setattr(namespace, self.dest, value)
 
