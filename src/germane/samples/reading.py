@@ -266,7 +266,10 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield from samples
         if fault is not None:
-            raise fault
+            try:
+                raise fault
+            finally:
+                del fault  # it holds this frame, and so the files that are open
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
