@@ -112,11 +112,34 @@ def test_a_part_of_scores_is_made_of_their_table(tmp_path: Path) -> None:
     written, part = b"".join(table.lines()), tmp_path / "scores.parquet" / "00001.parquet"
     assert parquet.write_part(part, BytesIO(written), len(written), table.fields) == len(table)
     assert b"".join(parquet.read_part(part)) == written
+    assert stored_scores(part) == list(table)
     assert not polars.read_parquet(part)["line"].count()
     table = ScoreTable(Score(sample=name, measure="m", type="m", value=1.0) for name in ("a", "\ud800"))
     written = b"".join(table.lines())
     parquet.write_part(part, BytesIO(written), len(written), table.fields)
     assert b"".join(parquet.read_part(part)) == written
+    assert stored_scores(part) == [*table]
+    for wrong in (
+        b'"value":null,"status":"ok"',
+        b'"value":1.0,"status":"error"',
+        b'"value":null,"status":"error"',
+    ):
+        line = (
+            b'{"sample":"a","system":"","trial":0,"measure":"m","type":"m",%b,"why":null,"bounds":null}\n'
+            % wrong
+        )
+        parquet.write_part(part, BytesIO(line), len(line))
+        with pytest.raises(InputError, match="not a score"):
+            stored_scores(part)
+
+
+def stored_scores(part: Path) -> list[Score]:
+    """The scores of a part, read by its columns."""
+    table = ScoreTable()
+    for rows in parquet.read_columns(part):
+        table.read(rows)
+    assert list(table.lines()) == list(parquet.read_part(part))
+    return list(table)
 
 
 def written_line(row: object) -> bytes:
@@ -271,6 +294,31 @@ def test_a_kill_between_any_two_steps_on_disk_neither_doubles_nor_loses_rows(
         assert list(following.earlier()) == rows[:written]
         following.close()
     assert killed_at > 15
+
+
+def test_some_samples_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their keys, by an id or a query; their items: the same of lines and of parts, with halves of pairs in them."""
+    monkeypatch.setattr(folder, "PART_BYTES", 400)
+    monkeypatch.setattr(folder, "_AT_ONCE", 2)
+    ids = ["a", "b", "\ud83d", "c", "a"]
+    for form in ("jsonl", "parquet"):
+        writing = ReportFolder(tmp_path / form, form).start()
+        for n, name in enumerate(ids * 3):
+            sample = {"id": name, "query": f"of {name}", "trial": n}
+            item = {"item": f"i{n}", "kind": "k", "sample": name, "system": "", "trial": n}
+            writing.write_lines("samples", [encode(sample) + b"\n"])
+            writing.write_lines("items", [encode(item) + b"\n"])
+            writing.flush()
+        writing.finish({})
+        writing.close()
+        assert bool(list(writing.path.glob("samples.parquet/*"))) == (form == "parquet")
+        for name in {*ids, "none"}:
+            here = [n for n, other in enumerate(ids * 3) if other == name]
+            for text in (name, f"of {name}"):
+                assert [sample.trial for sample in writing.samples_named(text)] == here
+            keys = {(name, "", n) for n in here[1:]}
+            assert [sample.trial for sample in writing.samples_of(keys)] == here[1:]
+            assert [row.trial for row in writing.items_of(keys)] == here[1:]
 
 
 def test_what_few_samples_have_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

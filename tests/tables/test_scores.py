@@ -41,7 +41,7 @@ def test_rows_come_back_as_they_were(rows: list[Score]) -> None:
     table = ScoreTable(rows)
     assert list(table) == rows
     lines = list(table.lines())
-    again = ScoreTable.read(lines)
+    again = ScoreTable().read(lines)
     assert list(again) == rows
     assert list(again.lines()) == lines
     assert len(table) == len(rows)
@@ -90,7 +90,7 @@ def test_rows_in_order_are_found_as_others_are(some: list[tuple[int, list[str], 
             values = np.array([score.value for score in new]).reshape(count, len(measures))
             table.extend(ScoreTable.of_columns(samples, [(name, name) for name in measures], values, {}))
         rows += new
-    assert list(table) == rows == list(ScoreTable.read(table.lines()))
+    assert list(table) == rows == list(ScoreTable().read(table.lines()))
     assert [table.samples[code] for code in table.sample] == [score.key for score in rows]
     assert [table.measures[code][0] for code in table.measure] == [score.measure for score in rows]
     for name in {score.measure for score in rows}:
@@ -144,7 +144,7 @@ def test_a_line_that_is_no_score_is_named() -> None:
     lines = list(ScoreTable([Score(sample="q", measure="RR", type="RR", value=1.0)]).lines())
     for broken in (b"{", b"[]\n", b'{"sample": "q"}\n'):
         with pytest.raises(InputError, match=r"r/scores\.jsonl:2: this line is not a score"):
-            ScoreTable.read([*lines, broken], "r/scores.jsonl")
+            ScoreTable().read([*lines, broken], "r/scores.jsonl")
 
 
 def test_a_table_of_computed_values() -> None:

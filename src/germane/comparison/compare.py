@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -210,12 +211,13 @@ def _decided(
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
     if cluster is None or isinstance(cluster, Mapping):
         return cluster
-    result = {
-        case: str(trials[0].metadata[cluster])
-        for side in (b, a)
-        for case, trials in side.samples.items()
-        if cluster in trials[0].metadata
-    }
+    result: dict[str, str] = {}
+    for side in (b, a):
+        seen = set[str]()
+        for sample in side.read():
+            if sample.id not in seen and cluster in sample.metadata:
+                result[sample.id] = str(sample.metadata[cluster])
+            seen.add(sample.id)
     if not result:
         fix = "name a field of the samples' metadata as the cluster"
         raise InputError(f"no sample has the metadata {cluster!r}", fix=fix)
@@ -242,7 +244,7 @@ def _covered(pair: Pair) -> list[str]:
 
 
 def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    samples = (s for side in (pair.a, pair.b) for trials in side.samples.values() for s in trials)
+    samples = chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []
     for title, cases in slices_of(samples, by).items():

@@ -226,9 +226,9 @@ def _refusal(pair: Pair, name: str) -> str:
         "labels of people and of a judge are mixed in it": verdicts_of((a, b), name) == "mixed",
         "a script's score belongs to the list that it was given": measure.definition.family == "graded",
         "it takes the samples of both, which only report folders of germane run hold": not (
-            a.samples and b.samples
+            a.has_samples and b.has_samples
         ),
-        f"there are more than {MOST_SPLIT:,} queries": len(b.samples) > MOST_SPLIT,
+        f"there are more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
         "the judges answered on different scales": settings_of(a.report).scale != settings_of(b.report).scale,
     }
     return next((why for why, holds in reasons.items() if holds), "")
@@ -277,19 +277,25 @@ def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedQu
     gain = change if higher_is_better(pair.a.types[measure]) else -change
     order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable")
 
+    def name_of(row: int) -> str:
+        return pair.a.scores.cases[int(ours.case[row])]
+
     def moved(row: int) -> MovedQuery:
-        case = pair.a.scores.cases[int(ours.case[row])]
-        a, b = pair.a.samples.get(case, ()), pair.b.samples.get(case, ())
+        case = name_of(row)
+        a, b = (samples.get(case) for samples in first)
         return MovedQuery(
             sample=case,
-            query=a[0].query if a else "",
+            query=a.query if a else "",
             a=float(ours.low[row]),
             b=float(theirs.low[row]),
-            lists=list_changes(_names(a[0]), _names(b[0])) if a and b else None,
+            lists=list_changes(_names(a), _names(b)) if a and b else None,
         )
 
-    worst = [moved(row) for row in order[:most].tolist() if gain[row] < 0]
-    return worst, [moved(row) for row in order[::-1][:most].tolist() if gain[row] > 0]
+    worst = [row for row in order[:most].tolist() if gain[row] < 0]
+    best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
+    cases = {name_of(row) for row in (*worst, *best)}
+    first = [side.first_of(cases) for side in (pair.a, pair.b)]
+    return list(map(moved, worst)), list(map(moved, best))
 
 
 def _names(sample: Sample) -> list[str]:

@@ -173,12 +173,10 @@ def explain_query(report: ReportData, query: str, measure: str | None = None) ->
 
 
 def _find(report: ReportData, query: str) -> Sample:
-    inside = []
-    for sample in report.tables.samples:
-        if query in {sample.id, sample.query}:
-            return sample
-        if query.casefold() in f"{sample.id}\n{sample.query}".casefold():
-            inside.append(sample)
+    if (sample := next(report.tables.samples_named(query), None)) is not None:
+        return sample
+    wanted, samples = query.casefold(), report.tables.samples
+    inside = [sample for sample in samples if wanted in f"{sample.id}\n{sample.query}".casefold()]
     if len(inside) == 1:
         return inside[0]
     if inside:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -141,6 +141,24 @@ class Side:
     def samples(self) -> Mapping[str, Sequence[Sample]]:
         """The system's samples by the case's id."""
         return self.report.cases_of_systems.get(self.system, {})
+
+    def read(self) -> Iterator[Sample]:
+        """The system's samples in input order, one at a time."""
+        return (sample for sample in self.report.samples() if sample.system == self.system)
+
+    @cached_property
+    def has_samples(self) -> bool:
+        """True if the report holds the system's samples, which a document of `--json` does not."""
+        first = next((key for key in self.report.tables.scores.keys if key[1] == self.system), None)
+        return first is not None and any(True for _ in self.report.tables.samples_of({first}))
+
+    def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
+        """The first sample of each of these cases; the report's other samples are not read."""
+        keys = {key for key in self.report.tables.scores.keys if key[0] in cases and key[1] == self.system}
+        first: dict[str, Sample] = {}
+        for sample in self.report.tables.samples_of(keys):
+            first.setdefault(sample.id, sample)
+        return first
 
     def source(self, measure: str) -> str:
         """The source of the labels that a measure reads, by its reported name."""

@@ -33,6 +33,7 @@ from germane.tables.stored import (
     EarlierJudgements,
     StoredJudgements,
     blocks,
+    columns_of,
     files_of,
     is_stored,
     label_in,
@@ -405,8 +406,16 @@ class ReportFolder(Counts):
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
         path, heads = self._path("samples"), {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
-        for number, (_, line) in enumerate(lines_of(path), 1):
+        where = {"id": {name for name, _, _ in keys}}
+        for number, (_, line) in enumerate(lines_of(path, where), 1):
             if _head(line) in heads and (sample := _sample_in(path, number, line)).key in keys:
+                yield sample
+
+    def samples_named(self, name: str) -> Iterator[Sample]:
+        """The samples that have this text as their id or as their query, in input order."""
+        path = self._path("samples")
+        for number, (_, line) in enumerate(lines_of(path, {"id": [name], "query": [name]}), 1):
+            if name in {(sample := _sample_in(path, number, line)).id, sample.query}:
                 yield sample
 
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
@@ -417,7 +426,8 @@ class ReportFolder(Counts):
             start = line.find(b'"sample":')
             return start < 0 or line[start : line.find(b',"system":', start)] in ids
 
-        rows = records_in(self._path("items"), ItemRow, wanted)
+        where = {"sample": {name for name, _, _ in keys}}
+        rows = records_in(self._path("items"), ItemRow, wanted, where)
         return (row for row in rows if (row.sample, row.system, row.trial) in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
@@ -502,8 +512,10 @@ class ReportFolder(Counts):
     @cached_property
     def scores(self) -> ScoreTable:
         """The scores."""
-        path = self._path("scores")
-        return ScoreTable.read((line for _, line in lines_of(path)), str(path))
+        table, path = ScoreTable(), self._path("scores")
+        for rows in columns_of(path):
+            table.read(rows, str(path))
+        return table
 
     @property
     def asked(self) -> AskedCounts:

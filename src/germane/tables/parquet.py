@@ -7,14 +7,14 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -131,11 +131,28 @@ def write_part(
     return row
 
 
-def read_part(file: Path) -> Iterator[bytes]:
-    """The lines of a part."""
-    pl, rows = _rows(file, lambda rows: rows)
+Where: TypeAlias = Mapping[str, Collection[str]]
+"""The values of some columns of which a row has one at least."""
+
+
+def read_part(file: Path, where: Where | None = None) -> Iterator[bytes]:
+    """The lines of a part: of the rows that have one of these values, and of those that are kept whole."""
+    pl = polars(f"{file}")
+    wanted = pl.lit(where is None) | pl.col(_LINE).is_not_null()
+    for column, values in (where or {}).items():
+        texts = [value.encode("utf-8", "replace").decode() for value in values]
+        wanted |= pl.col(column).is_in(pl.Series(texts, dtype=pl.String).implode())
+    _, rows = _rows(file, lambda rows: rows.filter(wanted))
     for some in rows.iter_slices(GROUP):
         yield from _lines(pl, _name_of(file), some)
+
+
+def read_columns(file: Path) -> Iterator[Any]:
+    """The rows of a part some at a time: as a DataFrame of polars, or as lines where one of them is kept whole."""
+    pl, rows = _rows(file, lambda rows: rows)
+    for some in rows.iter_slices(4 * GROUP):
+        plain = some[_LINE].null_count() == len(some)
+        yield some if plain else _lines(pl, _name_of(file), some)
 
 
 def read_fields(file: Path, name: str) -> Iterator[bytes]:

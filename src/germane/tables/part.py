@@ -81,6 +81,10 @@ class Part(Counts):
         """The samples with these keys, in input order."""
         return (sample for sample in self.samples if sample.key in keys)
 
+    def samples_named(self, name: str) -> Iterator[Sample]:
+        """The samples that have this text as their id or as their query, in input order."""
+        return (sample for sample in self.samples if name in {sample.id, sample.query})
+
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
         """The places of these samples."""
         return (row for row in self.items if (row.sample, row.system, row.trial) in keys)

@@ -515,30 +515,55 @@ class ScoreTable:
         begins = np.diff(sample, prepend=-1) != 0
         return self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1, measure
 
-    @classmethod
-    def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:
-        """The table in lines of scores.jsonl; InputError names a damaged line."""
-        table, number = cls(), 0
+    def read(self, rows: Any, file: str = "scores.jsonl") -> Self:
+        """Append the rows of a file: lines, or a DataFrame of polars; InputError names a damaged line."""
+        number = 0
         try:
-            for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
+            if hasattr(rows, "get_column"):
+                self._add_columns(rows)
+                return self
+            for number, line in enumerate(rows, 1):  # noqa: B007 - for the error
                 row = decode(line)
-                if row["bounds"] is not None:
-                    low, high = row["bounds"]
-                    row["bounds"] = low, math.inf if high is None else high
-                table.append(
+                self.append(
                     (row["sample"], row["system"], row["trial"]),
                     row["measure"],
                     row["type"],
                     row["value"],
                     row["status"],
                     row["why"],
-                    row["bounds"],
+                    None if row["bounds"] is None else _bounds(row["bounds"]),
                 )
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 "this line is not a score", fix="run the evaluation again", place=SourceLocation(file, number)
             ) from None
-        return table
+        return self
+
+    def _add_columns(self, frame: Any) -> None:
+        """Append the rows of a DataFrame of polars; ValueError where one contradicts itself."""
+        ok, why, bounds = (frame["status"] == "ok").to_numpy(), frame["why"], frame["bounds"]
+        value = frame["value"].fill_null(_NAN).to_numpy()
+        if not (ok == np.isfinite(value)).all() or not (ok | (why.fill_null("") != "").to_numpy()).all():
+            raise ValueError
+        at = np.flatnonzero(~ok | why.is_not_null().to_numpy() | bounds.is_not_null().to_numpy())
+        noted = (column.gather(at).to_list() for column in (frame["status"], why, bounds))
+        for row, status, reason, ends in zip((at + len(self)).tolist(), *noted, strict=True):
+            self._note(row, _STATUS[status], reason, *(_bounds(decode(ends)) if ends else (_NAN, _NAN)))
+        key = [frame[name] for name in ("sample", "system", "trial")]
+        begins = np.ones(len(frame), dtype=np.bool_)
+        begins[1:] = np.any([np.diff(column.rle_id().to_numpy()) for column in key], axis=0)
+        keys = zip(*(column.filter(begins).to_list() for column in key), strict=True)
+        sample = np.array(list(map(self.keys.number, keys)), dtype=np.int64)[np.cumsum(begins) - 1]
+        known = self._measures
+        names = zip(frame["measure"].to_list(), frame["type"].to_list(), strict=True)
+        self._number(sample, np.array([known.setdefault(pair, len(known)) for pair in names], dtype=np.int64))
+        self._value.frombytes(value.tobytes())
+
+
+def _bounds(ends: Sequence[Any]) -> tuple[float, float]:
+    """The bounds of a stored score; an upper one without an end is null."""
+    low, high = ends
+    return low, math.inf if high is None else high
 
 
 def _floats(values: Iterable[float]) -> list[float | None]:

@@ -17,7 +17,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_label, load_label
-from germane.tables.parquet import GROUP, read_fields, read_group, read_part
+from germane.tables.parquet import GROUP, Where, read_columns, read_fields, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -35,17 +35,19 @@ _IN_PART = 40
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def rows_in(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[Any]:
+def rows_in(path: Path, wanted: Callable[[bytes], bool], where: Where | None = None) -> Iterator[Any]:
     """The JSON values of the wanted lines of a table; none where there is no file. InputError names a damaged line."""
-    for number, (_, line) in enumerate(lines_of(path), 1):
+    for number, (_, line) in enumerate(lines_of(path, where), 1):
         if wanted(line):
             yield row_in(path, number, line)
 
 
-def records_in(path: Path, kind: type[S], wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[S]:
+def records_in(
+    path: Path, kind: type[S], wanted: Callable[[bytes], bool] = lambda _: True, where: Where | None = None
+) -> Iterator[S]:
     """The records in the wanted lines of a table; none where there is no file. InputError names a damaged line."""
     read = msgspec.json.Decoder(kind).decode
-    for number, (_, line) in enumerate(lines_of(path), 1):
+    for number, (_, line) in enumerate(lines_of(path, where), 1):
         if not wanted(line):
             continue
         try:
@@ -101,16 +103,29 @@ def is_stored(path: Path) -> bool:
     return bool(files_of(path))
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: Path, where: Where | None = None) -> Iterator[tuple[int, bytes]]:
     """Each line of a table with its place, which `LinesAt` finds again; without one that was cut off while it was written.
 
     A table is in parts, in a file, or in parts and, for what came last, a file. The place of a line is its offset in the
-    file, or in a part the number of the part and of the line.
+    file, or in a part the number of the part and of the line. `where`: of parts only the rows with one of these values are
+    read, and have no place; of a file all lines.
     """
     parts, rest = _parts_and_lines(path)
     for number, part in enumerate(parts, 1):
-        for row, line in enumerate(read_part(part)):
+        for row, line in enumerate(read_part(part, where)):
             yield number << _IN_PART | row, line
+    yield from _lines_in(rest)
+
+
+def columns_of(path: Path) -> Iterator[Any]:
+    """The rows of a table, many at a time: of its parts as DataFrames of polars, as far as these hold them, others as lines."""
+    parts, rest = _parts_and_lines(path)
+    for part in parts:
+        yield from read_columns(part)
+    yield (line for _, line in _lines_in(rest))
+
+
+def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
     if not rest.exists():
         return
     offset = 0
@@ -266,7 +281,9 @@ class StoredJudgements:
 
     def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
         wanted = {name.encode() for name in names}
-        rows = rows_in(self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
+        rows = rows_in(
+            self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN, where={field: names}
+        )
         return (load_judgement(row) for row in rows if row[field] in names)
 
 
