@@ -153,6 +153,18 @@ def test_what_tables_and_python_have_beside_text(tmp_path: Path) -> None:
     assert [sample.metadata["file"] for sample in stored] == ["a.txt", "(1+0j)"]
 
 
+def test_a_measure_that_lacks_a_column_names_those_that_are_not_known() -> None:
+    """With the names under which it would be read; a row of known columns has no such line."""
+    row = {"query": "a", "contexts": [{"id": "d1"}], "relevant_docs": ["d1"]}
+    *_, reason = evaluate(pd.DataFrame([row]), "nDCG@10").verdict.reasons
+    assert reason == (
+        "not known, and kept as metadata: 'relevant_docs'; "
+        "names that are read as qrels: reference_context_ids, document_ids, gold_ids"
+    )
+    del row["relevant_docs"]
+    assert len(evaluate([row], "nDCG@10").verdict.reasons) == 1
+
+
 @pytest.mark.parametrize("names", [[0, 1], [("a", "query"), ("a", "contexts")]])
 def test_columns_that_are_no_texts_are_named(names: list[Any]) -> None:
     """They are no fields, and no error of ours."""

@@ -45,6 +45,7 @@ from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.files import Notice, Notices, StandardInput, Warn, copied, without_scheme
 from germane.samples.reading import data_files, read_samples
+from germane.samples.rows import names_for
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
@@ -516,6 +517,7 @@ class Feasibility:
         self._settings = settings
         self._missing: dict[tuple[str, str], str] = {}
         self._possible: set[tuple[str, str]] = set()
+        self._others: dict[str, None] = {}
         self._without_slices = [gate for gate in gates if gate.by]
 
     def look(self, job: Job) -> None:
@@ -533,6 +535,7 @@ class Feasibility:
             refusal = None if grader.by else applicable(grader.measure, sample, self._settings)
             if refusal is not None and refusal.status == "skipped":
                 self._missing.setdefault(name, refusal.why or "")
+                self._others |= dict.fromkeys(sample.metadata)
             else:
                 self._possible.add(name)
 
@@ -541,10 +544,11 @@ class Feasibility:
         for (system, measure), why in self._missing.items():
             if (system, measure) not in self._possible:
                 of = f"sample of {system}" if system else "sample"
-                raise InputError(
-                    f"{measure} cannot be computed for any {of}: {why}",
-                    fix="leave the measure out, or give the samples what it needs; nothing was asked",
+                fix = (
+                    names_for(why, self._others) or "leave the measure out, or give the samples what it needs"
                 )
+                problem = f"{measure} cannot be computed for any {of}: {why}"
+                raise InputError(problem, fix=f"{fix}; nothing was asked")
         if self._without_slices and (self._missing or self._possible):
             raise self._without_slices[0].no_slices()
 

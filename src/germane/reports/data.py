@@ -269,6 +269,13 @@ class ReportData:
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
         verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
+        if verdict.exit_code == 2:
+            from germane.samples.rows import names_for  # not at the top: `germane rank` reads no samples
+
+            why = " ".join(why for summary in self.summaries for why, _ in summary.why)
+            others = {name: None for sample in self.samples() for name in sample.metadata}
+            hint = names_for(why, others)
+            verdict = replace(verdict, reasons=(*verdict.reasons, *([hint] if hint else ())))
         if over:
             code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
             verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))

@@ -18,7 +18,7 @@ from germane.numberset import NumberSet
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.collections.spans import is_trace
 from germane.samples.collections.traces import rows_of_traces
-from germane.samples.fields import FIELDS, IDS, SPELLINGS, yes_no
+from germane.samples.fields import IDS, SPELLINGS, yes_no
 from germane.samples.files import (
     JsonFault,
     Notice,
@@ -38,7 +38,7 @@ from germane.samples.files import (
     table_rows,
 )
 from germane.samples.frames import LIST, parquet_batches, records
-from germane.samples.rows import Columns, Row, RowReader
+from germane.samples.rows import Columns, Row, RowReader, names_for
 from germane.types import Json, Sample, Step
 
 FieldOf: TypeAlias = Callable[[str], str | None]
@@ -173,15 +173,8 @@ def read_questions(
             unknown |= dict.fromkeys(sample.metadata)
         yield sample
     if warn is not None and unknown and not retrieved:
-        names = ", ".join(map(repr, list(unknown)[:10]))
-        aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in ("contexts", "qrels", IDS))
-        warn(
-            Notice(
-                f"no sample has contexts; not known, and kept as metadata: {names}",
-                f"names that are read as {aliases}",
-                SourceLocation("samples"),
-            )
-        )
+        fix = names_for(f"contexts qrels {IDS}", unknown)
+        warn(Notice("no sample has contexts", fix, SourceLocation("samples")))
 
 
 def _file(source: str | Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
@@ -44,6 +44,20 @@ def check_columns(columns: Columns) -> None:
             near = nearest(ours, SPELLINGS)
             fix = f"did you mean {near}?" if near else f"write one of {', '.join(FIELDS)}"
             raise InputError(f"columns: a sample has no field {ours!r}", fix=fix)
+
+
+def names_for(lacking: str, others: Iterable[str]) -> str:
+    """The names by which what is lacking is read, where samples have other fields, which are not known; else "".
+
+    `lacking` is a text in which the fields are named.
+    """
+    unknown = [name for name in others if name != "ms"]  # how long a target took
+    fields = [name for name in ("contexts", "qrels", "reference", "response", IDS) if name in lacking]
+    if not unknown or not fields:
+        return ""
+    aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
+    shown = ", ".join(map(repr, unknown[:10]))
+    return f"not known, and kept as metadata: {shown}; names that are read as {aliases}"
 
 
 class RowReader:
