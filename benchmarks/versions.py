@@ -130,23 +130,30 @@ _NOT_THEIRS = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 """What would give both programs the same sources, or have each process compile its own anew."""
 
 
+_ALONE = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(process.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+"""A small process that starts the command: a child counts what its parent held when it was started into its own peak."""
+
+
 def _spent(python: str, command: Sequence[str], folder: Path) -> tuple[float, float]:
     """CPU seconds and peak megabytes of one command; exit codes 1 and 3 are results too."""
-    with (folder / "stderr").open("w+") as log:
-        process = subprocess.Popen(
-            [python, "-m", "germane", *command],
-            cwd=folder,
-            env={**{k: v for k, v in os.environ.items() if k not in _NOT_THEIRS}, "OPENAI_API_KEY": "none"},
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        log.seek(0)
-        if process.returncode not in {0, 1, 3}:
-            raise SystemExit(f"{command[0]}: exit {process.returncode}: {log.read()[-500:]}")
-    scale = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / scale
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _ALONE, python, "-m", "germane", *command],
+        cwd=folder,
+        env={**{k: v for k, v in os.environ.items() if k not in _NOT_THEIRS}, "OPENAI_API_KEY": "none"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, cpu, peak = ran.stdout.split()
+    if int(code) not in {0, 1, 3}:
+        raise SystemExit(f"{command[0]}: exit {code}: {ran.stderr[-500:]}")
+    return float(cpu), int(peak) / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def _measured(work: Work, python: str, scratch: Path, source: Path) -> tuple[float, float]:

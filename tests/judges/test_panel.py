@@ -235,12 +235,12 @@ def test_a_judgement_is_whole_where_every_member_answered() -> None:
 def test_what_a_report_says_of_a_panel() -> None:
     """One note: how many questions, the mean agreement of those that were voted on, how many lost members."""
     asked: AskedCounts = Counter()
-    count_asked(asked, Judgement(key="k", kind="relevance", judge="m"))
+    count_asked(asked, [Judgement(key="k", kind="relevance", judge="m")])
     assert panel_notes(asked) == {}
-    count_asked(asked, ask(graded(2, 2)))
+    count_asked(asked, [ask(graded(2, 2))])
     assert panel_notes(asked) == {"questions to the panel: mean agreement 1.00, every member answered": 1}
-    count_asked(asked, ask(graded(3, 1)))
-    count_asked(asked, ask([failing("x"), *graded(3)]))
+    count_asked(asked, [ask(graded(3, 1))])
+    count_asked(asked, [ask([failing("x"), *graded(3)])])
     (note,) = panel_notes(asked).items()
     assert note == ("questions to the panel: mean agreement 0.75, 1 without the answer of a member", 3)
 

@@ -75,8 +75,24 @@ def to_row(judgement: Judgement) -> Row:
 
 def from_row(row: Row) -> Judgement:
     """The judgement in the values of COLUMNS; ValueError where its JSON is none."""
-    *texts, answer, provenance, request, requests, read, wrote, cost, ms, at = row  # as COLUMNS has them
-    key, item, kind, judge, prompt, parent = texts
+    # in the order of COLUMNS
+    (
+        key,
+        item,
+        kind,
+        judge,
+        prompt,
+        parent,
+        answer,
+        provenance,
+        request,
+        requests,
+        read,
+        wrote,
+        cost,
+        ms,
+        at,
+    ) = row
     return Judgement(
         key=key,
         item=item,

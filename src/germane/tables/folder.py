@@ -210,9 +210,9 @@ class ReportFolder(Counts):
         remaining = iter(judgements)
         while some := list(islice(remaining, _AT_ONCE)):
             keys = np.array([hash(judgement.key) for judgement in some], dtype=np.int64)
-            for judgement in compress(some, self._written.add_all(keys).tolist()):
-                count_asked(self._asked, judgement)
-                yield judgement
+            new = list(compress(some, self._written.add_all(keys).tolist()))
+            count_asked(self._asked, new)
+            yield from new
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""

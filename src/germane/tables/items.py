@@ -70,16 +70,20 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
     if not wanted:
         return
     of_text: dict[str, list[RankedPassage]] = {}
+    own = sample.query
     for ranked_passage in sample.ranked_passages():
         of_text.setdefault(ranked_passage.context.text, []).append(ranked_passage)
     rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
     for item, kind, query, passage, parts in wanted.values():
-        visible = of_text.get(passage, ()) if passage is not None else ()
-        passages = [passage for passage in visible if query in {passage.query, sample.query}]
-        rows += [(item, kind, passage.call, passage.rank, None, None) for passage in passages]
-        if not passages:
-            rows.append((item, kind, None, None, None, None))
-        rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
-    names = ("item", "kind", "call", "rank", "of", "part")
-    columns = {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    table.add(len(rows), sample=sample.id, system=sample.system, trial=sample.trial, **columns)
+        places = [
+            (item, kind, call, rank, None, None)
+            for call, rank, shown, _ in (of_text.get(passage, ()) if passage is not None else ())
+            if query in (shown, own)
+        ]
+        rows += places or [(item, kind, None, None, None, None)]
+        if parts:
+            rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
+    columns = zip(
+        ("item", "kind", "call", "rank", "of", "part"), map(list, zip(*rows, strict=True)), strict=True
+    )
+    table.add(len(rows), sample=sample.id, system=sample.system, trial=sample.trial, **dict(columns))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -70,10 +69,7 @@ class JudgementTable:
     @property
     def asked(self) -> AskedCounts:
         """The number of judgements by the way in which they were asked."""
-        counts: AskedCounts = Counter()
-        for judgement in self:
-            count_asked(counts, judgement)
-        return counts
+        return count_asked(Counter(), self)
 
     def add(self, judgement: Judgement) -> bool:
         """Add a judgement, unless its key is known; returns whether it was new."""
@@ -129,19 +125,27 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def count_asked(counts: AskedCounts, judgement: Judgement) -> AskedCounts:
-    """Count a judgement by each way in which it was asked; returns the counts.
+def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
+    """Count judgements by each way in which they were asked; returns the counts.
 
     What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
-    kind, merged = judgement.kind, judgement.parent is None
-    if merged:
-        counts[kind, "n", ""] += 1
-        if judgement.error is not None:
-            counts[kind, "errors", ""] += 1
-    for field, value in _made(judgement.provenance).ways:
-        if merged or field != "against":
-            counts[kind, field, value] += 1
+    alike: dict[tuple[str, bool, bool, int], int] = {}
+    made: dict[int, _Made] = {}
+    for judgement in judgements:
+        how = judgement.provenance
+        ways = judgement.kind, judgement.parent is None, judgement.error is None, id(how)
+        alike[ways] = alike.get(ways, 0) + 1
+        if id(how) not in made:
+            made[id(how)] = _made(how)
+    for (kind, merged, fine, of), times in alike.items():
+        if merged:
+            counts[kind, "n", ""] += times
+            if not fine:
+                counts[kind, "errors", ""] += times
+        for field, value in made[of].ways:
+            if merged or field != "against":
+                counts[kind, field, value] += times
     return counts
 
 
@@ -231,16 +235,20 @@ def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
     fields = _own_fields(judgement)
     if fields.keys().isdisjoint(judgement.provenance):
-        with suppress(orjson.JSONEncodeError):  # half a surrogate pair
+        try:
             return orjson.dumps(fields)[:-1] + _made(judgement.provenance).tail + b"\n"
+        except orjson.JSONEncodeError:  # half a surrogate pair
+            pass
     return encode(dump_judgement(judgement)) + b"\n"
 
 
 def _own_fields(judgement: Judgement) -> dict[str, Any]:
     values = zip(_WRITTEN, _fields_of(judgement), strict=True)
-    fields = {name: value for name, value in values if value is not None and value != ""}
+    fields = {
+        name: value for name, value in values if value is not None and (value or type(value) is not str)
+    }
     used = fields["usage"]
-    if used == _NOTHING:
+    if used is _NOTHING or used == _NOTHING:
         del fields["usage"]
     else:
         fields["usage"] = {

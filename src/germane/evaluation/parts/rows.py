@@ -184,4 +184,4 @@ def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[b
             if written.add(hash(line[KEY])):
                 yield line
             else:
-                asked.subtract(count_asked(Counter(), load_judgement(decode(line))))
+                asked.subtract(count_asked(Counter(), [load_judgement(decode(line))]))
