@@ -130,6 +130,10 @@ def test_what_cannot_be_written_is_said_with_its_name(
     ("words", "said"),
     [
         (("report", "nowhere"), "no report folder nowhere"),
+        (
+            ("explain", "reports", "q1"),
+            "is not a report folder: it has no manifest.json; name one of those in it: reports/r",
+        ),
         (("ledger", "stats", "--ledger", "d.jsonl"), "if it never was a ledger: name another file"),
     ],
 )
@@ -138,6 +142,8 @@ def test_what_is_not_there_or_another_thing_is_said(
 ) -> None:
     """A path that leads nowhere is not called damaged, nor of a wrong format."""
     (tmp_path / "d.jsonl").write_text('{"query": "this is a file of samples, and no ledger"}\n')
+    (tmp_path / "reports" / "r").mkdir(parents=True)
+    (tmp_path / "reports" / "r" / "manifest.json").write_text("{}")
     done = inside(*words)
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert said in done.err

@@ -649,10 +649,13 @@ def read_manifest(path: Path) -> dict[str, Json]:
         )
         raise InputError(f"no report folder {path}", fix=fix)
     if not file.is_file():
-        raise InputError(
-            f"{path} is not a report folder: it has no {_MANIFEST}",
-            fix="name a folder that `germane run` wrote",
+        inside = max(path.glob(f"*/{_MANIFEST}"), key=lambda one: one.stat().st_mtime_ns, default=None)
+        fix = (
+            f"name one of those in it: {inside.parent}"
+            if inside
+            else "name a folder that `germane run` wrote"
         )
+        raise InputError(f"{path} is not a report folder: it has no {_MANIFEST}", fix=fix)
     from germane.tables.stored_manifest import (
         check_shape,
         manifest_in,
