@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Callable
-from io import BytesIO
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from germane.tables.judgements import JudgementTable, judgement_line
 from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.tables.stored import lines_of
-from germane.types import ItemRow, Judgement, Score, Usage
+from germane.types import ItemRow, Judgement, Sample, Score, Usage
 
 TABLES = ("samples", "items", "judgements", "scores")
 ROWS = [
@@ -110,13 +109,13 @@ def test_a_part_of_scores_is_made_of_their_table(tmp_path: Path) -> None:
         bounds = (0.25, 0.75) if value == 0.5 else (0.1, inf) if value == 1e300 else None
         table.append((f"q{n // 2}", "", 0), f"m{n % 2}", f"m{n % 2}", value, status, why, bounds)  # type: ignore[arg-type]
     written, part = b"".join(table.lines()), tmp_path / "scores.parquet" / "00001.parquet"
-    assert parquet.write_part(part, BytesIO(written), len(written), table.fields) == len(table)
+    parquet.write_scores(part, table, 0, len(table))
     assert b"".join(parquet.read_part(part)) == written
     assert stored_scores(part) == list(table)
     assert not polars.read_parquet(part)["line"].count()
     table = ScoreTable(Score(sample=name, measure="m", type="m", value=1.0) for name in ("a", "\ud800"))
     written = b"".join(table.lines())
-    parquet.write_part(part, BytesIO(written), len(written), table.fields)
+    parquet.write_scores(part, table, 0, len(table))
     assert b"".join(parquet.read_part(part)) == written
     assert stored_scores(part) == [*table]
     for wrong in (
@@ -215,6 +214,36 @@ def test_a_damaged_part_of_an_unfinished_report_is_an_error_that_names_it(tmp_pa
     part.write_bytes(b"PAR1 but no more")
     with pytest.raises(InputError, match=r"00001\.parquet is damaged"):
         list(ReportFolder(tmp_path).earlier())
+
+
+def test_scores_are_read_while_they_become_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each `flush` the rows so far, whatever is lines, in a part or still columns; in the end all, in alike parts."""
+    monkeypatch.setattr(folder, "LARGE", 2)
+    monkeypatch.setattr(folder, "PART_BYTES", 5 * folder.SCORE_BYTES)
+    writing = ReportFolder(tmp_path).start()
+    added = list[Score]()
+    for n in range(7):
+        part = Part(samples=[Sample(id=f"q{n}-{k}", query="q") for k in range(2)])
+        some = [
+            Score(sample=one.id, measure=m, type=m, value=n / 7) for one in part.samples for m in ("a", "b")
+        ]
+        part.scores, added = ScoreTable(some), [*added, *some]
+        writing.add(part)
+        if n in {0, 3, 4}:
+            writing.flush()
+            assert list(ReportFolder.unfinished(_described(writing)).scores) == added
+    writing.finish({})
+    writing.close()
+    assert lines(tmp_path, "scores") == list(ScoreTable(added).lines())
+    assert list(ReportFolder.open(tmp_path).scores) == added
+    parts = sorted((tmp_path / "scores.parquet").iterdir())
+    assert len(parts) > 3
+    assert max(len(polars.read_parquet(part)) for part in parts) <= 8
+
+
+def _described(writing: ReportFolder) -> Path:
+    writing.write_manifest({}, "running")
+    return writing.path
 
 
 def test_what_a_killed_session_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

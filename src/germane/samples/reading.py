@@ -220,7 +220,7 @@ def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
     return place
 
 
-_TOGETHER = 64
+_TOGETHER = 128
 """Rows that are read together."""
 
 

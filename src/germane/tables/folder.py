@@ -25,9 +25,9 @@ from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
-from germane.tables.parquet import polars, write_part
+from germane.tables.parquet import polars, write_part, write_scores
 from germane.tables.part import Counts, GraderSet, Part
-from germane.tables.scores import Fields, SampleKey, ScoreTable
+from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
     UNFINISHED,
     EarlierJudgements,
@@ -66,6 +66,8 @@ LARGE = 50_000
 """Samples of a report beyond which its tables are parts in Parquet."""
 PART_BYTES = 32 << 20
 """The lines that become a part, in bytes of JSON."""
+SCORE_BYTES = 128
+"""About the bytes of a line of scores."""
 _log = logging.getLogger(__name__)
 
 
@@ -163,7 +165,8 @@ class ReportFolder(Counts):
         self._files = {
             name: _TableFile(self._path(name))
             for name in (*_TABLES, "labels")
-            if self._source is None or name not in _OF_SOURCE
+            if not (self._source is not None and name in _OF_SOURCE)
+            and not (self.scratch and name == "scores")
         }
         self._in_parts = None if self._form is None and not self.scratch else self._form == "parquet"
         self._written, self._asked = NumberSet(), AskedCounts()
@@ -180,7 +183,7 @@ class ReportFolder(Counts):
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self.write_lines("labels", part.labels.lines())
         self._added.extend(part.scores, distinct=True)
-        self._write("scores", part.scores.text(0, len(part.scores)), len(part.scores))
+        self._write_scores(part.scores)
         self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
@@ -197,6 +200,16 @@ class ReportFolder(Counts):
                 both = zip(some, BytesIO(text), strict=True)
                 text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
             self._write("samples", text, len(some))
+
+    def _write_scores(self, scores: ScoreTable) -> None:
+        """The lines of scores that were added; of a table in parts they stay columns until they are a part."""
+        if (file := self._files.get("scores")) is None:
+            return
+        if not self._in_parts:
+            for text, count in scores.texts():
+                self._write("scores", text, count)
+        elif (len(self._added) - file.rows) * SCORE_BYTES >= PART_BYTES:
+            self._make_parts("scores")
 
     def number_of(self, graders: GraderSet) -> int:
         """The number of a grader set, which is added where it is new."""
@@ -230,9 +243,9 @@ class ReportFolder(Counts):
             self._make_parts(name)
 
     def _make_parts(self, name: str, *, last: bool = False) -> None:
-        """Turn the lines of a table into parts; those of scores were columns before."""
-        file, known = self._files[name], name == "scores" and len(self._added) > 0
-        file.make_parts(self._added.fields if known else None, last=last)
+        """Turn the lines of a table into parts, or the scores that were added."""
+        known = name == "scores" and len(self._added) > 0
+        self._files[name].make_parts(self._added if known else None, last=last)
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -247,6 +260,8 @@ class ReportFolder(Counts):
 
     def flush(self) -> None:
         """Everything that was added is on disk after this."""
+        if self._in_parts and "scores" in self._files and len(self._added) > self._files["scores"].rows:
+            self._make_parts("scores")
         for file in self._files.values():
             file.flush()
 
@@ -545,14 +560,14 @@ class _TableFile:
 
     Attributes:
         lines: How many were written in all.
+        rows: How many scores are in parts.
         size: The number of bytes that are in no part yet.
     """
 
     def __init__(self, path: Path) -> None:
         self._name = self._path = path
         self._parts: dict[str, str] = {}
-        self._rows = 0
-        self.lines = 0
+        self.lines = self.rows = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -564,10 +579,10 @@ class _TableFile:
         self.size += len(text)
         self._file.write(text)
 
-    def make_parts(self, fields: Callable[[int, int], Fields] | None = None, *, last: bool = False) -> None:
+    def make_parts(self, scores: ScoreTable | None = None, *, last: bool = False) -> None:
         """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.
 
-        `fields` gives those of the lines from one number to before another, where they are known.
+        The parts are made of the rows of `scores` where these are known; the lines are then some of these.
         The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
         """
         self._file.close()
@@ -575,11 +590,19 @@ class _TableFile:
         if not self._parts:
             folder.mkdir(exist_ok=True)
             self._path = self._path.replace(lines_after(0, folder))
+        # alike, without a small rest
+        size = self.size if scores is None else len(scores) - self.rows
+        each = -(-size // max(1, round(size * (1 if scores is None else SCORE_BYTES) / PART_BYTES)))
         with self._path.open("rb") as lines:
-            each = -(-self.size // max(1, round(self.size / PART_BYTES)))  # alike, without a small rest
-            while lines.tell() < self.size or (last and not self._parts):
+            while (lines.tell() < size if scores is None else self.rows < len(scores)) or (
+                last and not self._parts
+            ):
                 part = folder / f"{len(self._parts) + 1:05}.parquet"
-                self._rows = write_part(part, lines, each, fields, self._rows)
+                if scores is None:
+                    write_part(part, lines, each)
+                else:
+                    first, self.rows = self.rows, min(self.rows + each, len(scores))
+                    write_scores(part, scores, first, self.rows)
                 self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
         written = self._path
         if not last:

@@ -7,8 +7,7 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import BytesIO
@@ -20,7 +19,7 @@ import msgspec
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, MissingPart, install_extra
-from germane.tables.scores import Fields
+from germane.tables.scores import ScoreTable
 from germane.types import ItemRow, Judgement, Sample, Score
 
 _LINE = "line"
@@ -28,6 +27,8 @@ GROUP = 2_500
 """Rows that are turned back into lines together; four times as many are a row group of the file."""
 _AT_ONCE = 4 << 20
 """Bytes of lines that are turned into columns together."""
+_ROWS_AT_ONCE = 30_000
+"""Scores that are turned into columns together."""
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON escapes."""
 _KINDS = {"StrType": "String", "IntType": "Int64", "FloatType": "Float64", "BoolType": "Boolean", "LiteralType": "String"}  # fmt: skip
@@ -95,40 +96,46 @@ def _kind(declared: Any) -> str:
     return _KINDS.get(type(declared).__name__, "")
 
 
-def write_part(
-    file: Path,
-    lines: IO[bytes],
-    size: int,
-    fields: Callable[[int, int], Fields] | None = None,
-    first: int = 0,
-) -> int:
+def write_part(file: Path, lines: IO[bytes], size: int) -> None:
     """Write lines of a table as a part in its folder (`scores.parquet/`), which is there whole or not at all.
 
     Args:
         file: The part.
         lines: What the lines are read from.
         size: The number of their bytes; a line that is begun is read to its end.
-        fields: The fields of the table's rows from one number to before another; None = they are read from the lines.
-        first: The number of the first row.
-
-    Returns:
-        The number of the row after the last.
     """
-    pl, name = polars(f"{file.parent.name}"), _name_of(file)
-    frames, row, end = [_frame(pl, name, b"")], first, lines.tell() + size
+    pl, name, frames, end = polars(f"{file.parent.name}"), _name_of(file), list[Any](), lines.tell() + size
     while (left := end - lines.tell()) > 0 and (text := lines.read(min(left, _AT_ONCE)) + lines.readline()):
-        begin, row = row, row + text.count(b"\n")
-        frames.append(_frame(pl, name, text, fields and fields(begin, row)))
+        frames.append(_frame(pl, name, text))
+    _store(pl, file, frames)
+
+
+def write_scores(file: Path, table: ScoreTable, first: int, end: int) -> None:
+    """Write the scores from row `first` to before `end` as a part, likewise."""
+    pl, frames = polars(f"{file.parent.name}"), list[Any]()
+    for begin in range(first, end, _ROWS_AT_ONCE):
+        rows = begin, min(begin + _ROWS_AT_ONCE, end)
+        fields = table.fields(*rows)
+        try:
+            frames.append(
+                _with_line(pl, [_known(pl, *of, *fields[of[0]]) for of in _columns("scores").items()])
+            )
+        except _unfit(pl):  # half a surrogate pair
+            frames.append(_frame(pl, "scores", table.text(*rows)))
+    _store(pl, file, frames)
+
+
+def _store(pl: Any, file: Path, frames: Iterable[Any]) -> None:
+    """Write frames of a table as a part."""
+    table = pl.concat([_frame(pl, _name_of(file), b""), *frames])
     file.parent.mkdir(exist_ok=True)
     temporary = file.with_name(f".{file.name}")
     with temporary.open("wb") as out:
         # a higher level takes CPU and gains little
-        table = pl.concat(frames)
         table.write_parquet(out, compression="zstd", compression_level=1, row_group_size=4 * GROUP)
         out.flush()
         os.fsync(out.fileno())
     temporary.replace(file)
-    return row
 
 
 Where: TypeAlias = Mapping[str, Collection[str]]
@@ -204,11 +211,8 @@ def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
         return [{name: msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
 
 
-def _frame(pl: Any, name: str, text: bytes, fields: Fields | None = None) -> Any:
-    """The columns of lines: their fields where these are known and columns can hold them, else what is read from the lines."""
-    if fields is not None:
-        with suppress(*_unfit(pl)):
-            return _with_line(pl, [_known(pl, *of, *fields[of[0]]) for of in _columns(name).items()])
+def _frame(pl: Any, name: str, text: bytes) -> Any:
+    """The columns of lines; what they do not give back to the byte is kept as lines."""
     frame = _with_line(pl, _read(pl, name, text))
     if _gives_back(pl, name, frame, text):
         return frame
