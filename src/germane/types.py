@@ -5,8 +5,8 @@ Every value is checked once, where it is made: no NaN, no infinity, nothing that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
@@ -98,7 +98,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and not isfinite(value):
         raise Invalid(
             f"holds {value}, which is not a number that can be stored", "write null or leave the field out"
         )
@@ -111,7 +111,7 @@ def _set(record: msgspec.Struct, **fields: object) -> None:
 
 
 def _check_finite(name: str, value: float | None) -> None:
-    if value is not None and not math.isfinite(value):
+    if value is not None and not isfinite(value):
         raise Invalid(f"is {value}", "write a finite number or leave the field out", name)
 
 
@@ -144,7 +144,7 @@ class Context(Record, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        if self.score is not None and not math.isfinite(self.score):
+        if self.score is not None and not isfinite(self.score):
             _check_finite("score", self.score)
         if not self.text and self.id is None:
             _set(self, text=" ")

@@ -425,8 +425,11 @@ class Block:
                 lists = [call.contexts for call in job.sample.calls]
                 nothing += lists.count(())
                 contexts = tuple(chain.from_iterable(lists))
-            if texts := [c.text for c in contexts if c.text and not c.text[0].isalnum()]:
-                blanks += sum(map(blank, texts))
+            texts = [context.text for context in contexts]
+            if unusual := [
+                text for text in texts if text and not "!" <= text < "\x7f"
+            ]:  # by their first character
+                blanks += sum(map(blank, unusual))
             if reads_ids and contexts and contexts[0].id is None:
                 without_ids += all(context.id is None for context in contexts)
         self.notes["search calls returned nothing and count 0"] += nothing

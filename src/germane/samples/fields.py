@@ -353,7 +353,7 @@ def passages(values: Json) -> Json:
     own = isinstance(values, _LISTS) and _all_objects(values)
     if own and (not values or _OWN.issuperset(values[0])):
         try:
-            if not [1 for value in values if not value.get("text", value.get("id"))]:
+            if not [1 for one in values if not one.get("text") and ("text" in one or not one.get("id"))]:
                 return msgspec.convert({"contexts": values}, _Ranking).contexts
         except msgspec.ValidationError:
             pass
