@@ -220,7 +220,7 @@ def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
     return place
 
 
-_TOGETHER = 128
+_TOGETHER = 64
 """Rows that are read together."""
 
 
@@ -244,7 +244,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
     """The rows, read, each identity once."""
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for batch in _batches(rows):
-        samples, fault = reader.read_all(batch)
+        samples, faults = reader.read_all(batch)
         identities = [hash((sample.id, sample.system, sample.trial)) for sample in samples]
         new = seen.add_all(np.array(identities, dtype=np.int64))
         numbers.extend([number for (number, _, _), one in zip(batch, new.tolist(), strict=False) if one])
@@ -258,11 +258,9 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield from samples
-        if fault is not None:
-            try:
-                raise fault
-            finally:
-                del fault  # it holds this frame, and so the files that are open
+        if faults:
+            raise faults.pop()  # held by nobody: it holds this frame, and so the files that are open
+        del batch, samples  # before more are read
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)

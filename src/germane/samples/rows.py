@@ -90,27 +90,28 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
-        samples, fault = self.read_all([(number, row, where)])
-        if fault is not None:
-            raise fault
+        samples, faults = self.read_all([(number, row, where)])
+        if faults:
+            raise faults.pop()
         return samples[0]
 
-    def read_all(self, rows: Sequence[Row]) -> tuple[list[Sample], InputError | None]:
-        """The samples that rows describe, read together, up to the first row that describes none, and its fault."""
+    def read_all(self, rows: Sequence[Row]) -> tuple[list[Sample], list[InputError]]:
+        """The samples that rows describe, read together, up to the first row that describes none, and the fault of that row."""
         if self._only is not None:
             rows = [(number, self._as_wanted(row, self._only), where) for number, row, where in rows]
         try:
-            return self._samples(rows), None
+            return self._samples(rows), []
         except Invalid as wrong:
             if len(rows) == 1:
-                return [], wrong.error(rows[0][2](wrong.path))
+                return [], [wrong.error(rows[0][2](wrong.path))]
         samples: list[Sample] = []
+        faults: list[InputError] = []
         for row in rows:  # one of them says which it is
-            more, fault = self.read_all([row])
+            more, faults = self.read_all([row])
             samples += more
-            if fault is not None:
-                return samples, fault
-        return samples, None
+            if faults:
+                break
+        return samples, faults
 
     def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
         """The row or, where its query is not wanted, what names its sample."""
