@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
+from io import BytesIO
 from math import inf
 from pathlib import Path
 from typing import Any

@@ -7,7 +7,7 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import BytesIO
