@@ -153,6 +153,22 @@ def test_what_tables_and_python_have_beside_text(tmp_path: Path) -> None:
     assert [sample.metadata["file"] for sample in stored] == ["a.txt", "(1+0j)"]
 
 
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        pd.DataFrame({"doc_id": ["d1"], "content": ["t"], "score": [0.5]}),
+        pl.DataFrame({"doc_id": ["d1"], "content": ["t"], "score": [0.5]}),
+        map(dict, [{"id": "d1", "text": "t", "score": 0.5}]),
+        [({"id": "d1", "text": "t"}, np.float32(0.5))],
+        pd.DataFrame({"id": ["d1"], "text": ["t"], "score": [0.5]}).itertuples(index=False),
+    ],
+)
+def test_contexts_in_other_shapes(contexts: Any) -> None:
+    """A table, whatever yields them, pairs with scores, named tuples."""
+    (sample,) = evaluate([{"query": "q", "contexts": contexts, "qrels": {"d1": 1}}], "RR").samples()
+    assert sample.contexts == (Context(id="d1", text="t", score=0.5),)
+
+
 def test_a_measure_that_lacks_a_column_names_those_that_are_not_known() -> None:
     """With the names under which it would be read; a row of known columns has no such line."""
     row = {"query": "a", "contexts": [{"id": "d1"}], "relevant_docs": ["d1"]}

@@ -106,11 +106,13 @@ def _plain(value: Any) -> Json:
             break
     if (result := document(value)) is not None:
         return result
+    if is_table(value):  # of contexts
+        return list(records(value))
     if isinstance(value, Mapping):
         return dict(_known(value))
     if (known := fields_of(value)) is not None:
         return _plain(known)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Iterator):
         return [plain for value in value if (plain := _plain(value)) is not None or value is None]
     missing = isinstance(value, float) and math.isnan(value)
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
