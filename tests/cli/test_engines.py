@@ -63,7 +63,8 @@ QUESTIONS = 20 * CONTEXTS
 
 def words(server: ModelServer, name: str, *more: str) -> list[str]:
     asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
-    return ["run", "data.jsonl", *asked, "-o", name, "--ledger", f"{name}.sqlite", "-j", str(JOBS), *more]
+    ledger = [] if "--ledger" in more else ["--ledger", f"{name}.sqlite"]
+    return ["run", "data.jsonl", *asked, "-o", name, *ledger, "-j", str(JOBS), *more]
 
 
 class Asks:
@@ -325,3 +326,21 @@ def test_a_cluster_that_is_not_there_is_named_soon(library: str, name: str) -> N
     with pytest.raises(InputError, match=r"no (Dask|Ray) at .*127.0.0.1:1"), Engine.parse(name).executor():
         pass
     assert time.monotonic() - begun < 60
+
+
+def test_a_script_that_each_worker_would_run_again(tmp_path: Path) -> None:
+    """It is told so at once, and what to write; guarded, it runs."""
+    samples = ({"id": f"q{n}", "query": f"q{n}", "contexts": [], "qrels": {"d": 1}} for n in range(5))
+    write_jsonl(tmp_path / "s.jsonl", *samples)
+    setup = (
+        "from germane.evaluation.options import Callbacks, Options\n"
+        "from germane.evaluation.parts.running import run_in_parts\n"
+    )
+    work = "run_in_parts(Options(paths=('s.jsonl',), measures=('RR',), engine='processes:2', folder='r'), Callbacks())"
+    for guard, code in (("", 1), ("if __name__ == '__main__': ", 0)):
+        (tmp_path / "script.py").write_text(setup + guard + work)
+        done = subprocess.run(
+            [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert ('put what it does under: if __name__ == "__main__":' in done.stderr) == bool(code)

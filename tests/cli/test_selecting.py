@@ -208,16 +208,16 @@ def test_several_targets_of_a_file_are_compared(inside: Cli, tmp_path: Path) -> 
 def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -> None:
     """`--sample` draws by row number, in input order; output and manifest say of how many, and with which seed."""
     write_jsonl(tmp_path / "s.jsonl", *(row(f"q{n}", n % 4) for n in range(1500)))
-    words = ("run", "s.jsonl", *WORDS, "--sample", "20", "--seed", "1")
-    ran = inside(*words, "-o", "report", "--json")
+    words = ("run", "s.jsonl", *WORDS, "--seed", "1", "--sample")
+    ran = inside(*words, "20", "-o", "report", "--json")
     assert "20 of 1,500, seed 1" in ran.json["notes"]
     drawn = [case["sample"] for case in ran.json["cases"]]
     assert len(drawn) == 20
     assert drawn == sorted(drawn, key=lambda name: int(name[1:]))
     assert Report.open(tmp_path / "report").manifest["sampled"] == {"n": 20, "of": 1500, "seed": 1}
     assert "20 of 1,500, seed 1" in inside("report", "report").out
-    assert [case["sample"] for case in inside(*words, "--json").json["cases"]] == drawn
-    assert "1,500 of 1,500, seed 1" in inside(*words, "--sample", "9000", "--json").json["notes"]
+    assert [case["sample"] for case in inside(*words, "20", "--json").json["cases"]] == drawn
+    assert "1,500 of 1,500, seed 1" in inside(*words, "9000", "--json").json["notes"]
 
 
 def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
@@ -251,3 +251,31 @@ def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 5_000_000  # of 30 MB
+
+
+def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
+    """`d1;d2` is read as one id, once said for each column; one id, and lists of ids, are not."""
+    (tmp_path / "a.csv").write_text("query,doc_ids,gold_ids\na,d1;d2,d2\nb,d1|d2,d1\n" * 300)
+    (tmp_path / "b.csv").write_text('query,doc_ids,gold_ids\na,"[""d1"", ""d;2""]",d2\nb,d1,\n')
+    ran = inside("run", "a.csv", "-m", "RR")
+    assert ran.err.count("read as one id") == 1
+    assert "a.csv:2: 'doc_ids' has an id with ; or | or , in it" in ran.err
+    assert "read as one id" not in inside("run", "b.csv", "-m", "RR").err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--trials", "2"), "no target is asked"),
+        (("--part", ""), "--part is empty"),
+        (("--engine", ""), "--engine is empty"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(
+    inside: Cli, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    """Not passed over: a variable that is not set would run the whole in every job."""
+    write_jsonl(tmp_path / "s.jsonl", row("a", 3))
+    ran = inside("run", "s.jsonl", *WORDS, *words)
+    assert (ran.code, problem in ran.err) == (2, True)
+    assert inside("run", "s.jsonl", *WORDS, "--trials", "1").code == 0

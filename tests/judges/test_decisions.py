@@ -214,6 +214,20 @@ class TestBeside:
         recall = "context_recall"
         assert scored.json["measures"][recall]["mean"] == ran.json["measures"][recall]["mean"]
 
+    def test_what_it_judged_is_compared_whoever_judged_the_rest(self, data: Path) -> None:
+        """Relevance by the same model is the same beside any judge of the rest, or none; the rest is not."""
+        with DecisionServer(by_moon) as decisions, ModelServer() as chat:
+            one, names = f"{SYSTEM_ONE}@{decisions.base}", ("test", "other")
+            for name in names:
+                judges = ("--judge", one, "--judge", f"openai:{name}@{chat.url}")
+                assert invoke(*self.BOTH, data, *judges, "-o", name).code == 0
+            assert invoke("run", data, "-m", "context_precision", "--judge", one, "-o", "alone").code == 0
+        assert invoke("compare", "test", "alone").code == 0
+        assert invoke("compare", "test", "other", "-m", "context_precision").code == 0
+        ran = invoke("compare", "test", "other", "-m", "context_recall")
+        assert (ran.code, "judged by openai:test, other by openai:other" in ran.err) == (2, True)
+        assert invoke("compare", "test", "other").code == 2
+
     def test_alone_it_is_refused_before_anything_is_asked(self, data: Path) -> None:
         """The measures are named, and what to write; a dry run says the same."""
         with DecisionServer(by_moon) as server:

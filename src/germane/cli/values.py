@@ -148,6 +148,9 @@ def options_of(flags: Mapping[str, Any]) -> Options:
         if flags.get("replay") is not None and flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    for name in ("part", "engine"):
+        if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
+            raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
     for name in ("ledger", "replay"):
         if "://" in (place := str(flags.get(name) or "")):
             from germane.ledger.store import password_apart

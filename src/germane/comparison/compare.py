@@ -85,8 +85,8 @@ def compare(
     tested = [name for name in names if not is_diagnostic(sides[0].types[name])]
     first = tested or names if primary is None else _named(sides, primary, names, "primary")
     margins = _margins(() if margin is None else margin, sides, names)
-    differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair))))
     judged = [name for name in names if verdicts_of(sides, name) != "labels"]
+    differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair, judged))))
     if differ and judged and not across_judges:
         raise InputError(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",

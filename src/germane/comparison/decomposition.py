@@ -50,7 +50,7 @@ def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferencePar
         if rows.any():
             causes[cause] = causes.get(cause, np.zeros(len(known))) + np.where(rows, part, 0.0)
 
-    other_judge = verdicts == "judge" and bool(how_judged(pair.a, pair.b))
+    other_judge = verdicts == "judge" and bool(how_judged(pair.a, pair.b, [measure]))
     regolded, same_lists = _changed(pair, measure, [pair.a.scores.cases[at] for at in case.tolist()])
     unknown = np.isnan(between) & ~regolded
     plain = ~regolded & ~unknown

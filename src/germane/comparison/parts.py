@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from germane.clean import shorten
+from germane.judges.judge import DECIDED
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
@@ -46,24 +47,37 @@ def undecidable(pair: Pair, comparison: MeasureComparison, *, allow_stand_in: bo
     return pair.too_few(comparison)
 
 
-def how_judged(a: Side, b: Side) -> str:
-    """The difference in how two systems were judged, in words; "" where there is none."""
+def how_judged(a: Side, b: Side, measures: Iterable[str]) -> str:
+    """The difference in how two systems were judged as to what these measures read, in words; "" where there is none."""
     if a.report is b.report:
         return ""
     manifests = a.report.manifest, b.report.manifest
-    ours, theirs = (manifest.get("judge") or {} for manifest in manifests)
-    if ours.get("source") != theirs.get("source"):
-        return f"{a.name} was judged by {ours.get('source')}, {b.name} by {theirs.get('source')}"
+    measures = list(measures)
+    (source, *identities), (other, identity) = (_asked(side, measures) for side in (a, b))
+    if source != other:
+        return f"{a.name} was judged by {source}, {b.name} by {other}"
     both = f"{a.name} and {b.name} were judged"
-    identities = [judge.get("identity") or {} for judge in (ours, theirs)]
+    identities.append(identity)
     if all(identities) and (names := _differing(*identities)):
-        return f"{both} by {ours.get('source')} with another {', '.join(names)}"
+        return f"{both} by {source} with another {', '.join(names)}"
     settings = [manifest.get("settings") or {} for manifest in manifests]
     if all(settings) and (names := _differing(*settings)):
         return f"{both} with another {', '.join(names)}"
     prompts = [manifest.get("prompts") or {} for manifest in manifests]
     names = [name for name in _differing(*prompts) if all(name in mine for mine in prompts)]
     return f"{both} with another prompt of {', '.join(names)}" if names else ""
+
+
+def _asked(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
+    """The name and the identity of the judge; of a decisions model and one for the rest, of the one that these measures read."""
+    manifest = side.report.manifest
+    judge, reads = manifest.get("judge") or {}, manifest.get("reads") or {}
+    source, identity = str(judge.get("source")), judge.get("identity") or {}
+    kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
+    if "decisions" not in identity or len(kinds) != 1:
+        return source, identity
+    decisions, rest = source.removesuffix(" for the rest").split(" for relevance, ", 1)
+    return (decisions, identity["decisions"]) if True in kinds else (rest, identity["rest"])
 
 
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:

@@ -102,7 +102,8 @@ class _Compared(NamedTuple):
 
 def _compared(name: str, pair: Pair, measure: str) -> _Compared:
     comparison = pair.compare(measure)
-    differ = how_judged(pair.a, pair.b) if verdicts_of((pair.a, pair.b), measure) != "labels" else ""
+    judged = verdicts_of((pair.a, pair.b), measure) != "labels"
+    differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
     why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(comparison)
     same = comparison.n == comparison.due and not (comparison.wins or comparison.losses)
     _, interval, _ = comparison.deciding

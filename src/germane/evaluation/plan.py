@@ -582,6 +582,9 @@ class Plan:
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))
         suite = _suite_of(self.options, self.notices, dry=dry)
+        if (flags.trials or 1) > 1 and not suite.asks_targets:
+            problem = f"--trials {flags.trials}: no target is asked, and what is stored was answered once"
+            raise InputError(problem, fix="name one with --target, or leave out --trials")
         if self.options.untrusted:
             suite.refuse_code(self.options.allowed)
             self._refuse_outputs()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import or_
@@ -23,6 +24,10 @@ Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 """The place of what stands at a path of a row."""
 Row: TypeAlias = tuple[int, Json, Locate]
 """The row's number (its id where it has none), the row, and the function that locates a path in it."""
+
+_OF_IDS = {IDS, "qrels", "forbidden"}
+_SEPARATORS = (";", "|", ",")
+_JOINED = re.compile(rf"[{''.join(_SEPARATORS)}]")
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -161,9 +166,10 @@ class RowReader:
             except Invalid as fault:
                 wrong = fault
                 wrong.path = wrong.path[1:]
-            if plan.others and self._warn is not None and (wrong is None or len(some) == 1):
-                for _, row, where in some:
+            if self._warn is not None and (wrong is None or len(some) == 1):
+                for _, row, where in some if plan.others else ():
                     self._warn_of(row, plan, where)
+                self._warn_of_joined(plan, columns, some)
             if wrong is not None:
                 raise self._named(wrong, some[0][1])
         return samples
@@ -226,6 +232,21 @@ class RowReader:
         if len(wrong.path) == 1 and field is not None and (example := FIELDS[field].example) is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
+
+    def _warn_of_joined(
+        self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Any]
+    ) -> None:
+        """A notice for each field of ids that has a list of one id which looks like several: `d1;d2` in a cell."""
+        assert self._warn is not None
+        for key in (key for key, name, _ in plan.fields if name in _OF_IDS):
+            alone = (
+                (value[0], row)
+                for value, row in zip(columns[key], rows, strict=True)
+                if isinstance(value, list) and len(value) == 1
+            )
+            if found := next((row for one, row in alone if _JOINED.search(str(one))), None):
+                problem = f"{key!r} has an id with {' or '.join(_SEPARATORS)} in it, which is read as one id"
+                self._warn(Notice(problem, 'several are a list: ["d1", "d2"]', found[2]((key,))))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """A notice for each key that is probably misspelt, or a second spelling with another value."""

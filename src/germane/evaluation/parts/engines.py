@@ -9,12 +9,14 @@ import logging
 import os
 import re
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 from urllib.parse import parse_qsl
 
@@ -78,6 +80,11 @@ def _processes(engine: Engine) -> Iterator[tuple[Executor, int]]:
     import multiprocessing
 
     count = engine.workers or os.cpu_count() or 1
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None) if main.__spec__ is None else None
+    if path and Path(path).is_file() and b"__name__" not in Path(path).read_bytes():
+        problem = f"each worker process imports {path}, and would run all of it again"
+        raise InputError(problem, fix='put what it does under: if __name__ == "__main__":')
     # spawned, not forked: a copy of a process with threads may wait for a lock that nobody holds any more
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, begin_worker) as pool:
