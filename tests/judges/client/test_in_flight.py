@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,14 @@ def judge_of(server: ModelServer, **more: object) -> LLMJudge:
     return LLMJudge("openai:test", base_url=server.url, api_key="k", **more)  # type: ignore[arg-type]
 
 
+def when(true: Callable[[], bool], act: Callable[[], None]) -> None:
+    """Act once something is true, in the event loop that runs."""
+    if true():
+        act()
+    else:
+        asyncio.get_running_loop().call_later(0.02, when, true, act)
+
+
 class TestStopping:
     @pytest.mark.parametrize(
         ("flags", "sent"), [({}, 16), ({"concurrency": 1}, 1), ({"concurrency": 40, "rpm": 120}, 11)]
@@ -40,12 +48,12 @@ class TestStopping:
         self, tmp_path: Path, flags: dict[str, int], sent: int
     ) -> None:
         """Sixty questions, stopped while the first requests are out: these are finished and kept, no other is sent."""
-        with ModelServer(latency=0.4) as server, SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        with ModelServer(latency=1) as server, SQLiteLedger(tmp_path / "l.sqlite") as ledger:
             judge = judge_of(server, **flags)
 
             async def run() -> None:
                 async with Pool(lambda _: judge, ledger) as pool:
-                    asyncio.get_running_loop().call_later(0.2, pool.stop)
+                    when(lambda: server.count == sent, pool.stop)
                     await pool.judge(passages(60))
 
             with pytest.raises(Interrupted):
@@ -77,7 +85,7 @@ class TestStopping:
                     pool.stop()
 
                 async with Pool(lambda _: judge, ledger) as pool:
-                    asyncio.get_running_loop().call_later(0.5, stop)
+                    when(lambda: len(ledger) == 5, stop)
                     with pytest.raises(Interrupted):
                         await pool.judge(passages(40))
                 return pool
