@@ -138,9 +138,10 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
-        self._labels: dict[str, tuple[Label, tuple[Label, ...]]] = {}
+        self._votes: dict[str, tuple[Label, ...]] = {}
+        self._medians: dict[str, Label] = {}
+        """Of items with several votes."""
         self._unsure: dict[str, int] = {}
-        self._several = False
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
@@ -151,8 +152,9 @@ class LabelBook:
         for item, several in of_items.items():
             newest = _newest(several) if len(several) > 1 else several
             if answers := [label for label in newest if label.answer is not None]:
-                self._labels[item] = _agreed(answers)
-                self._several |= len(self._labels[item][1]) > 1
+                median, self._votes[item] = _agreed(answers)
+                if len(self._votes[item]) > 1:
+                    self._medians[item] = median
             if len(answers) < len(newest) and (
                 unsure := sum(label.answer is None and label.reason != TAKEN_BACK for label in newest)
             ):
@@ -160,13 +162,12 @@ class LabelBook:
 
     def get(self, item: str) -> Label | None:
         """The label that stands for all of an item, or None."""
-        results = self._labels.get(item)
-        return results and results[0]
+        votes = self._votes.get(item, _NOBODY)
+        return self._medians[item] if len(votes) > 1 else next(iter(votes), None)
 
     def votes(self, item: str) -> tuple[Label, ...]:
         """The newest label of each person who gave one on the scale that counts, in an order that is the same for all items."""
-        results = self._labels.get(item)
-        return results[1] if results else ()
+        return self._votes.get(item, _NOBODY)
 
     def unsure(self, item: str) -> int:
         """The number of people who said that they cannot tell."""
@@ -180,18 +181,18 @@ class LabelBook:
 
     def turns(self, items: Iterable[str]) -> int:
         """The number of turns after which everybody's answer to each of these items was read equally often."""
-        if not self._several and not self._unsure:
+        if not self._medians and not self._unsure:
             return 1
         return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
 
     def __contains__(self, item: object) -> bool:
-        return item in self._labels
+        return item in self._votes
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._votes)
 
     def __iter__(self) -> Iterator[Label]:
-        return (label for label, _ in self._labels.values())
+        return (self._medians[item] if len(votes) > 1 else votes[0] for item, votes in self._votes.items())
 
 
 def _newest(labels: Iterable[Label]) -> list[Label]:
@@ -215,6 +216,9 @@ def _agreed(newest: list[Label]) -> tuple[Label, tuple[Label, ...]]:
         return latest, (latest,)
     middle = sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
     return middle, tuple(sorted(votes, key=lambda label: label.who or ""))
+
+
+_NOBODY: tuple[Label, ...] = ()
 
 
 def by_people(label: Label) -> bool:

@@ -244,7 +244,7 @@ class _AnswerLine(msgspec.Struct, gc=False):
     item: str = ""
     kind: str = ""
     answer: msgspec.Raw = _NULL
-    error: msgspec.Raw = _NULL
+    error: Any = None
     parent: str | None = None
 
 
@@ -268,7 +268,7 @@ class StoredJudgements:
                 yield ItemAnswer(
                     answer_line.item,
                     answer_line.kind,
-                    bytes(answer_line.answer) if bytes(answer_line.error) == b"null" else None,
+                    bytes(answer_line.answer) if answer_line.error is None else None,
                 )
 
     def of_items(self, items: Collection[str]) -> Iterator[Judgement]:

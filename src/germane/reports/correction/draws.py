@@ -72,7 +72,7 @@ class Draw:
             return frozenset(item for items in self.pool.values() if items <= drawn for item in items)
         return frozenset(item for items in self.pool.values() for item in items if item in drawn)
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """True if no query was drawn in part: whole queries were drawn, or everything was."""
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
