@@ -228,6 +228,15 @@ class OfText:
     def run(self, text):
         return Component().run(text)
 
+@dataclass
+class Answer:
+    text: str
+    contexts: list
+
+class Whole:
+    def invoke(self, query):
+        return Answer("said", [Passage("d1", f"about {query}", 2)])
+
 class Chat:
     def invoke(self, query):
         return Bag(content="said", type="ai")
@@ -250,7 +259,7 @@ def table(query):
     import pandas
     return pandas.DataFrame({"doc_id": ["d1"], "content": [f"about {query}"], "page": [2]})
 
-later_only, of_text, chat = LaterOnly(), OfText(), Chat()
+later_only, of_text, chat, whole = LaterOnly(), OfText(), Chat(), Whole()
 lang, later, llama, engine, component, pipeline = LangChain(), Async(), LlamaIndex(), Engine(), Component(), Pipeline()
 """
 
@@ -272,6 +281,7 @@ def opened_retriever(folder: Path, name: str) -> Target:
         ("component", None),
         ("pipeline", "said"),
         ("later_only", None),
+        ("whole", "said"),
         ("of_text", None),
         ("yields", None),
         ("yields_later", None),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples.evalfile import Case
+from germane.samples.fields import IDS
 from germane.samples.files import replace_surrogates
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.messages import content_text
@@ -83,6 +84,7 @@ class Target(YamlModel):
 _ROWS = RowReader()
 _AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
 """Names of AgentV's for parts of an answer; its newer generation calls the messages `output`."""
+_ANSWERED = {"contexts", "calls", "response", "messages", IDS}
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
 
 
@@ -112,8 +114,9 @@ def _read(answer: Any) -> Sample:
         value = replace_surrogates(_native(answer))
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
-    spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
-    value = next((text for text in spoken if isinstance(text, str)), value)
+    if not isinstance(value, dict) or _ANSWERED.isdisjoint(map(_ROWS.field_of, value)):
+        spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
+        value = next((text for text in spoken if isinstance(text, str)), value)
     if isinstance(value, str):
         value = {"response": value}
     elif isinstance(value, list):
