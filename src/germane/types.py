@@ -5,7 +5,7 @@ Every value is checked once, where it is made: no NaN, no infinity, nothing that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from math import isfinite
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
@@ -102,7 +102,9 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         raise Invalid(
             f"holds {value}, which is not a number that can be stored", "write null or leave the field out"
         )
-    return value
+    if isinstance(value, set | frozenset):
+        return tuple([freeze(one, levels - 1) for one in sorted(value, key=repr)])
+    return value if isinstance(value, Hashable) else str(value)  # what can change is no part of a record
 
 
 def _set(record: msgspec.Struct, **fields: object) -> None:

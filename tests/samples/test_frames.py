@@ -146,11 +146,16 @@ def test_what_tables_and_python_have_beside_text(tmp_path: Path) -> None:
     table = pd.DataFrame({"query": ["a", "b"], "contexts": [[{"id": 3}], [{"id": UUID(int=1)}]]})
     table["qrels"] = [{np.int64(3): np.int64(1)}, {UUID(int=1): 1}]
     table["file"] = [Path("a.txt"), complex(1)]
+    table["words"] = [{"b", "a"}, bytearray(b"x")]
     report = evaluate(table.set_index(pd.Index(["x", "y"], name="id")), "RR")
     assert [(score.sample, score.value) for score in report.scores()] == [("x", 1.0), ("y", 1.0)]
     report.save(tmp_path / "r")
     stored = Report.open(tmp_path / "r").samples()
-    assert [sample.metadata["file"] for sample in stored] == ["a.txt", "(1+0j)"]
+    assert [(sample.metadata["file"], sample.metadata["words"]) for sample in stored] == [
+        ("a.txt", ("a", "b")),
+        ("(1+0j)", "bytearray(b'x')"),
+    ]
+    assert len({*report.samples()}) == 2
 
 
 @pytest.mark.parametrize(
