@@ -74,6 +74,19 @@ def test_a_part_is_one_object(inside: Cli, tmp_path: Path, bucket: str) -> None:
     assert "no parts at" in inside("merge", f"{bucket}/nothing", "-o", "m").err
 
 
+def test_a_report_at_a_url_is_not_replaced_in_silence(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """As here: another evaluation needs --force, before anything is asked."""
+    words = ("run", f"{bucket}/s.jsonl", "-m", "RR", "-o", f"{bucket}/out")
+    assert inside(*words).code == 0
+    before = (tmp_path / "bucket" / "out" / "manifest.json").read_bytes()
+    ran = inside(*words)
+    assert (ran.code, "--force to replace it" in ran.err) == (2, True)
+    assert (tmp_path / "bucket" / "out" / "manifest.json").read_bytes() == before
+    assert inside(*words, "--force").code == 0
+    assert inside("run", f"{bucket}/s.jsonl", "-m", "RR", "-o", f"{bucket}/p", "--part", "1/1").code == 0
+    assert "--force" in inside("merge", f"{bucket}/p", "-o", f"{bucket}/out").err
+
+
 @pytest.mark.parametrize("out", ["nosuch://bucket/out", "nosuch://bucket/out/r.md"])
 def test_a_url_that_nothing_reaches_is_refused_before_anything_is_asked(
     inside: Cli, bucket: str, out: str

@@ -23,6 +23,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
         check_writable(path, ())
     if target is None:
         raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
+    outputs.refuse_other(replace=force)
     parts = list[Path]()
     for folder in folders:
         if url := url_of(folder):

@@ -22,7 +22,7 @@ from germane.clean import clean, clean_lines, counted
 from germane.cli.values import ignore_closed_stderr, print_document, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
-from germane.evaluation.parts.remote import check_store, pack, put, scratch, url_of
+from germane.evaluation.parts.remote import check_store, is_there, pack, put, scratch, url_of
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
@@ -437,6 +437,12 @@ class Outputs:
             else:
                 store = store or url
         return cls(files, urls, folder, store, scratch() / Path(store).name if store else None)
+
+    def refuse_other(self, *, replace: bool) -> None:
+        """InputError, before anything is spent, where a report that is not to be replaced stands at the URL of the folder."""
+        if self.store and not replace and is_there(f"{self.store}/manifest.json"):
+            fix = "name a new URL, or give --force to replace it"
+            raise InputError(f"{self.store} holds the report of another evaluation", fix=fix)
 
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
         """Put what was written where it belongs: files with what stands beside them, then each report's folder.

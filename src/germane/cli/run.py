@@ -62,6 +62,7 @@ def run(
     if dry_run:
         _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
         return 0
+    outputs.refuse_other(replace=bool(chosen.force or chosen.part or resume))
     from germane.reports.formats import json_document
 
     reports: dict[str, Report] = {}
