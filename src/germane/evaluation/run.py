@@ -448,7 +448,10 @@ class _Run:
         if plan.share is not None:
             from germane.evaluation.parts.rows import part_entry
 
-            made["part"] = part_entry(session.folder, plan.share, self.rows, plan.suite.count, plan.gates)
+            suite = plan.suite
+            made["part"] = part_entry(
+                session.folder, plan.share, self.rows, suite.count, suite.size, plan.gates
+            )
         report = Report.build(
             session.folder,
             made,

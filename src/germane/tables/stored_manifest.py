@@ -65,6 +65,7 @@ class _PartEntry(msgspec.Struct, kw_only=True):
     cases: int
     gates: list[Any]
     beside: list[tuple[str, str, list[tuple[float, int]]]]
+    bytes: int | UnsetType = UNSET
 
 
 class _DecidedGate(msgspec.Struct, kw_only=True):

@@ -130,7 +130,8 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """In what two parts differ that belong to one evaluation."""
-    results = [name for name in ("of", "cases", "gates") if row["part"][name] != other["part"][name]]
+    names = {"of": "of", "cases": "cases", "gates": "gates", "bytes": "the size of the inputs"}
+    results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
     options = {**row["options"], **other["options"]}.keys() - _OWN
     results += sorted(name for name in options if row["options"].get(name) != other["options"].get(name))
     identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]

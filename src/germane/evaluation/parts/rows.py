@@ -45,9 +45,9 @@ _Name: TypeAlias = tuple[str, str, int]
 
 
 def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, gates: Iterable[Gate]
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, size: int, gates: Iterable[Gate]
 ) -> dict[str, Json]:
-    """The entry of a part's manifest for merging: its number, the count of `cases`, and the gates of the whole.
+    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' bytes, and the gates of the whole.
 
     Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
     cases the part's samples are is written beside its tables.
@@ -58,7 +58,8 @@ def part_entry(
         for (system, name), values in sorted(folder.beside.items())
     ]
     kept = [gate.stored() for gate in gates]
-    return {"number": share.number, "of": share.of, "cases": cases, "gates": kept, "beside": beside}
+    numbers = {"number": share.number, "of": share.of, "cases": cases, "bytes": size}
+    return {**numbers, "gates": kept, "beside": beside}
 
 
 def read_rows(folder: Path) -> array[int]:
