@@ -98,14 +98,14 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
-    if isinstance(value, float):
-        if not isfinite(value):
-            problem = f"holds {value}, which is not a number that can be stored"
-            raise Invalid(problem, "write null or leave the field out")
-        return value
+    if isinstance(value, float) and not isfinite(value):
+        problem = f"holds {value}, which is not a number that can be stored"
+        raise Invalid(problem, "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(one, levels - 1) for one in sorted(value, key=repr)])
-    return value if isinstance(value, Hashable) else str(value)  # what can change is no part of a record
+    return (
+        value if kind is float or isinstance(value, Hashable) else str(value)
+    )  # what can change is no part of a record
 
 
 def _set(record: msgspec.Struct, **fields: object) -> None:
