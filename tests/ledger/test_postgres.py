@@ -141,6 +141,21 @@ def test_a_restart_in_the_middle_is_waited_for(server: PostgresServer) -> None:
         assert len(ledger) == QUESTIONS
 
 
+def test_a_server_that_stays_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each answer that is still to be written; it may come back."""
+    monkeypatch.setattr("germane.ledger.postgres._WAIT_SECONDS", 1.5)
+    with PostgresServer() as alone, PostgresLedger(alone.url) as ledger:
+        alone.stop()
+        times = [time.monotonic()]
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="cannot be used"):
+                ledger.find(["a"])
+            times.append(time.monotonic())
+        assert times[1] - times[0] > 1.4 > times[2] - times[1]
+        alone.start()
+        assert ledger.find(["a"]) == {}
+
+
 def test_processes_that_start_together_make_the_tables_once(server: PostgresServer) -> None:
     """On an empty database each of eight finds its tables, whoever makes them; five times, since it is a race."""
     for _ in range(5):

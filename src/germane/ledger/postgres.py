@@ -85,6 +85,8 @@ class PostgresLedger(LedgerTable):
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
         self._empty = False
+        self._until: float | None = None
+        """Up to when the server is waited for that went away: once, whatever is to be read or written meanwhile."""
         try:
             urlsplit(url).port  # noqa: B018 - it raises
             psycopg.conninfo.conninfo_to_dict(url)
@@ -146,23 +148,25 @@ class PostgresLedger(LedgerTable):
 
         It is done again where the server went away meanwhile: doing it twice must be the same as once.
         """
-        until = None
         with self._locks[writing]:
             while True:
                 try:
                     db = self._connections.get(writing)
                     if db is None or db.closed:
                         db = self._connections[writing] = self._connect()
-                    return work(db)
+                    result = work(db)
                 except self._pg.OperationalError as error:
                     if (db := self._connections.get(writing)) is not None and not db.closed:
                         raise self._explained(error) from error  # the server is there: a full disk
-                    until = until or time.monotonic() + _WAIT_SECONDS
-                    if time.monotonic() > until:
+                    self._until = self._until or time.monotonic() + _WAIT_SECONDS
+                    if time.monotonic() > self._until:
                         raise self._explained(error) from error
                     time.sleep(_STEP_SECONDS)
                 except (self._pg.Error, ValueError) as error:
                     raise self._explained(error) from error
+                else:
+                    self._until = None
+                    return result
 
     def ready(self) -> None:
         """Ask whether rows may be written. LedgerError where they may not."""
