@@ -214,11 +214,11 @@ class ScoreTable:
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (_NAN, _NAN)
             self._note(len(self), _STATUS[status], why, low, high)
-        row, number = len(self), self.keys.number(sample)
+        row, width, number = len(self._value), self._per_sample, self.keys.number(sample)
         code = self._measures.setdefault((measure, type), len(self._measures))
-        if (number, code, self._per_sample) == (0, row, row):
+        if number == 0 and code == row == width and not self._sample:
             self._per_sample += 1
-        elif self._sample or (number, code) != divmod(row, self._per_sample or 1):
+        elif self._sample or code >= width or number * width + code != row:
             self._sample.append(number)
             self._measure.append(code)
         self._value.append(_NAN if value is None else value)
