@@ -93,7 +93,10 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if levels == 0 and isinstance(value, Mapping | list | tuple):
         raise Invalid(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
     if kind is dict or isinstance(value, Mapping):
-        if not [1 for key, value in value.items() if type(value) not in FROZEN or type(key) is not str]:
+        for key, inner in value.items():
+            if type(inner) not in FROZEN or type(key) is not str:
+                break
+        else:
             return FrozenDict(value)
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
@@ -154,7 +157,7 @@ class Context(Record, frozen=True, kw_only=True):
         if self.grade is not None and self.relevant is not None:
             raise Invalid("has both grade and relevant: they are two scales", "keep one of them")
         if self.metadata is not NOTHING:
-            _set(self, metadata=freeze(self.metadata) or NOTHING)
+            force_setattr(self, "metadata", freeze(self.metadata) or NOTHING)
 
 
 class Call(Record, frozen=True, kw_only=True):

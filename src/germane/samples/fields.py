@@ -298,8 +298,7 @@ def _passage(value: Json) -> Json:
         return _scored(value)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
-    for key, name, kinds in _plan(tuple(value)):
-        given = value[key]
+    for (key, name, kinds), given in zip(_plan(tuple(value)), value.values(), strict=True):
         if type(given) in kinds:
             made[name] = given  # type: ignore[index]  # what has no name has no kinds
         elif given is not None:
