@@ -76,7 +76,7 @@ def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]
 
 def wait_for(server: ModelServer, count: int) -> None:
     """Until the server has had so many requests."""
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while server.count < count:
         assert time.monotonic() < deadline, "the run does not get on"
         time.sleep(0.01)
