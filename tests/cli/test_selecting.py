@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -235,7 +238,14 @@ def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
     piped, read = inside("run", "-", *words, stdin=text).json, inside("run", "all.jsonl", *words).json
     assert [score["sample"] for score in piped["scores"]] == [score["sample"] for score in read["scores"]]
     assert "5 of 99, seed 4" in piped["notes"]
-    assert "<stdin>:2:" in inside("run", "-", *words, stdin=text.splitlines()[0] + "\n{}\n").err
+    assert not list(copies.glob("germane-*"))
+    command, env = (
+        [sys.executable, "-m", "germane", "run", "-", *words],
+        {**os.environ, "TMPDIR": str(copies)},
+    )
+    wrong = text.splitlines()[0] + "\n{}\n"
+    ended = subprocess.run(command, input=wrong, env=env, capture_output=True, text=True, check=False)
+    assert "<stdin>:2:" in ended.stderr
     assert not list(copies.glob("germane-*"))
 
 

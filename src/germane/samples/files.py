@@ -15,6 +15,7 @@ import math
 import os
 import re
 import sys
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -102,6 +103,8 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
     import tempfile
 
     with tempfile.NamedTemporaryFile(prefix="germane-") as copy:
+        # At the end of the process at the latest: whoever reads it may be part of a cycle.
+        weakref.finalize(copy, Path(copy.name).unlink, missing_ok=True)
         with opened(path, limited=False) as stream:
             shutil.copyfileobj(stream, copy, _BUFFER)
         copy.flush()
