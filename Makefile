@@ -47,8 +47,9 @@ demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid mo
 	  '  $(BIN)/germane label germane-reports/demo --who me    # say yourself what is relevant' \
 	  '  $(BIN)/germane init my-eval                           # the example as a folder of your own'
 
+# Many tests wait for servers and processes: three workers share two cores.
 test: $(STAMP) ## run the tests
-	$(BIN)/python -m pytest -n auto
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 3 / 2 )) $(BIN)/python -m pytest -n auto
 
 lint: $(STAMP) ## ruff (rules and layout) and mypy --strict
 	$(BIN)/ruff check
