@@ -27,7 +27,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.cli.values import options_of
     from germane.evaluation.choice import ledger_place
     from germane.evaluation.options import Callbacks
-    from germane.evaluation.plan import here, separate
+    from germane.evaluation.parts.remote import local
+    from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast
     from germane.judges.batches.openai import line_of
     from germane.judging.requests import known_at_once, requests_for_file
@@ -35,7 +36,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.ledger.opening import open_at
     from germane.tables.folder import read_manifest
 
-    paths = [here(path) for path in flags["paths"][:2]]
+    paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():

@@ -31,7 +31,7 @@ from germane.evaluation.choice import (
     pick_judge,
 )
 from germane.evaluation.options import IN_FILES, Options, read_config
-from germane.evaluation.parts.remote import fetched, url_of
+from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
@@ -43,7 +43,7 @@ from germane.numberset import NumberSet
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, StandardInput, Warn, copied, without_scheme
+from germane.samples.files import Notice, Notices, StandardInput, Warn
 from germane.samples.reading import data_files, read_samples
 from germane.samples.rows import names_for
 from germane.types import Json, Sample
@@ -355,12 +355,6 @@ def _question(planned: PlannedCase) -> int:
     return hash((" ".join(sample.query.casefold().split()), sample.system, sample.trial, planned.target))
 
 
-def here(named: str) -> Path:
-    """The file or folder that is named by a path, or a copy of what a URL names."""
-    path = without_scheme(named)
-    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
-
-
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -374,7 +368,7 @@ def load_suite(
     """
     results: list[Path] = []
     for named in paths:
-        path = here(str(named))
+        path = local(str(named))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
             results += inside or ([path] if read and data_files(path) else [])
@@ -606,7 +600,7 @@ class Plan:
         if self.options.labels:
             from germane.labelling.files import LabelFile
 
-            self._labels = LabelFile(here(self.options.labels))
+            self._labels = LabelFile(local(self.options.labels))
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:

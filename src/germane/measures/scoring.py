@@ -426,10 +426,8 @@ class Block:
                 nothing += lists.count(())
                 contexts = tuple(chain.from_iterable(lists))
             texts = [context.text for context in contexts]
-            if unusual := [
-                text for text in texts if text and not "!" <= text < "\x7f"
-            ]:  # by their first character
-                blanks += sum(map(blank, unusual))
+            # a text is not blank where its first character is a visible one of ASCII
+            blanks += sum(blank(text) for text in texts if text and not "!" <= text < "\x7f")
             if reads_ids and contexts and contexts[0].id is None:
                 without_ids += all(context.id is None for context in contexts)
         self.notes["search calls returned nothing and count 0"] += nothing

@@ -273,7 +273,7 @@ class ReportData:
             from germane.samples.rows import names_for  # not at the top: `germane rank` reads no samples
 
             why = " ".join(why for summary in self.summaries for why, _ in summary.why)
-            others = {name: None for sample in self.samples() for name in sample.metadata}
+            others = (name for sample in self.samples() for name in sample.metadata)
             hint = names_for(why, others)
             verdict = replace(verdict, reasons=(*verdict.reasons, *([hint] if hint else ())))
         if over:

@@ -56,9 +56,9 @@ def names_for(lacking: str, others: Iterable[str]) -> str:
 
     `lacking` is a text in which the fields are named.
     """
-    unknown = [name for name in others if name != "ms"]  # how long a target took
     fields = [name for name in ("contexts", "qrels", "reference", "response", IDS) if name in lacking]
-    if not unknown or not fields:
+    unknown = [name for name in dict.fromkeys(others if fields else ()) if name != "ms"]  # a target's time
+    if not unknown:
         return ""
     aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
     shown = ", ".join(map(repr, unknown[:10]))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, install_extra
+from germane.samples.files import copied, without_scheme
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
@@ -80,9 +81,10 @@ def fetched(url: str) -> Path:
     return local
 
 
-def local(path: str | Path) -> Path:
-    """The path, or a copy of what stands at it where it is a URL."""
-    return fetched(url) if (url := url_of(path)) else Path(path)
+def local(named: str | Path) -> Path:
+    """The file or folder that is named by a path, or a copy of what a URL names, which messages call by the URL."""
+    path = without_scheme(str(named))
+    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
 
 
 def put(local: Path, url: str) -> None:
@@ -144,9 +146,8 @@ def unpacked(url: str) -> list[Path]:
             files.get_file(name, f"{folder}.zip")
             try:
                 with zipfile.ZipFile(f"{folder}.zip") as archive:
-                    archive.extractall(
-                        folder
-                    )  # names that lead out of the folder are made harmless by zipfile
+                    # names that lead out of the folder are made harmless by zipfile
+                    archive.extractall(folder)
             except zipfile.BadZipFile:
                 raise InputError(f"{name} is not a part, or not whole", fix="run that part again") from None
             paths.append(folder)

@@ -137,9 +137,8 @@ class Stages:
         positions = np.empty(len(order), np.int64)
         positions[order] = np.arange(len(order))
         self._place: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
-        new = (
-            np.frombuffer(first, np.int8) if first else None
-        )  # of a case in several systems and trials one row
+        # of a case in several systems and trials one row
+        new = np.frombuffer(first, np.int8) if first else None
         self._held = np.cumsum(np.bincount(self._place, new, minlength=len(order)))
         self._largest = float(max(sizes.values(), default=1))
         self._goals, self._seed, self._of = goals, seed, of or sum(first)
