@@ -440,12 +440,14 @@ def test_no_checks_are_no_score() -> None:
     assert (result.score, result.status, result.why) == (None, "skipped", "there was nothing to check")
 
 
-def test_negate_passes_what_scored_little() -> None:
-    """A score of 0.1 becomes 0.9 and passes, even of a grader that had passed it."""
-    result = GraderResult(score=0.1, verdict="pass")
-    assert graded(Given(name="g", result=result, negate=True), case()).verdict == "pass"
-    agentv = Given(name="g", result=result, negate=True, compatibility="agentv")
-    assert graded(agentv, case()).verdict == "fail"
+@pytest.mark.parametrize(("score", "turned"), [(0.1, "pass"), (0.9, "fail")])
+@pytest.mark.parametrize(("said", "agentv"), [("pass", "fail"), ("fail", "pass")])
+def test_negate_forgets_what_the_grader_said(score: float, turned: str, said: Verdict, agentv: str) -> None:
+    """A score of 0.1 becomes 0.9 and passes, whether the grader had passed it or not; AgentV asks the verdict alone."""
+    result = GraderResult(score=score, verdict=said)
+    assert graded(Given(name="g", result=result, negate=True), case()).verdict == turned
+    theirs = Given(name="g", result=result, negate=True, compatibility="agentv")
+    assert graded(theirs, case()).verdict == agentv
 
 
 class Own(DirectGrader):

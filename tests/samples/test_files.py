@@ -100,6 +100,8 @@ def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
         ('query,contexts\na,"b\n', 2, "no CSV"),
         ('query,contexts\nx,y\na,"b"c\n', 3, "no CSV"),
         ("query,id\na,1\nb,1\n", 3, "on line 2"),
+        ('query,qrels\na,"{""d"": 1, ""e"": 1, ""d"": 2}"\n', 2, "qrels has the key 'd' twice"),
+        ("query,qrels\na,\"{'d': 1, 'd': 2}\"\n", 2, "qrels has the key 'd' twice"),
         ("query,id\n", 0, "no samples"),
     ],
 )

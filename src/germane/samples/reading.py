@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from array import array
@@ -437,6 +438,8 @@ def _value(cell: str, field: str | None) -> Json:
         value = structure(cell)
         if value is None:
             raise Invalid("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
+        if field == "qrels" and isinstance(value, dict):
+            _check_documents(cell, value)
         return value
     if field == "answerable" and type(yes := yes_no(cell)) is bool:
         return yes
@@ -447,6 +450,15 @@ def _value(cell: str, field: str | None) -> Json:
         return yes_no(value) if field == "answerable" else value
     except JsonFault as fault:
         raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
+
+
+def _check_documents(cell: str, grades: dict[str, Json]) -> None:
+    """Invalid where a cell grades a document twice: `grades` have the last of the two alone."""
+    if sum(map(cell.count, "\"'")) == 2 * len(grades):  # two quotes per document
+        return
+    keys = [ast.literal_eval(key) for key in ast.parse(cell.strip(), mode="eval").body.keys]  # type: ignore[attr-defined]  # an object
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise Invalid(f"has the key {twice!r} twice", "keep one of the two")
 
 
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
