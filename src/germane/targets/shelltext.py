@@ -8,11 +8,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from germane.errors import Invalid
 
-SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
+_SLOT = r"\{(?:PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}"
+SLOT = re.compile(_SLOT.replace("?:", ""))
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(?P<end>\\?\w+|'[^'\n]*'|\"[^\"\n]*\")[^\n]*\n")
+_PIECES = (
+    re.compile(rf"{_SLOT}|\\(?:{_SLOT}|.)?|'[^']*'?|\$\(\(?|.", re.DOTALL),
+    re.compile(rf"{_SLOT}|\\(?:{_SLOT}|.)?|\$\(\(?|.", re.DOTALL),
+)
+"""The pieces of a shell's text that matter here, outside of double quotes and within them."""
 _CODE_FLAG = re.compile(r"-\w*c")
 _BEFORE_A_COMMAND = re.compile(r"\w+=.*|then|do|else|elif|if|while|until|!|\{|time|command|builtin|exec|sudo")
 _PARSED_AGAIN = {"eval", "trap", "ssh"}
@@ -59,15 +66,44 @@ def argv(template: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> 
 
 def check_slots(template: str) -> None:
     """Raise Invalid where a slot stands in quotes, in a heredoc or in what a shell parses once more."""
+    text, at = _without_heredocs(template), 0
+    around, words = list[str](), [""]  # quotes and parentheses that are open; the words of the command so far
+    while at < len(text):
+        inside = around[-1] if around else ""
+        piece = next(_PIECES[inside == '"'].finditer(text, at))[0]
+        at += len(piece)
+        if piece == "#" and inside != '"' and not words[-1] and "((" not in around:  # a comment
+            at = f"{text}\n".find("\n", at)
+        elif (slot := SLOT.search(piece)) is not None:
+            if problem := _misplaced(piece[0], around, words):
+                raise Invalid(f"has {slot[0]} {problem}", _instead(problem, slot))
+            words[-1] += piece
+        elif piece in {"$(", "$(("} or (piece == "(" and inside != '"'):
+            around += ["((", "("] if piece == "$((" else ["("]
+            words = [""]
+        elif piece in {'"', "`"}:
+            around = around[:-1] if piece == inside else [*around, piece]
+            words = [*words[:-1], words[-1] + piece] if piece != "`" or piece == inside else [""]
+        elif inside == '"' or piece not in ";&|)\n \t<>":
+            words[-1] += piece
+        elif piece in ";&|)\n":
+            around = around[:-1] if piece == ")" and inside in {"(", "(("} else around
+            words = [""]
+        else:
+            words.append("")
+
+
+def _without_heredocs(template: str) -> str:
+    """The text with blanks in the place of heredocs, whose quotes are none; Invalid where one holds a slot."""
     for heredoc in _HEREDOC.finditer(template):
         end = re.escape(heredoc["end"].strip("\\'\""))
         body = re.compile(rf".*?(?=^\t*{end}$|\Z)", re.DOTALL | re.MULTILINE).match(template, heredoc.end())
         if body is not None and (slot := SLOT.search(body[0])):
             raise Invalid(f"has {slot[0]} in a heredoc", f"write {_name(slot)} there, and its delimiter bare")
-        if body is not None:  # its quotes are none
+        if body is not None:
             blank = re.sub(r"[^\n]", " ", body[0])
             template = template[: body.start()] + blank + template[body.end() :]
-    _Reader(template).check()
+    return template
 
 
 def _single(name: str) -> str:
@@ -87,99 +123,27 @@ def _name(slot: re.Match[str]) -> str:
     return f"${_single(slot[1])}_1" if slot[1] == "FILES" else f"$GERMANE_{slot[1]}"
 
 
-class _Reader:
-    """Reads a shell's text from left to right, as far as is needed to know what each slot stands in."""
+def _misplaced(char: str, around: Sequence[str], words: Sequence[str]) -> str:
+    """The construct that a slot stands in, in a piece that begins with `char`; "" where it is a word or a part of one."""
+    if char == "\\":
+        return "after a backslash"
+    if "`" in around:
+        return "inside backquotes"
+    if char == "'" or around[-1:] == ['"']:
+        return "inside quotes"
+    if "((" in around:
+        return "in arithmetic, where it would be parsed as code"
+    *before, part = (re.sub("['\"]", "", word) for word in words)
+    flags = takewhile(lambda word: word.startswith("-"), filter(None, reversed(before)))
+    if flag := next(filter(_CODE_FLAG.fullmatch, [part, *flags]), ""):
+        return f"after {flag}, where it would be parsed as code"
+    command = next((word for word in before if word and not _BEFORE_A_COMMAND.fullmatch(word)), "")
+    return f"after {command}, where it would be parsed as code" if command in _PARSED_AGAIN else ""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.open: list[str] = []  # quotes and parentheses
-        self.words = [""]  # of the command so far
 
-    def check(self) -> None:
-        """Raise Invalid at the first slot that is misplaced."""
-        at = 0
-        while at < len(self.text):
-            at = self._step(at)
-
-    def _step(self, at: int) -> int:
-        """Read what starts there; where the next thing starts."""
-        char, inside = self.text[at], self.open[-1] if self.open else ""
-        slot = SLOT.match(self.text, at)
-        if slot:
-            self._check(slot)
-            self.words[-1] += slot[0]
-            return slot.end()
-        if inside == "'":
-            self._quote(char, char == "'")
-        elif char == "\\":
-            if escaped := SLOT.match(self.text, at + 1):
-                raise Invalid(f"has {escaped[0]} after a backslash", f"write {escaped[0]} bare")
-            self.words[-1] += self.text[at : at + 2]
-            return at + 2
-        elif self.text.startswith(("$((", "$("), at):
-            self.open.append("((" if self.text.startswith("$((", at) else "(")
-            self.words = [""]
-            return at + 1 + len(self.open[-1])
-        elif char in "'\"`" and not (char == "'" and inside == '"'):
-            self._quote(char, char == inside)
-        elif inside == '"':
-            self.words[-1] += char
-        elif char == "#" and not self.words[-1]:
-            return self.text.find("\n", at) if "\n" in self.text[at:] else len(self.text)
-        else:
-            return self._outside(at)
-        return at + 1
-
-    def _quote(self, char: str, closes: bool) -> None:
-        """A quote opens or closes; what it holds belongs to the word."""
-        if closes:
-            self.open.pop()
-        elif self.open[-1:] == ["'"]:
-            self.words[-1] += char
-        else:
-            self.open.append(char)
-            if char == "`":
-                self.words = [""]
-
-    def _outside(self, at: int) -> int:
-        """A character outside of quotes: a part of a word, or what ends a word or a command."""
-        char = self.text[at]
-        if char == "(":
-            self.open.append("(")
-        elif char == ")" and self.open[-1:] in (["("], ["(("]):
-            closed = self.open.pop()
-            at += len(closed) - 1
-        if char in ";&|()\n":
-            self.words = [""]
-        elif char in " \t<>":
-            self.words.append("")
-        else:
-            self.words[-1] += char
-        return at + 1
-
-    def _check(self, slot: re.Match[str]) -> None:
-        location = self._misplaced()
-        if location in {"inside quotes", "inside backquotes"}:
-            raise Invalid(f"has {slot[0]} {location}", f'write {slot[0]} without them, or "{_name(slot)}"')
-        if location:
-            fix = f"""write the variable in quoted text: sh -c 'my-rag "{_name(slot)}"'"""
-            raise Invalid(f"has {slot[0]} {location}, where it would be parsed as code", fix)
-
-    def _misplaced(self) -> str:
-        """The construct that a slot stands in; "" where it is a word or a part of one."""
-        if "`" in self.open:
-            return "inside backquotes"
-        if self.open and self.open[-1] in {"'", '"'}:
-            return "inside quotes"
-        if "((" in self.open:
-            return "in arithmetic"
-        if _CODE_FLAG.fullmatch(self.words[-1]):
-            return f"after {self.words[-1]}"
-        before = [word for word in self.words[:-1] if word]
-        for word in reversed(before):
-            if _CODE_FLAG.fullmatch(word):
-                return f"after {word}"
-            if not word.startswith("-"):
-                break
-        command = next((word for word in before if not _BEFORE_A_COMMAND.fullmatch(word)), "")
-        return f"after {command}" if command in _PARSED_AGAIN else ""
+def _instead(problem: str, slot: re.Match[str]) -> str:
+    if "quotes" in problem:
+        return f'write {slot[0]} without them, or "{_name(slot)}"'
+    if "backslash" in problem:
+        return f"write {slot[0]} bare"
+    return f"""write the variable in quoted text: sh -c 'my-rag "{_name(slot)}"'"""
