@@ -1,18 +1,20 @@
 """The rows of several parts' report folders as those of one, in the order of the input.
 
-Each part's rows stand in the order of its own samples, so that merging reads every file once, from its beginning to its end,
+Each part's rows stand in the order of its own samples, so that merging reads every table once, from its beginning to its end,
 and copies lines as they are: what an evaluation in one part would have written.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -28,8 +30,6 @@ from germane.tables.stored import KEY, lines_of
 from germane.types import Json
 
 _ROWS = "rows.txt"
-_AT_ONCE = 250
-"""Samples whose rows are written together."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -70,30 +70,6 @@ def read_rows(folder: Path) -> array[int]:
         raise InputError(f"{folder / _ROWS} is missing or damaged", fix="run this part again") from None
 
 
-class _Lines:
-    """The lines of one table of one part, taken sample by sample."""
-
-    def __init__(self, file: Path, name_of: Callable[[bytes], _Name]) -> None:
-        self._lines, self._name_of = (line for _, line in lines_of(file)), name_of
-        self._next()
-
-    def _next(self) -> None:
-        self.line = next(self._lines, b"")
-        self.name = self._name_of(self.line) if self.line else None
-
-    def take(self, name: _Name) -> Iterator[bytes]:
-        """The next lines, as far as they belong to this sample."""
-        while self.name == name:
-            yield self.line
-            self._next()
-
-    def rest(self) -> Iterator[bytes]:
-        """The lines that are left."""
-        while self.line:
-            yield self.line
-            self._next()
-
-
 _decode_named = msgspec.json.Decoder(_Named).decode
 
 
@@ -111,62 +87,60 @@ def _name_in_label(line: bytes) -> _Name:
     return name, system, 0
 
 
-class _Part(NamedTuple):
-    """The tables of one part, read side by side."""
-
-    samples: Iterator[bytes]
-    items: _Lines
-    scores: _Lines
-    labels: _Lines
-    graders: Sequence[GraderSet]
-
-
 def merge_rows(parts: Sequence[ReportFolder], rows: Sequence[Sequence[int]], target: ReportFolder) -> None:
     """Write the rows of these folders to another one, which was started; `rows` are the places of each one's samples.
 
     Judgements stand part by part, each key once. Their counts and the grader sets of the parts are added to the target's.
     InputError where two samples have the same name.
     """
-    opened = [
-        _Part(
-            (line for _, line in lines_of(part.path / "samples.jsonl")),
-            _Lines(part.path / "items.jsonl", _name_in),
-            _Lines(part.path / "scores.jsonl", _name_in),
-            _Lines(part.path / "labels.jsonl", _name_in_label),
-            part.graders,
+    sets = {canonical(part.graders): list(part.graders) for part in parts if part.graders}
+    names = [(array("q"), array("q")) for _ in parts]
+    target.write_lines("samples", _samples(parts, rows, names, None if len(sets) < 2 else target))
+    if len(sets) == 1:
+        (target.graders,) = sets.values()
+    for table, name_of in (("items", _name_in), ("scores", _name_in), ("labels", _name_in_label)):
+        placed = (
+            _placed(part.path / f"{table}.jsonl", name_of, zip(own[table == "labels"], row, strict=True))
+            for part, own, row in zip(parts, names, rows, strict=True)
         )
-        for part in parts
-    ]
-    seen, alike = NumberSet(), len({canonical(part.graders) for part in parts if part.graders}) < 2
-    lines: dict[str, list[bytes]] = {"samples": [], "items": [], "scores": [], "labels": []}
-    order = merge(*(zip(row, repeat(number)) for number, row in enumerate(rows)))
-    for count, (_, number) in enumerate(order, 1):
-        part = opened[number]
-        sample = next(part.samples)
-        name = _name_in(sample)
-        if not seen.add(hash(name)):
-            problem = f"the sample {name[0]!r} is in two of the parts"
-            raise InputError(problem, fix="give each sample its own id, system or trial")
-        lines["samples"].append(sample if alike else _regraded(sample, part.graders, target))
-        lines["items"] += part.items.take(name)
-        lines["scores"] += part.scores.take(name)
-        lines["labels"] += part.labels.take((*name[:2], 0))
-        if count % _AT_ONCE == 0:
-            _write(target, lines)
-    for part in opened:
-        lines["labels"] += part.labels.rest()  # those that people gave in the part's own folder
-    _write(target, lines)
-    if alike and opened:
-        target.graders = list(next((part.graders for part in opened if part.graders), ()))
+        target.write_lines(table, (line for _, line in merge(*placed, key=itemgetter(0))))
     asked: AskedCounts = Counter()
     target.write_lines("judgements", _judgements(parts, asked))
     target.reread(+asked)
 
 
-def _write(target: ReportFolder, lines: dict[str, list[bytes]]) -> None:
-    for name, some in lines.items():
-        target.write_lines(name, some)
-        some.clear()
+def _samples(
+    parts: Sequence[ReportFolder],
+    rows: Sequence[Sequence[int]],
+    names: Sequence[tuple[array[int], array[int]]],
+    target: ReportFolder | None,
+) -> Iterator[bytes]:
+    """The lines of all samples, their names added to `names` of their part: as items and scores have them, and as labels do.
+
+    The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
+    """
+    seen, lines = NumberSet(), [lines_of(part.path / "samples.jsonl") for part in parts]
+    for _, number in merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
+        _, line = next(lines[number])
+        name = _name_in(line)
+        if not seen.add(hash(name)):
+            problem = f"the sample {name[0]!r} is in two of the parts"
+            raise InputError(problem, fix="give each sample its own id, system or trial")
+        for listed, known in zip(names[number], (name, (*name[:2], 0)), strict=True):
+            listed.append(hash(known))
+        yield line if target is None else _regraded(line, parts[number].graders, target)
+
+
+def _placed(
+    file: Path, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[int, int]]
+) -> Iterator[tuple[int, bytes]]:
+    """The lines of one table of a part, each with the place of its sample; labels that people gave in its folder come last."""
+    name, place = 0, -1
+    for _, line in lines_of(file):
+        wanted = hash(name_of(line))
+        while place < 0 or name != wanted:
+            name, place = next(samples, (wanted, sys.maxsize))
+        yield place, line
 
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -> bytes:
