@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane.evaluation.grade import grade
+from germane.graders import MeasureGrader
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.measures.measure import definitions
@@ -164,13 +165,10 @@ def test_what_nobody_labelled_is_not_called_irrelevant():
 def test_strict_and_expected_count(strict, verdict):
     """Any irrelevant context fails a strict verdict and leaves the score; too few relevant ones are a miss."""
     (read,) = samples_from([{"query": "q", "contexts": ["0", "1"]}])
-    result = grade(
-        Measure.parse("context_precision"),
-        read,
-        judge=graded([3, 0]),
-        strict=strict,
-        expected_relevant_count=2,
-    ).result
+    grader = MeasureGrader(
+        measure=Measure.parse("context_precision"), strict=strict, expected_relevant_count=2
+    )
+    result = grade(grader, read, judge=graded([3, 0])).result
     assert result is not None
     assert (result["score"], result["details"]["verdict"]) == (1.0, verdict)
     assert "Expected 2 relevant contexts, found 1" in result["misses"]

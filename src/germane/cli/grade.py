@@ -12,7 +12,8 @@ from germane.cli.values import parameters, print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.ledger.store import Ledger
+    from germane.samples.evalfile import Case
+    from germane.types import Sample
 
 
 def grade(
@@ -33,10 +34,10 @@ def grade(
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
     from germane.evaluation import grade as grading
-    from germane.evaluation.choice import ledger_place, pick_judge
+    from germane.evaluation.choice import ledger_place, open_ledger, pick_judge
     from germane.evaluation.options import JudgeOptions
+    from germane.graders.measure_grader import MeasureGrader
     from germane.graders.specs import measure_named
-    from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import password_apart
     from germane.measures.labels import Settings
     from germane.samples.files import JsonFault, Notices, parse_strict_json
@@ -64,27 +65,19 @@ def grade(
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False)
-    if replay is not None:
-        replay = password_apart(replay)
-        store: Ledger | None = open_for_replay(replay)
-    else:
-        store = None if no_cache else open_at(ledger_place(ledger))
-    if grader is not None:
-        case = grading.document_case(document, sample)
-        result = grading.grade_case(grader, case, judge=who, ledger=store, replay=replay or "")
-    else:
-        assert chosen is not None
-        result = grading.grade(
-            chosen,
-            sample,
-            judge=who,
-            ledger=store,
-            replay=replay or "",
-            settings=Settings.of(against or options.against, scale or options.scale, options.rubric),
+    replay = None if replay is None else password_apart(replay)
+    store = open_ledger(None if no_cache else ledger_place(ledger), replay)
+    case: Sample | Case = sample if chosen else grading.document_case(document, sample)
+    if chosen is not None:
+        grader = MeasureGrader(
+            measure=chosen,
             strict=options.strict,
             expected_relevant_count=options.expected_relevant_count,
-            threshold=options.threshold,
+            min_score=options.threshold,
+            settings=Settings.of(against or options.against, scale or options.scale, options.rubric),
         )
+    assert grader is not None
+    result = grading.grade(grader, case, judge=who, ledger=store, replay=replay or "")
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         return 3

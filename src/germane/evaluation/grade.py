@@ -6,7 +6,7 @@ The document is what such a runner sends its scripts (either generation), or one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -17,14 +17,12 @@ from germane.errors import InputError, JudgeError, SourceLocation
 from germane.evaluation.choice import NAME_A_JUDGE, check_answers, judged_by, needs_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
-from germane.graders.grader import verdict_of
 from germane.judges.judge import Judge
-from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import PASS, Grader, Job
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Job
 from germane.reports.explain import results_of
-from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.fields import SPELLINGS
@@ -39,7 +37,7 @@ from germane.samples.yamltext import (
     plain_value,
     read_model,
 )
-from germane.types import Json, Message, Sample, Score, freeze
+from germane.types import Json, Message, Sample, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -179,30 +177,6 @@ def _last_user(document: Mapping[str, Json]) -> str:
     return _text(asked[-1].get("content")) if asked else ""
 
 
-def grade(
-    measure: Measure,
-    sample: Sample,
-    *,
-    judge: Judge | None = None,
-    ledger: Ledger | None = None,
-    replay: str = "",
-    settings: Settings | None = None,
-    strict: bool = False,
-    expected_relevant_count: int | None = None,
-    threshold: float | None = None,
-) -> Graded:
-    """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
-    grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
-    least = PASS if threshold is None else threshold
-
-    def result(report: Report, score: Score) -> dict[str, Json]:
-        explained = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
-        return _result(grader, score, explained, least)
-
-    job = Job(sample=sample, graders=(grader,))
-    return _graded(job, str(measure), result, judge, ledger, settings or Settings(), replay)
-
-
 _RUNS_CODE = {"code_judge", "composite"}
 """Graders that may start programs: which ones is said on the command line, never by what comes on stdin."""
 _MEASURED = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
@@ -245,39 +219,26 @@ def _messages(value: Json) -> tuple[Message, ...]:
     return _read({"query": "-", "messages": value}).messages
 
 
-def grade_case(
-    grader: CaseGrader,
-    case: Case,
+def grade(
+    grader: Measure | CaseGrader,
+    case: Sample | Case,
     *,
     judge: Judge | None = None,
     ledger: Ledger | None = None,
     replay: str = "",
 ) -> Graded:
     """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
-    from germane.graders.specs import by_case
+    from germane.graders.measure_grader import MeasureGrader
+    from germane.graders.specs import scored
 
-    def result(report: Report, _: Score) -> dict[str, Json]:
-        (found,) = results_of(report).values()
-        return {**found, "details": {**(found.get("details") or {}), "verdict": found.get("verdict")}}
-
-    job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
-    return _graded(job, grader.label, result, judge, ledger, Settings(), replay)
-
-
-def _graded(
-    job: Job,
-    name: str,
-    result: Callable[[Report, Score], dict[str, Json]],
-    judge: Judge | None,
-    ledger: Ledger | None,
-    settings: Settings,
-    replay: str,
-) -> Graded:
-    """The `result` of the report on one job, or why there is none."""
+    grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
+    measure = grader if isinstance(grader, MeasureGrader) else None
+    whole = case if isinstance(case, Case) else Case(sample=case)
+    job = Job(sample=whole.sample, graders=(scored(grader),), case=whole)
     if needs_judge(job.graders) and judge is None:
-        raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
+        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
     check_answers(judge, job.graders)
-    settings = settings.with_judge(judged_by(judge))
+    settings = (Settings() if measure is None else measure.settings).with_judge(judged_by(judge))
     try:
         report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
     except JudgeError as failure:
@@ -286,22 +247,19 @@ def _graded(
     if lacking := report.manifest.get("over"):
         return Graded(result=None, error=lacking)
     if score.status == "skipped":
-        fix = "send what it needs" + ("" if job.case else ", see `germane measures`")
-        raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
+        fix = "send what it needs" + ("" if measure is None else ", see `germane measures`")
+        raise InputError(f"{grader.label} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        return Graded(result=None, error=f"{name}: {score.why}")
-    return Graded(result=result(report, score))
-
-
-def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
-    fields, value = explanation.as_json(), score.value or 0.0
-    fields["misses"] = explanation.missed(grader.expected_relevant_count)
-    failed = grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
-    verdict = "fail" if failed else verdict_of(value, least)
-    fields["details"] |= {"measure": str(grader.measure), "verdict": verdict}
-    if score.why:
-        fields["details"]["note"] = score.why
-    pieces = [(text.partition(" - "), True) for text in explanation.hits]
-    pieces += [(text.partition(" - "), False) for text in fields["misses"]]
-    assertions = [{"text": head, "passed": held, "evidence": more} for (head, _, more), held in pieces]
-    return {"score": value, **fields, "assertions": assertions}
+        return Graded(result=None, error=f"{grader.label}: {score.why}")
+    if measure is None:
+        (result,) = map(dict, results_of(report).values())
+        details = {}
+    else:
+        explained = report.explain(score.sample, score.measure, system=score.system, trial=score.trial)
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        found = measure.result(whole.sample, outcome, explained)
+        result = replace(found, verdict=found.verdict or measure.verdict(score.value)).as_json()
+        details = {"measure": str(measure.measure)} | ({"note": score.why} if score.why else {})
+    details = {**(result.get("details") or {}), **details, "verdict": result["verdict"]}
+    assertions = [{**row, "evidence": row.get("evidence", "")} for row in result["assertions"]]
+    return Graded(result={**result, "assertions": assertions, "details": details})
