@@ -248,7 +248,7 @@ def test_an_unusable_answer_is_asked_again(inside: Cli) -> None:
     turns: dict[str, int] = {}
 
     def answer(body: dict[str, Any]) -> tuple[int, Json]:
-        key = body["question"].split("\n\nYour last answer")[0]
+        key = body["question"].split("\n\nYou answered")[0]
         turns[key] = turns.get(key, 0) + 1
         text = "It is relevant, 3 of 3." if turns[key] == 1 else '{"reasoning": "", "grade": 3}'
         return 200, {"rawText": text}

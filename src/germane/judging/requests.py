@@ -234,37 +234,28 @@ def _judgements(
     """A judgement for each question of a request, with an error where its part cannot be used; the last such error."""
     askers = dict[int, _Asker]()
     ask = Ask(record["name"], "", "", {}, tuple(_reading(row, record, askers) for row in record["items"]))
-    usage: Usage | None = _usage(got, record)
+    usage = _usage(got, record)
     rows, last = list[Judgement](), None
+    parts: Iterable[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]
     try:
         if got.refusal or got.cut:
             raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
-        parts = list(ask.split({"text": got.text} if record["mode"] == "text" else got.payload()))
+        payload = {"text": got.text} if record["mode"] == "text" else got.payload()
+        parts = list(ask.read(payload, limited=record["limited"]))
     except AnswerError as error:
-        parts = [
-            (n, item, question, error) for n, item in enumerate(ask.items, 1) for question in item.questions
-        ]
-    for position, reading, question, part in parts:
-        how: dict[str, Json] = {"mode": record["mode"], "model": got.model, "from": source}
-        answer, problem = None, part if isinstance(part, AnswerError) else None
-        if problem is None:
-            try:
-                answer = question.validate(part)
-                if record["limited"]:
-                    question.check_limits(answer)
-            except AnswerError as error:
-                answer, problem = None, error
+        parts = [(question, error, {}) for item in ask.items for question in item.questions]
+    for question, part, sharing in parts:
+        how = {"mode": record["mode"], "model": got.model, "from": source}
+        problem = part if isinstance(part, AnswerError) else None
         last = problem or last
         reply = Reply(
-            payload=answer,
+            payload=None if problem else part,
             error=None if problem is None else str(problem),
-            usage=usage or Usage(cost_usd=0.0),
+            usage=usage,
             request=request,
-            provenance=FrozenDict(
-                {name: value for name, value in how.items() if value} | ask.sharing(reading, position)
-            ),
+            provenance=FrozenDict({name: value for name, value in how.items() if value} | sharing),
         )
-        usage, asker = None, askers[id(question)]
+        usage, asker = Usage(cost_usd=0.0), askers[id(question)]
         rows.append(judgement_of(asker.key(question), question, asker, reply))
     return rows, last
 

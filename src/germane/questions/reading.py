@@ -65,6 +65,16 @@ class FusedRequest:
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
+    def part(self, question: AnyQuestion, payload: dict[str, Json]) -> Json:
+        """The part of an answer that is the question's; AnswerError where it is not there."""
+        if len(self.questions) == 1:
+            return payload
+        if self.flat():
+            return {name: payload[name] for name in question.schema()["properties"] if name in payload}
+        if question.kind not in payload:
+            raise AnswerError(f'the answer lacks "{question.kind}"')
+        return payload[question.kind]
+
     def like(self) -> tuple[object, ...]:
         """The properties that the requests of one list have in common."""
         kinds = tuple(question.prompt for question in self.questions)
@@ -125,45 +135,33 @@ class Ask:
     limited: dict[str, Json] = field(default_factory=dict)
     room: int = 0
 
-    def split(
-        self, payload: dict[str, Json]
-    ) -> Iterator[tuple[int, FusedRequest, AnyQuestion, Json | AnswerError]]:
-        """Each question: the place of its FusedRequest from 1, that, itself, and its part of the answer or what is wrong with it."""
+    def read(
+        self, payload: dict[str, Json], *, limited: bool = False, as_answered: bool = False
+    ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
+        """Each question, its part of the answer as it is stored or what is wrong with it, and with what it shared the request.
+
+        With `limited`, a part that reached a limit of its schema is wrong; `as_answered` as in `Question.validate`.
+        """
         many = len(self.items) > 1
-        items = _by_id(payload, len(self.items)) if many else {1: payload}
+        rows = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
-            item = items.get(number)
-            if not isinstance(item, dict):
-                wrong = item or AnswerError(f"item {number} of {len(self.items)} is missing")
-                yield from ((number, reading, question, wrong) for question in reading.questions)
-                continue
+            kinds = tuple(question.kind for question in reading.questions)
+            how: dict[str, Json] = {"fused": kinds} if len(kinds) > 1 else {}
             if many:
-                item = {key: value for key, value in item.items() if key != "id"}
-            yield from ((number, reading, question, part) for question, part in _parts(reading, item))
-
-    def sharing(self, reading: FusedRequest, position: int) -> dict[str, Json]:
-        """The provenance of an answer whose request had other questions or texts."""
-        how: dict[str, Json] = {}
-        if len(reading.questions) > 1:
-            how["fused"] = tuple(question.kind for question in reading.questions)
-        if len(self.items) > 1:
-            how |= {"list_size": len(self.items), "place": position}
-        return how
-
-
-def _parts(
-    reading: FusedRequest, payload: dict[str, Json]
-) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
-    if len(reading.questions) == 1:
-        yield reading.questions[0], payload
-        return
-    flat = reading.flat()
-    for question in reading.questions:
-        if flat:
-            names = question.schema()["properties"]
-            yield question, {name: payload[name] for name in names if name in payload}
-        else:
-            yield question, payload.get(question.kind, AnswerError(f'the answer lacks "{question.kind}"'))
+                how |= {"list_size": len(self.items), "place": number}
+            row = rows.get(number, AnswerError(f"item {number} of {len(self.items)} is missing"))
+            for question in reading.questions:
+                part: Json | AnswerError = row
+                try:
+                    if not isinstance(row, AnswerError):
+                        part = question.validate(reading.part(question, row), as_answered=as_answered)
+                        if limited:
+                            question.check_limits(part)
+                except AnswerError as error:
+                    part = error
+                except Exception:  # noqa: BLE001 - a model may write anything into an answer
+                    part = AnswerError("the answer is not of the shape that the JSON Schema says")
+                yield question, part, how
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
@@ -174,20 +172,18 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
     items = payload.get("items")
     if not isinstance(items, list):
         raise AnswerError(f'the answer must have "items", a list of {count}')
-    errors: dict[int, dict[str, Json] | AnswerError] = {}
+    result: dict[int, dict[str, Json] | AnswerError] = {}
     for item in items:
         number = item.get("id") if isinstance(item, dict) else None
         if type(number) is not int or not 1 <= number <= count:
             named = f"the id {number!r}" if number is not None else "no id"
-            wrong = AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
-            return dict.fromkeys(range(1, count + 1), wrong)
-        errors[number] = AnswerError(f"item {number} came twice") if number in errors else item
-    if errors and (last := max(errors)) < count:
-        wrong = AnswerError(
+            raise AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
+        result[number] = AnswerError(f"item {number} came twice") if number in result else item
+    if result and (last := max(result)) < count:
+        raise AnswerError(
             f"the items end with {last}: the passages are numbered from 1 to {count}, one item each"
         )
-        return dict.fromkeys(range(1, count + 1), wrong)
-    return errors
+    return result
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:

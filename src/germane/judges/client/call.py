@@ -276,25 +276,15 @@ class GroupCall:
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; what is wrong with the rest."""
+        problem: AnswerError | None = None
+        decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
-            parts = list(ask.split(got.payload() if ask.schema else {"text": got.text}))
+            payload = got.payload() if ask.schema else {"text": got.text}
+            for question, part, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
+                if isinstance(part, AnswerError):
+                    problem = part
+                else:
+                    self._found[id(question)] = _Result(part, how=how)
         except AnswerError as error:
             return error
-        problem: AnswerError | None = None
-        for position, reading, question, part in parts:
-            if isinstance(part, AnswerError):
-                problem = part
-                continue
-            try:
-                # no chat model's own claim about probabilities is one
-                payload = question.validate(part, as_answered=self.client.capabilities.decides)
-                if self.state.limited:
-                    question.check_limits(payload)
-            except AnswerError as error:
-                problem = error
-                continue
-            except Exception:  # noqa: BLE001 - a model may write anything into an answer
-                problem = AnswerError("the answer is not of the shape that the JSON Schema says")
-                continue
-            self._found[id(question)] = _Result(payload, how=ask.sharing(reading, position))
         return problem

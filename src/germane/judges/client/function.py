@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from germane.errors import InputError
-from germane.judges.client.errors import TransportError
+from germane.errors import AnswerError, InputError
+from germane.judges.client.errors import GaveUp, TransportError
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response
 from germane.types import Json
@@ -76,9 +76,11 @@ class FunctionTransport:
 
     async def send(self, body: bytes) -> Response:
         """One call. An error with an HTTP status counts as that response, any other as a connection that broke."""
-        messages = json.loads(body)["messages"]
+        turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         try:
-            answer = await self._call(messages)
+            answer = await self._call(turns)
+        except (AnswerError, GaveUp):
+            raise
         except Exception as error:  # noqa: BLE001 - a model of the user's own raises whatever it likes
             text, status = f"{type(error).__name__}: {error}", getattr(error, "status_code", None)
             if type(status) is int and status >= 400:
@@ -87,13 +89,13 @@ class FunctionTransport:
             raise TransportError(text) from None
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
-    async def _call(self, messages: list[Mapping[str, str]]) -> Any:
+    async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
         """The answer; what is not asynchronous runs in a thread."""
+        value: Any = turns
         if _chats(self._model):
-            value: Any = [(message["role"], message["content"]) for message in messages]
             function = getattr(self._model, "ainvoke", None) or self._model.invoke
         else:
-            value, function = _prompt(messages), self._model
+            value, function = prompt_of(turns), self._model
         if inspect.iscoroutinefunction(_function(function)):
             return await function(value)
         answer = await asyncio.to_thread(function, value)
@@ -117,10 +119,9 @@ def _text(model: Any, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _prompt(messages: list[Mapping[str, str]]) -> str:
-    """The messages as one text; an earlier answer is marked as one."""
-    own = {"assistant": "You answered:\n"}
-    return "\n\n".join(f"{own.get(message['role'], '')}{message['content']}" for message in messages)
+def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
+    """The messages (role and text) as one text; an earlier answer is marked as one."""
+    return "\n\n".join(f"You answered:\n{text}" if role == "assistant" else text for role, text in turns)
 
 
 def _completion(answer: Any) -> dict[str, Json]:
