@@ -212,7 +212,7 @@ async def report_on(
             await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
         over = budget.exceeded
         if pool.missing and ledger is not None and not over:
-            from germane.ledger.replay import describe_missing
+            from germane.ledger.opening import describe_missing
 
             over = describe_missing(ledger, replay, pool.missing, store.items)
         manifest = manifest_of(settings, judge, pool.spent)

@@ -433,7 +433,7 @@ class _Run:
         missing = ""
         if self.missing and session.ledger is not None:  # of a ledger that is replayed
             replay = self.options.replay or ""
-            from germane.ledger.replay import describe_missing
+            from germane.ledger.opening import describe_missing
 
             missing = describe_missing(session.ledger, replay, self.missing, session.folder.items)
         made = {

@@ -5,86 +5,74 @@ A row is flat: the fields of a judgement, and what its provenance says, side by 
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeAlias
+from typing import IO, Annotated, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from msgspec import Meta, Struct
 
 from germane.encoding import decode
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.ledger import files_of
 from germane.ledger.store import Ledger
+from germane.samples.fields import converted
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import is_parts, lines_in_parts
-from germane.types import Json, Judgement
+from germane.types import Id, Json, Judgement, Offset
 
 _BATCH = 1000
-_DEEPEST = 100
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
+_KEY = re.compile("[0-9a-fA-F]{32}")
+_Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
+
+
+class _UsageRow(Struct, frozen=True):
+    """The checks of a row's `usage`."""
+
+    requests: Offset = 0
+    input: Offset = 0
+    output: Offset = 0
+    cost_usd: _Amount | None = None
+
+
+class _JudgementRow(Struct, frozen=True):
+    """The checks of a row."""
+
+    key: str
+    kind: Id
+    judge: Id
+    item: str = ""
+    prompt: str = ""
+    answer: Json = None
+    error: str | None = None
+    parent: str | None = None
+    request: str | None = None
+    usage: _UsageRow = _UsageRow()
+    ms: _Amount | None = None
+    at: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise Invalid("is no key", "write 32 hexadecimal digits", "key")
+        for name in ("kind", "judge", "item", "prompt", "parent", "request"):
+            if not (getattr(self, name) or "").isprintable():
+                raise Invalid("cannot be printed", "leave control characters out", name)
+        if self.error is None and self.answer is None:
+            raise Invalid("there is neither an answer nor an error", "write the judge's answer")
 
 
 def _utc(text: str) -> str:
     """A time with its zone as it is stored: in UTC, to milliseconds."""
-    time_ = datetime.datetime.fromisoformat(text)
-    if time_.tzinfo is None:
-        raise ValueError(f"{text} has no zone")
-    try:
-        return time_.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-    except OverflowError as error:
-        raise ValueError(str(error)) from None
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it cannot be printed")
-    return text
-
-
-_Text: TypeAlias = Annotated[str, AfterValidator(_printable)]
-_Name: TypeAlias = Annotated[_Text, Field(min_length=1)]
-_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
-_Amount: TypeAlias = Annotated[float, Field(ge=0, lt=1 << 63, allow_inf_nan=False)]
-
-
-class _UsageRow(BaseModel):
-    """The checks of a row's `usage`; a description says what to write."""
-
-    model_config = ConfigDict(strict=True)
-
-    requests: _Count = Field(default=0, description="a whole number")
-    input: _Count = Field(default=0, description="a whole number of tokens")
-    output: _Count = Field(default=0, description="a whole number of tokens")
-    cost_usd: _Amount | None = Field(
-        default=None, description="an amount of US dollars, or null where it is not known"
-    )
-
-
-class _JudgementRow(BaseModel):
-    """The checks of a row; a description says what to write."""
-
-    model_config = ConfigDict(strict=True)
-
-    key: str = Field(pattern=r"\A[0-9a-fA-F]{32}\z", description="32 hexadecimal digits")
-    item: _Text = Field(default="", description="the digest of what was judged")
-    kind: _Name = Field(description='the kind of question, such as "relevance"')
-    judge: _Name = Field(description="the judge's name")
-    prompt: _Text = Field(default="", description="the hash of the prompt, or nothing")
-    error: str | None = Field(default=None, description="a text")
-    parent: _Text | None = Field(
-        default=None, description="the key of the judgement that this one was merged into"
-    )
-    request: _Text | None = Field(default=None, description="the name of a request")
-    usage: _UsageRow = Field(default=_UsageRow(), description='an object, such as {"requests": 1}')
-    ms: _Amount | None = Field(default=None, description="a number of milliseconds")
-    at: Annotated[str, AfterValidator(_utc)] | None = Field(
-        default=None, description="a time with its zone, such as 2026-11-21T15:00:00+00:00"
-    )
+    with suppress(ValueError, OverflowError):
+        if (time := datetime.fromisoformat(text)).tzinfo is not None:
+            return time.astimezone(UTC).isoformat(timespec="milliseconds")
+    fix = "write a time with its zone, such as 2026-11-21T15:00:00+00:00"
+    raise Invalid(f"is {describe(text)}", fix, "at")
 
 
 @dataclass(slots=True)
@@ -145,46 +133,14 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 def _judgement(line: bytes, place: SourceLocation) -> Judgement:
     try:
         row = decode(line)
-        if not isinstance(row, dict):
-            raise InputError("this is not a JSON object", fix=_EXPORT, place=place)
-        if _depth(row) > _DEEPEST:
-            raise InputError(
-                f"it is nested deeper than {_DEEPEST} levels", fix="leave this line out", place=place
-            )
-        checked = _JudgementRow.model_validate(row)
-        if row.get("error") is None and row.get("answer") is None:
-            raise InputError(
-                "there is neither an answer nor an error", fix="write the judge's answer", place=place
-            )
-        return load_judgement({**row, "key": checked.key.lower(), "at": checked.at})
-    except ValidationError as error:
-        raise _explained(error, place) from None
+        checked: _JudgementRow = converted(row, _JudgementRow)
+        at = None if checked.at is None else _utc(checked.at)
+        return load_judgement({**row, "key": checked.key.lower(), "at": at})
+    except Invalid as error:
+        raise error.error(place) from None
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=place) from None
-
-
-def _explained(error: ValidationError, place: SourceLocation) -> InputError:
-    """The first thing that is wrong with a row, and what to write instead."""
-    result = error.errors()[0]
-    where = [str(part) for part in result["loc"]]
-    fields = _UsageRow.model_fields if len(where) > 1 else _JudgementRow.model_fields
-    text = f"cannot be {json.dumps(result['input'])[:60]}" if result["type"] != "missing" else "is missing"
-    return InputError(f"{'.'.join(where)} {text}", fix=f"write {fields[where[-1]].description}", place=place)
-
-
-def _depth(value: Json) -> int:
-    """The depth of a JSON value, as far as it matters."""
-    level: list[Any] = [value]
-    result = 0
-    while level and result <= _DEEPEST:
-        inner = (
-            value.values() if isinstance(value, dict) else value
-            for value in level
-            if isinstance(value, dict | list)
-        )
-        level, result = [value for many in inner for value in many], result + 1
-    return result
 
 
 @contextmanager

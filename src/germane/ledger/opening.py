@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from germane.clean import some_of
 from germane.errors import InputError
-from germane.ledger.replay import ExportedLedger
-from germane.ledger.store import LedgerTable, SQLiteLedger, file_of, is_database
+from germane.ledger.store import (
+    INSERT,
+    Ledger,
+    LedgerTable,
+    SQLiteLedger,
+    create_table,
+    file_of,
+    is_database,
+    to_row,
+)
+from germane.questions.question import AnyQuestion
 from germane.tables.stored import is_parts
+from germane.types import ItemRow
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -48,3 +61,56 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
     return SQLiteLedger(path, reading=True) if is_sqlite else ExportedLedger(path)
+
+
+class ExportedLedger(SQLiteLedger):
+    """The judgements of a JSONL file (`germane ledger export`, a report's judgements.jsonl) as a ledger to read.
+
+    They are held in memory. Of two answers under one key the first holds; errors are left out. InputError at the first
+    line that is not a judgement.
+    """
+
+    def __init__(self, where: str | Path) -> None:
+        super().__init__(where, reading=True)
+
+    def _open(self, *, reading: bool) -> sqlite3.Connection:
+        from germane.ledger.jsonl import judgements_of, readable
+
+        readable([self.path])
+        db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        create_table(db)
+        db.executemany(
+            INSERT, (to_row(judgement) for judgement in judgements_of(self.path) if judgement.error is None)
+        )
+        db.execute(f"PRAGMA query_only={reading:d}")
+        return db
+
+
+def describe_missing(
+    ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
+) -> str:
+    """The answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
+    from germane.ledger.upkeep import judges_and_kinds
+
+    if not missing:
+        return ""
+    kinds = {question.item: question.kind for question in missing.values()}
+    items = [row for row in rows if row.of is None and row.item in kinds]
+    others = set(kinds) - {row.item for row in items}
+    named_by_kind = (f"{kind} for a script" for item, kind in kinds.items() if item in others)
+    positions = list(dict.fromkeys([*map(_place, items), *named_by_kind]))
+    named = f": {some_of(positions)}" if positions else ""
+    judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, LedgerTable) else ()) or "nobody"
+    return (
+        f"{len(missing)} {'answer is' if len(missing) == 1 else 'answers are'} not in {name}{named} "
+        f"(it has answers of {judges}); "
+        "run this where there is a key, then: germane ledger export -o FILE"
+    )
+
+
+def _place(row: ItemRow) -> str:
+    system = f" of {row.system}" if row.system else ""
+    trial = f" trial {row.trial}" if row.trial else ""
+    rank = "" if row.rank is None else f" at rank {row.rank}"
+    call = "" if row.call in {None, 1} else f" of call {row.call}"
+    return f"{row.kind} of {row.sample}{system}{trial}{rank}{call}"
