@@ -22,7 +22,7 @@ from germane.questions import (
     Sufficiency,
     Support,
 )
-from germane.questions.prompts import FOLDER, Prompts, clean, load, sections, show, tag_code
+from germane.questions.prompts import FOLDER, Prompts, clean, load, section_order, show, tag_code
 from germane.questions.reading import fused_requests, in_batches, render_request
 from germane.questions.voting import replica_number
 
@@ -137,7 +137,7 @@ class TestSections:
         """That is what a provider's prompt cache can keep."""
         about: dict[str, Any] = {"reference": "r", "response": "a", "criterion": "c"}
         question = Relevance(query="q", passage="p", history=(("user", "hi"),), **about)
-        assert list(sections(question)) == ["history", "query", *about, "passage"]
+        assert sorted(question.inputs(), key=section_order) == ["history", "query", *about, "passage"]
 
     def test_lists_are_numbered_from_one(self) -> None:
         """The numbers that the answer refers to."""

@@ -111,11 +111,11 @@ class StoredAnswers:
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """The typed answer to each question of these lists, Unanswered in the place of one that is not there."""
-        answers = self._found(asked, _answer_in)
+        answers = (answer or _NONE for answer in self._found(asked, _answer_in))
         return [
             [
-                value_of(example_of(questions, n), answer or _NONE)
-                for n, answer in enumerate(islice(answers, len(questions)))
+                value_of(example_of(questions, n), found.answer, found.error)
+                for n, found in enumerate(islice(answers, len(questions)))
             ]
             for questions in asked
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from germane.errors import AnswerError
 from germane.questions.question import Question
@@ -52,31 +52,17 @@ class Answer(NamedTuple):
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
-class AnswerFields(Protocol):
-    """The fields of a judgement that its answer is read from."""
-
-    @property
-    def answer(self) -> Json:
-        """The payload."""
-        ...
-
-    @property
-    def error(self) -> str | None:
-        """The reason why there is none."""
-        ...
-
-
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
     """The answer in a judgement."""
-    return Answer(judgement, value_of(question, judgement))
+    return Answer(judgement, value_of(question, judgement.answer, judgement.error))
 
 
-def value_of(question: Question[Any], judgement: AnswerFields) -> Any:
-    """The typed answer in a judgement: it is parsed here, once, and nowhere else."""
-    if judgement.error is not None:
-        return Unanswered(judgement.error)
+def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
+    """The typed answer in a judgement's answer or error: it is parsed here, once, and nowhere else."""
+    if error is not None:
+        return Unanswered(error)
     try:
-        return question.parse(judgement.answer)
+        return question.parse(answer)
     except AnswerError as unusable:
         return Unanswered(f"unusable answer: {unusable}")
 

@@ -11,7 +11,6 @@ from pydantic import Field
 from germane.questions.payload import PayloadModel, Text, Whole, YesNo
 from germane.questions.question import Question
 from germane.questions.relevance import AboutPassage
-from germane.questions.text import blank
 from germane.types import Json
 
 
@@ -35,6 +34,7 @@ class Claims(Question[tuple[str, ...]]):
     """
 
     kind: ClassVar[str] = "claims"
+    lists: ClassVar[str] = "claims"
     has_followups: ClassVar[bool] = True
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
@@ -43,14 +43,6 @@ class Claims(Question[tuple[str, ...]]):
     query: str
     text: str
     history: tuple[tuple[str, str], ...] = ()
-
-    def answer(self, payload: ClaimsPayload) -> tuple[str, ...]:
-        """The claims, in order; none is an answer too."""
-        return payload.claims
-
-    def unasked(self) -> Json:
-        """An empty text claims nothing."""
-        return {"claims": []} if blank(self.text) else None
 
     def typical(self) -> Json:
         """One claim for every 60 characters."""
@@ -67,6 +59,7 @@ class Entities(Question[tuple[str, ...]]):
     """
 
     kind: ClassVar[str] = "entities"
+    lists: ClassVar[str] = "entities"
     hidden_fields: ClassVar[tuple[str, ...]] = ("query", "history")
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
@@ -75,14 +68,6 @@ class Entities(Question[tuple[str, ...]]):
     query: str
     text: str
     history: tuple[tuple[str, str], ...] = ()
-
-    def answer(self, payload: EntitiesPayload) -> tuple[str, ...]:
-        """The entities as the text spells them; none is an answer too."""
-        return payload.entities
-
-    def unasked(self) -> Json:
-        """An empty text names nothing."""
-        return {"entities": []} if blank(self.text) else None
 
     def typical(self) -> Json:
         """Words that begin with a capital or hold a digit, and at least one."""
@@ -151,15 +136,8 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     """
 
     kind: ClassVar[str] = "statements"
+    lists: ClassVar[str] = "statements"
     Payload: ClassVar[type[PayloadModel]] = StatementsPayload
-
-    def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
-        """The statements, in order; none is an answer too."""
-        return payload.statements
-
-    def unasked(self) -> Json:
-        """An empty passage states nothing."""
-        return {"statements": []} if blank(self.passage) else None
 
     def typical(self) -> Json:
         """One statement for every 80 characters."""

@@ -209,12 +209,6 @@ class Prompts(dict[str, Prompt]):
         return self[question.prompt] if own is None else _worded(own)
 
 
-def sections(question: AnyQuestion) -> dict[str, Json]:
-    """The inputs to show, in the order in which they are shown."""
-    inputs = question.inputs()
-    return {name: inputs[name] for name in sorted(inputs, key=section_order)}
-
-
 def section_order(name: str) -> int:
     """The place of a section: what requests share first, then the text, then what is asked about it."""
     if name in LAST:

@@ -58,6 +58,8 @@ class Question(ABC, Generic[A]):
     """True if the answer is the judge's text as it stands, `{"text": ...}`: no schema is asked for."""
     Payload: ClassVar[type[PayloadModel]]
     """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
+    lists: ClassVar[str] = ""
+    """Of an answer that is one list, drawn up from the text in question, the list's name: an empty text has none of it."""
     verdicts: ClassVar[tuple[str, str] | None] = None
     """Of an answer that is a list of verdicts on things (claims, nuggets): the name of the list, and the name of the field
     with the number (from 1) of the thing."""
@@ -86,10 +88,11 @@ class Question(ABC, Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """All that the prompt shows, by name: the fields that hold anything."""
-        result = self._filled(self.shown())
+        result = self.filled(self.shown())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
-    def _filled(self, names: Iterable[str]) -> dict[str, Json]:
+    def filled(self, names: Iterable[str]) -> dict[str, Json]:
+        """Those of these fields that hold anything."""
         values = {name: getattr(self, name) for name in names}
         return {
             name: value
@@ -107,10 +110,6 @@ class Question(ABC, Generic[A]):
     def judged(self) -> dict[str, Json]:
         """All that the item is made of: `item_fields`, or what is shown where these name nothing."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
-
-    def shown_beside(self) -> dict[str, Json]:
-        """The `context_fields` that hold anything: a part of the key."""
-        return self._filled(self.context_fields)
 
     @property
     def item(self) -> str:
@@ -185,8 +184,8 @@ class Question(ABC, Generic[A]):
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
-        """The typed answer in a payload that is of its type."""
-        return cast("A", payload)
+        """The typed answer in a payload that is of its type: the list, where it is one."""
+        return cast("A", getattr(payload, self.lists) if self.lists else payload)
 
     def limited(self) -> tuple[dict[str, Json], int]:
         """The schema with `maxItems` and `maxLength`, and the tokens that an answer may have."""
@@ -202,7 +201,7 @@ class Question(ABC, Generic[A]):
 
         A judge of labels is asked all the same.
         """
-        return None
+        return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
         """A valid payload, with contexts by their ranks and not as the judge counted them."""
@@ -348,7 +347,9 @@ def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[s
     A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` are the question's settings,
     `beside` are its `context_fields`.
     """
-    spelt = canonical({"as": example.settings(), "beside": example.shown_beside(), "item": ""})
+    spelt = canonical(
+        {"as": example.settings(), "beside": example.filled(example.context_fields), "item": ""}
+    )
     begun = hashlib.sha256(spelt[:-2])
     result = []
     for item in items:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
-from germane.questions.prompts import Prompts, fragment, section_order, sections, show, tag_code
+from germane.questions.prompts import Prompts, fragment, section_order, show, tag_code
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import REPLICA
 from germane.types import Json
@@ -46,8 +46,9 @@ class FusedRequest:
 
         A question about the text alone goes with any.
         """
-        inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
-        text = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
+        inputs = {"passage" if name == "text" else name: value for name, value in question.inputs().items()}
+        last = "passage" if (name := question.item_fields[-1]) == "text" else name
+        text = last if inputs.get(last) == self.about else ""
         inputs.pop(text, None)
         if self.questions and (
             text != self.text

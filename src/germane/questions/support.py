@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
@@ -36,6 +36,8 @@ class ContextSetQuestion(Question[A]):
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...]
     """The places, from 1, that each of the contexts had."""
+    nothing: ClassVar[Mapping[str, Json]] = {}
+    """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
 
     def __post_init__(self) -> None:
         """Sort the contexts."""
@@ -45,6 +47,13 @@ class ContextSetQuestion(Question[A]):
                 result.setdefault(text, []).append(rank)
         object.__setattr__(self, "contexts", tuple(sorted(result)))
         object.__setattr__(self, "ranks", tuple(tuple(result[text]) for text in self.contexts))
+
+    def unasked(self) -> Json:
+        """The verdict where all contexts are empty."""
+        if self.contexts or not self.nothing:
+            return None
+        verdict = {"reasoning": _EMPTY, **self.nothing}
+        return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The ranks of the contexts with these numbers; AnswerError where there is no such context."""
@@ -123,6 +132,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     item_fields: ClassVar[tuple[str, ...]] = ("claims", "contexts")
     Payload: ClassVar[type[PayloadModel]] = SupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("claims", "claim")
+    nothing: ClassVar[Mapping[str, Json]] = {"contexts": []}
 
     claims: tuple[str, ...]
     contexts: tuple[str, ...]
@@ -137,10 +147,6 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     def with_ranks(self, payload: Json) -> Json:
         """The numbers of contexts as places in the ranking."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
-
-    def unasked(self) -> Json:
-        """Empty contexts support nothing."""
-        return None if self.contexts else self.each(reasoning=_EMPTY, contexts=[])
 
     def typical(self) -> Json:
         """Every claim supported by the first context."""
@@ -169,15 +175,12 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     kind: ClassVar[str] = "sufficiency"
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
     Payload: ClassVar[type[PayloadModel]] = Sufficient
+    nothing: ClassVar[Mapping[str, Json]] = {"sufficient": False}
 
     query: str
     contexts: tuple[str, ...]
     history: tuple[tuple[str, str], ...] = ()
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def unasked(self) -> Json:
-        """Empty contexts do not suffice."""
-        return None if self.contexts else {"reasoning": _EMPTY, "sufficient": False}
 
     def typical(self) -> Json:
         """One sentence and a yes."""
@@ -274,6 +277,7 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     context_fields: ClassVar[tuple[str, ...]] = ("query",)
     Payload: ClassVar[type[PayloadModel]] = NuggetSupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
+    nothing: ClassVar[Mapping[str, Json]] = {"support": "not_support"}
 
     query: str
     nuggets: tuple[str, ...]
@@ -283,10 +287,6 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     def answer(self, payload: NuggetSupportPayload) -> tuple[NuggetVerdict, ...]:
         """One NuggetVerdict per nugget, in order."""
         return tuple(payload.nuggets)
-
-    def unasked(self) -> Json:
-        """Empty contexts support no nugget."""
-        return None if self.contexts else self.each(reasoning=_EMPTY, support="not_support")
 
     def typical(self) -> Json:
         """Every nugget supported in full."""
