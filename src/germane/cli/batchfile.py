@@ -50,14 +50,14 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         with closing(open_at(location)) as store:
             table = AskedTable(store)
             batched = table.in_flight()
-            requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.asked.keys)}
-            table.add(FILE, (request.asked for request in requests.values()))
+            requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.keys)}
+            table.add(FILE, requests.values())
             store.put(known_at_once(certain))
     output.write_bytes(b"".join(line_of(name, request.body) + b"\n" for name, request in requests.items()))
     done = {
         "schema_version": 1,
         "requests": len(requests),
-        "questions": sum(len(request.asked.keys) for request in requests.values()),
+        "questions": sum(len(request.keys) for request in requests.values()),
         "later": sum(each.estimated for each in forecasts),
         "waiting": sum(each.waiting for each in forecasts),
         "file": str(output),

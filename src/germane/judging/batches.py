@@ -20,13 +20,13 @@ from uuid import uuid4
 from germane.clean import counted
 from germane.encoding import now
 from germane.errors import InputError, JudgeError, LimitReached
-from germane.judges.batches.api import BatchAPI, BatchLine, BatchState
+from germane.judges.batches.api import BatchAPI, BatchState
 from germane.judges.client.errors import TransportError
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge
-from germane.judging.requests import Answers, Asked, Request, by_judge, known_at_once, model_of, requests_of
+from germane.judging.requests import Answers, Asked, by_judge, known_at_once, model_of, requests_of
 from germane.judging.spending import UsageLog
-from germane.ledger.asked import DONE, SENDING, AskedTable, BatchRow
+from germane.ledger.asked import DONE, SENDING, AskedTable, BatchRow, Request
 from germane.ledger.store import LedgerTable
 
 GRACE = 60.0
@@ -254,38 +254,34 @@ class Batches:
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
-    async def _split(
-        self, requests: Iterable[Request], endpoint: _Endpoint
-    ) -> AsyncIterator[list[tuple[Request, BatchLine]]]:
+    async def _split(self, requests: Iterable[Request], endpoint: _Endpoint) -> AsyncIterator[list[Request]]:
         """The requests as batches of what the provider takes at once; what finds no room in its queue waits for the next round."""
-        api, some, size = endpoint.api, list[tuple[Request, BatchLine]](), 0
+        api, some, size = endpoint.api, list[Request](), 0
         room = self._room(endpoint)
         for request in requests:
-            line = await api.line(request.custom_id, request.body)
+            request.line = await api.line(request.custom_id, request.body)
             if request.tokens > room:
                 break
-            if some and (len(some) == api.most_requests or size + len(line.text) + 1 > api.most_bytes):
+            if some and (len(some) == api.most_requests or size + len(request.line) + 1 > api.most_bytes):
                 yield some
                 some, size = [], 0
-            some.append((request, line))
-            size += len(line.text) + 1
+            some.append(request)
+            size += len(request.line) + 1
             room -= request.tokens
         if some:
             yield some
 
-    async def _create(
-        self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]
-    ) -> BatchRow | None:
+    async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
         """A batch of those of the requests that no other process sends at this moment; None where there is none."""
         row = self._begun(endpoint, some)
-        while (held := self._table.requests_in(row.id)) != {request.custom_id for request, _ in some}:
+        while (held := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
-            some = [pair for pair in some if pair[0].custom_id in held]
+            some = [request for request in some if request.custom_id in held]
             if not some:
                 return None
             row = self._begun(endpoint, some)
         try:
-            made = await endpoint.api.create(row.id, [line for _, line in some])
+            made = await endpoint.api.create(row.id, some)
         except JudgeError:
             self._table.forget(row)
             raise
@@ -296,12 +292,12 @@ class Batches:
         self._table.sent(row, made)
         return row
 
-    def _begun(self, endpoint: _Endpoint, some: Sequence[tuple[Request, BatchLine]]) -> BatchRow:
+    def _begun(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
         """What a batch of these requests asks, and that it is about to be made, in the ledger."""
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price
-        tokens = sum(request.tokens for request, _ in some)
-        back = sum(request.tokens_back for request, _ in some)
+        tokens = sum(request.tokens for request in some)
+        back = sum(request.tokens_back for request in some)
         row = BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
@@ -309,14 +305,14 @@ class Batches:
             model=name,
             url=url,
             requests=len(some),
-            questions=sum(len(request.asked.keys) for request, _ in some),
+            questions=sum(len(request.keys) for request in some),
             tokens=tokens,
             cost_usd=None if price is None else price.cost(tokens, back),
             at=now(),
         )
         self._check_limits(row)
         self._table.begin(row)
-        self._table.add(row.id, (request.asked for request, _ in some))
+        self._table.add(row.id, some)
         return row
 
     def _check_limits(self, row: BatchRow) -> None:

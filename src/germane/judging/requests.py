@@ -23,28 +23,13 @@ from germane.judges.client.providers import Price
 from germane.judges.judge import Judge, Reply, trivial_answer
 from germane.judges.llm import LLMJudge
 from germane.judging.queue import judgement_of
-from germane.ledger.asked import AskedRequest
+from germane.ledger.asked import Request
 from germane.questions.question import AnyQuestion, known_kinds
 from germane.questions.reading import Ask, FusedRequest, fused_requests, render_request
 from germane.samples.files import read_lines, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 Asked: TypeAlias = tuple[Judge, AnyQuestion]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request: the body of a chat completion, what must be known to read its answer, and what it uses, by bytes."""
-
-    body: bytes
-    asked: AskedRequest
-    tokens: int
-    tokens_back: int
-
-    @property
-    def custom_id(self) -> str:
-        """The digest of what it asks: the same questions have the same id, whenever and by whomever they are asked."""
-        return self.asked.request
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
@@ -82,10 +67,9 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
 
 def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price: Price | None) -> Request:
     ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
-    body = model.capabilities.body(ask)
-    keys = [judge.key(question) for item in ask.items for question in item.questions]
-    custom_id = digest({"keys": keys, "name": ask.name})  # the marks of its tags are drawn for each process
     capabilities = model.capabilities
+    body = capabilities.body(ask)
+    keys = [judge.key(question) for item in ask.items for question in item.questions]
     record: dict[str, Json] = {
         "judge": judge.name,
         "identity": dict(judge.identity),
@@ -96,8 +80,16 @@ def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price:
     }
     if price is not None:
         record["price"] = [price.input, price.output, price.cached]
-    back = sum(len(str(question.typical())) for question in group) // 4
-    return Request(body, AskedRequest(custom_id, keys, record), len(body) // 4, back)
+    return Request(
+        custom_id=digest(
+            {"keys": keys, "name": ask.name}
+        ),  # the marks of its tags are drawn for each process
+        keys=keys,
+        record=record,
+        body=body,
+        tokens=len(body) // 4,
+        tokens_back=sum(len(str(question.typical())) for question in group) // 4,
+    )
 
 
 def _spelt(judge: Judge, question: AnyQuestion) -> dict[str, Json]:

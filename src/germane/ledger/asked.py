@@ -7,7 +7,7 @@ They are made when the first request goes out, in a ledger of any age: answers s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 from msgspec import structs
@@ -72,12 +72,21 @@ _SCHEMA = (
 )
 
 
-class AskedRequest(msgspec.Struct):
-    """One request: its id, the keys of its questions, and what must be known to read its answer."""
+class Request(msgspec.Struct, kw_only=True):
+    """One request.
 
-    request: str
+    `custom_id` is the digest of what it asks: the same questions have the same id, whenever and by whomever they are asked.
+    `keys` are those of its questions, `record` is what must be known to read its answer. `body` is that of a chat
+    completion, `line` the same as a provider's batches have it, `tokens` and `tokens_back` are what it uses, by bytes.
+    """
+
+    custom_id: str
     keys: Sequence[str]
     record: Mapping[str, Json]
+    body: bytes
+    tokens: int
+    tokens_back: int
+    line: bytes = b""
 
 
 class AskedTable:
@@ -89,20 +98,14 @@ class AskedTable:
 
     # Requests
 
-    def add(self, batch: str, requests: Iterable[AskedRequest]) -> None:
+    def add(self, batch: str, requests: Iterable[Request]) -> None:
         """Store what these ask. A request that a batch holds which is not done stays there; another stands under this one."""
         left = iter(requests)
         while some := list(islice(left, _MANY)):
-            values = [
-                text
-                for request in some
-                for text in (
-                    request.request,
-                    batch,
-                    " ".join(request.keys),
-                    encode(dict(request.record)).decode(),
-                )
-            ]
+            rows = (
+                (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
+            )
+            values = list(chain.from_iterable(rows))
             marks = ", ".join(["(?, ?, ?, ?)"] * len(some))
             self._ledger.change(
                 f"INSERT INTO asked ({', '.join(_ASKED)}) VALUES {marks} "  # noqa: S608 - constants and question marks

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from germane.errors import JudgeError
+from germane.ledger.asked import Request
 from germane.types import Json
 
 UNRUN = "batch_expired"
@@ -18,14 +19,6 @@ class AbsentBatch(JudgeError):
 
 
 GONE = "the provider has it no more"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLine:
-    """One request as its provider reads it, under a name of 32 characters."""
-
-    request: str
-    text: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +43,11 @@ class BatchAPI(Protocol):
     most_requests: int
     most_bytes: int
 
-    async def line(self, request: str, body: bytes) -> BatchLine:
-        """A request's line, from the body of a chat completion."""
+    async def line(self, request: str, body: bytes) -> bytes:
+        """The line of a request of this name (32 characters), from the body of a chat completion."""
 
-    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
-        """Make a batch that is called `batch`, by our name; the provider's."""
+    async def create(self, batch: str, requests: Sequence[Request]) -> str:
+        """Make a batch of these requests' lines that is called `batch`, by our name; the provider's."""
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:
         """The provider's name of a batch that we have called `batch`, or that holds these requests, made since then.

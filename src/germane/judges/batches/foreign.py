@@ -14,13 +14,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import GONE, AbsentBatch, BatchLine, BatchState, unrun
+from germane.judges.batches.api import GONE, AbsentBatch, BatchState, unrun
 from germane.judges.client.errors import TransportError
 from germane.judges.client.foreign import PydanticAITransport, completion_of
+from germane.ledger.asked import Request
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
+    from pydantic_ai.models.batch import Batch, BatchResult
 
 _SKEW = timedelta(minutes=5)
 """The lag of the provider's clock, at most."""
@@ -35,7 +36,7 @@ class _ForeignBatches:
         self.most_bytes: int = min(self._model.batch_max_bytes or _MOST_BYTES, _MOST_BYTES)
         self._group = ""
 
-    async def line(self, request: str, body: bytes) -> BatchLine:
+    async def line(self, request: str, body: bytes) -> bytes:
         """As pydantic-ai encodes it; JudgeError where the batches do not take it."""
         from pydantic_ai.exceptions import UserError
 
@@ -45,15 +46,7 @@ class _ForeignBatches:
         except UserError as error:
             raise JudgeError(str(error)) from None
         self._group = encoded.group
-        return BatchLine(request, encoded.body.encode())
-
-    def _encoded(self, lines: Sequence[BatchLine]) -> list[EncodedBatchRequest]:
-        from pydantic_ai.models.batch import EncodedBatchRequest
-
-        return [
-            EncodedBatchRequest(custom_id=line.request, group=self._group, body=line.text.decode())
-            for line in lines
-        ]
+        return encoded.body.encode()
 
     async def _handle(self, name: str) -> Batch:
         """The handle of a batch for pydantic-ai: its group is that of any request to the same model."""
@@ -139,9 +132,15 @@ class _ForeignBatches:
 class AnthropicBatches(_ForeignBatches):
     """Message batches. They take no name of ours: a batch is known again by the ids of its requests."""
 
-    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:  # noqa: ARG002 - it takes no name
+    async def create(self, batch: str, requests: Sequence[Request]) -> str:  # noqa: ARG002 - it takes no name
         """Make the batch."""
-        made: Batch = await self._asked(self._model.batch_create(self._encoded(lines)))
+        from pydantic_ai.models.batch import EncodedBatchRequest
+
+        encoded = [
+            EncodedBatchRequest(custom_id=row.custom_id, group=self._group, body=row.line.decode())
+            for row in requests
+        ]
+        made: Batch = await self._asked(self._model.batch_create(encoded))
         return made.id
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it takes no name
@@ -170,11 +169,11 @@ class AnthropicBatches(_ForeignBatches):
 class GeminiBatches(_ForeignBatches):
     """The Gemini API's batch jobs, of an uploaded file; our name of a job is its display name."""
 
-    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
+    async def create(self, batch: str, requests: Sequence[Request]) -> str:
         """Upload the file, then make the job; a file whose job was refused is deleted."""
         client = self._model.client.aio  # type: ignore[attr-defined]
         content = b"\n".join(
-            b'{"key":%b,"request":%b}' % (json.dumps(line.request).encode(), line.text) for line in lines
+            b'{"key":%b,"request":%b}' % (json.dumps(row.custom_id).encode(), row.line) for row in requests
         )
         config = {"mime_type": "application/jsonl", "display_name": batch}
         file = await self._asked(client.files.upload(file=io.BytesIO(content), config=config))

@@ -10,9 +10,10 @@ from typing import Any
 import orjson
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import GONE, AbsentBatch, BatchLine, BatchState
+from germane.judges.batches.api import GONE, AbsentBatch, BatchState
 from germane.judges.client.errors import TransportError, message_of
 from germane.judges.client.providers import Service
+from germane.ledger.asked import Request
 from germane.types import Json
 from germane.version import __version__
 
@@ -49,13 +50,13 @@ class OpenAIBatches:
         agent = {"user-agent": f"germane/{__version__}", **headers}
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
-    async def line(self, request: str, body: bytes) -> BatchLine:
+    async def line(self, request: str, body: bytes) -> bytes:
         """The line as files have it."""
-        return BatchLine(request, line_of(request, body))
+        return line_of(request, body)
 
-    async def create(self, batch: str, lines: Sequence[BatchLine]) -> str:
+    async def create(self, batch: str, requests: Sequence[Request]) -> str:
         """Upload the file, then make the batch; a file whose batch was refused is deleted."""
-        content = b"\n".join(line.text for line in lines) + b"\n"
+        content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
         wanted = {
