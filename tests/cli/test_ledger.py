@@ -145,10 +145,10 @@ def test_an_export_takes_what_is_asked_for(
 
 def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Exit 2 with file and line."""
-    (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance"}\n')
+    (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance", "judge": "m", "answer": 1}\n')
     ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert 'bad.jsonl:1: key cannot be "00"; write 32 hexadecimal digits' in ran.err
+    assert "bad.jsonl:1: key is no key; write 32 hexadecimal digits" in ran.err
     assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 

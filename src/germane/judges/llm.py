@@ -162,16 +162,18 @@ class LLMJudge(Judge):
             self.service = service = find(str(spec), base_url, trusted=trusted)
             check_form(service, decides=self.decides)
         else:
-            _check_own({"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own})
+            sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
+            if unsent := next((option for option, value in sent.items() if value), None):
+                raise InputError(
+                    f"a model of your own is not sent {unsent}", fix="set it in the model itself"
+                )
             self.service = service = service_of(self._own, name)
             temperature, concurrency = None, concurrency or at_once(self._own)
             self.kept = bool(service.model)
         if headers and not service.trusted:
-            raise InputError(
-                "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
-            )
-        if headers:
-            check_headers(headers)
+            problem = "no header is sent to a URL that stands in a file"
+            raise InputError(problem, fix="give the URL by --base-url")
+        check_headers(headers or {})
         self.name = service.name
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
@@ -182,7 +184,7 @@ class LLMJudge(Judge):
         self.capabilities = ModelCapabilities(
             model=service.model,
             temperature=temperature,
-            max_tokens=max_output_tokens or (ROOM if service.extra else None),
+            max_tokens=max_output_tokens or (ROOM if service.traits.extra else None),
             parameters=own,
             schema_limits=limits,
             token_limits=limits,
@@ -206,7 +208,7 @@ class LLMJudge(Judge):
     @property
     def by_chat_completions(self) -> bool:
         """True if it is asked by the requests that OpenAI-compatible servers take, and files of them."""
-        return self._own is None and not self.service.extra
+        return self._own is None and not self.service.traits.extra
 
     @cached_property
     def price(self) -> Price | None:
@@ -221,10 +223,8 @@ class LLMJudge(Judge):
     @property
     def has_batches(self) -> bool:
         """True if its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
-        provider = PROVIDERS[self.service.provider] if self._own is None else None
-        return provider is not None and (
-            self.service.provider in _BATCHES if provider.extra else not provider.local
-        )
+        traits = self.service.traits
+        return self.service.provider in _BATCHES if traits.extra else not traits.local
 
     @property
     def later_price(self) -> Price | None:
@@ -234,7 +234,7 @@ class LLMJudge(Judge):
 
     def batches(self) -> BatchAPI:
         """Its provider's batches, opened; JudgeError where the key is missing. Only where it `has_batches`."""
-        if self.service.extra:
+        if self.service.traits.extra:
             from germane.judges.batches.foreign import foreign_batches
 
             return foreign_batches(self._foreign())
@@ -248,7 +248,7 @@ class LLMJudge(Judge):
             transport: Transport
             if self._own is not None:
                 transport = FunctionTransport(self._own, self.service.name)
-            elif self.service.extra:
+            elif self.service.traits.extra:
                 transport = self._foreign()
             else:
                 transport = HTTPTransport(
@@ -283,9 +283,7 @@ class LLMJudge(Judge):
         asked, others = split_trivial(questions)
         results = fused_requests(asked, self.prompts, fuse=self.fuse)
         lists = (
-            in_batches(results, self.prompts, self._batch)
-            if self._batch > 1
-            else ([reading] for reading in results)
+            in_batches(results, self.prompts, self._batch) if self._batch > 1 else ([row] for row in results)
         )
         groups = [tuple(question for reading in group for question in reading.questions) for group in lists]
         return groups + others
@@ -415,12 +413,6 @@ def _check(
             check_number(name, value, "write a whole number from 1", least=1, whole=True)
 
 
-def _check_own(options: Mapping[str, object]) -> None:
-    """InputError where a setting could only be sent to a server."""
-    if name := next((name for name, value in options.items() if value), None):
-        raise InputError(f"a model of your own is not sent {name}", fix="set it in the model itself")
-
-
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
     """InputError where a base URL or headers would go to judges of different providers or hosts alike."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
@@ -439,8 +431,8 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
     newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
     """
-    provider = PROVIDERS.get(service.provider)
-    limited = provider is not None and not provider.extra and bool(service.custom or provider.local)
+    own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
+    limited = own_server and not service.traits.extra
     newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
     return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 

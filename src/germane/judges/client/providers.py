@@ -94,6 +94,8 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
 }
 
+_OWN = Provider("", "", "", local=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
@@ -111,14 +113,9 @@ class Service:
         return f"{self.provider}:{self.model}" if self.model else self.provider
 
     @property
-    def extra(self) -> bool:
-        """True if it has a protocol of its own."""
-        return self.provider in PROVIDERS and PROVIDERS[self.provider].extra
-
-    @property
-    def decides(self) -> bool:
-        """True if it answers with probabilities."""
-        return self.provider in PROVIDERS and PROVIDERS[self.provider].decides
+    def traits(self) -> Provider:
+        """What is particular of its provider; nothing of a model of the user's own."""
+        return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
         """The URL of what stands below the base URL, whose query stays behind the path."""
@@ -127,50 +124,46 @@ class Service:
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
         """The user's `own` headers, and the one with the key unless it is among them or there is no key."""
-        header, result = PROVIDERS[self.provider].header, {name.lower(): value for name, value in own.items()}
+        header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
         return result
 
     def secret(self, api_key: str | None) -> str:
         """The key, from the call or the environment; JudgeError where one is needed and absent."""
-        provider = PROVIDERS[self.provider]
-        key = api_key or (os.environ.get(provider.key, "").strip() if self.trusted else "")
-        if not key:
-            if provider.local or self.custom:
-                return ""
-            raise MissingKey(
-                f"{self.name} needs a key: set {provider.key}, or name a local model (ollama:MODEL) as the judge"
-            )
+        variable = self.traits.key
+        key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
+        if not (key or self.traits.local or self.custom):
+            fix = f"set {variable}, or name a local model (ollama:MODEL) as the judge"
+            raise MissingKey(f"{self.name} needs a key: {fix}")
         if not key.isascii() or any(c.isspace() for c in key):
-            raise JudgeError(f"the key in {provider.key} holds characters that no key has")
+            raise JudgeError(f"the key in {variable} holds characters that no key has")
         return key
 
 
 def decides(name: str) -> bool:
     """True if the judge of that name is a decisions model."""
-    provider = PROVIDERS.get(name.partition(":")[0].strip().lower())
-    return provider is not None and provider.decides
+    return PROVIDERS.get(name.partition(":")[0].strip().lower(), _OWN).decides
 
 
 def check_form(service: Service, *, decides: bool) -> None:
     """InputError where a judge that reads text would ask a decisions model, or the reverse."""
-    name = service.model.rpartition("/")[2]
-    owner = next(
-        (value for value, provider in PROVIDERS.items() if provider.only and name.startswith(provider.only)),
-        "",
-    )
-    if service.decides and not decides:
-        problem = f"{service.name} answers with probabilities and writes no text"
-        raise InputError(problem, fix="use germane.judges.DecisionJudge, or name it where a judge is named")
-    if decides and not service.decides:
-        deciders = ", ".join(value for value, provider in PROVIDERS.items() if provider.decides)
-        raise InputError(
-            f"{service.name} is not a decisions model", fix=f"use PROVIDER:MODEL with one of {deciders}"
+    name, problem = service.model.rpartition("/")[2], ""
+    owners = [key for key, provider in PROVIDERS.items() if provider.only and name.startswith(provider.only)]
+    if decides and not service.traits.decides:
+        deciders = ", ".join(key for key, provider in PROVIDERS.items() if provider.decides)
+        problem, fix = (
+            f"{service.name} is not a decisions model",
+            f"use PROVIDER:MODEL with one of {deciders}",
         )
-    if owner and not decides:
+    elif service.traits.decides and not decides:
+        problem = f"{service.name} answers with probabilities and writes no text"
+        fix = "use germane.judges.DecisionJudge, or name it where a judge is named"
+    elif owners and not decides:
         problem = f"{service.name}: {name} is a decisions model, which writes no text"
-        raise InputError(problem, fix=f"write {owner}:{name}")
+        fix = f"write {owners[0]}:{name}"
+    if problem:
+        raise InputError(problem, fix=fix)
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
@@ -231,14 +224,12 @@ def _split(spec: str) -> tuple[str, str]:
     """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
-    if spec.endswith("@"):
-        raise InputError(f"{spec} has no URL after its @", fix=f"write {spec}http://HOST:PORT/v1, or no @")
-    if "@" in spec and (wrong := _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
-        rest = wrong[1].rpartition("://")[2]
-        host = rest.partition("/")[0]
-        near = ":" in host or host == "localhost" or host[:1].isdigit()
-        url = f"{'http' if near else 'https'}://{rest}"
-        raise InputError(f"{wrong[1]!r} is not a URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
+    if spec.endswith("@") or ("@" in spec and _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
+        name, _, rest = spec.partition("@")
+        problem = f"{rest!r} is not a URL of a server" if rest else f"{spec} has no URL after its @"
+        server = rest.rpartition("://")[2] or "HOST:PORT/v1"
+        scheme = "http" if re.match(r"localhost\b|[^/]*:|\d", server) else "https"
+        raise InputError(problem, fix=f"write {name}@{scheme}://{server}")
     return spec, ""
 
 
