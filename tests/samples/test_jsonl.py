@@ -103,7 +103,12 @@ def test_an_empty_file_is_an_error(tmp_path, text):
         ('{"query": "a", "tags": "tax"}', 24, "tags is the text 'tax'"),
         ('{"query": "a", "trial": -1}', 25, "trial is the number -1"),
         ('{"query": "a", "answerable": "no"}', 30, "answerable is the text 'no'"),
-        ('{"query": "a", "contexts": ["x"], "doc_ids": ["d1", "d2"]}', 0, "2 ids for 1 context"),
+        (
+            '{"query": "a", "contexts": ["x"], "doc_ids": ["d1", "d2"]}',
+            46,
+            "doc_ids gives 2 ids for 1 context; write one",
+        ),
+        ('{"query": "a", "doc_ids": "d1"}', 27, "doc_ids is the text 'd1'; write ["),
         ('{"query": "a", "calls": [{"query": "b"}]}', 26, "calls[0] has no contexts"),
         ('{"query": "a", "evidence": [{"start": 1}]}', 29, "neither a quote"),
         ('{"query": "a", "history": [{"content": "x"}]}', 28, "history[0] has no role"),

@@ -186,7 +186,13 @@ class RowReader:
                 wrong.path = (key, *wrong.path[1:])
                 raise self._named(wrong, rows[0][1]) from None
         if IDS in values:
-            values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
+            try:
+                values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
+            except Invalid as wrong:
+                fix = wrong.fix
+                named = self._named(wrong, rows[0][1])
+                named.fix = fix or named.fix
+                raise named from None
         if "id" not in values:
             values["id"] = [f"{self._prefix}{number}" for number, _, _ in rows]
         if plan.others:
@@ -298,15 +304,16 @@ def _near(key: str) -> str | None:
 
 def _with_ids(contexts: Sequence[Json] | None, ids: Sequence[Json]) -> list[Json]:
     """The contexts of each row, with the ids from a list of their own; without contexts, contexts that are ids only."""
+    if wrong := [some for some in ids if not isinstance(some, list | tuple)]:
+        raise Invalid(f"is {describe(wrong[0])}", "", IDS)
     if contexts is None:
-        # what is no list is refused by the record
-        return [tuple([Context(id=one) for one in some]) if isinstance(some, list) else some for some in ids]
+        return [tuple([Context(id=one) for one in some]) for some in ids]
     return [_joined(own, some) for own, some in zip(contexts, ids, strict=True)]
 
 
 def _joined(contexts: Json, ids: Json) -> Json:
-    if not isinstance(ids, list) or not isinstance(contexts, list | tuple):
-        return ids if isinstance(contexts, list | tuple) else contexts  # which the record then refuses
+    if not isinstance(contexts, list | tuple):
+        return contexts  # which the record then refuses
     if len(contexts) != len(ids):
         counts = f"{counted(len(ids), 'id')} for {counted(len(contexts), 'context')}"
         raise Invalid(f"gives {counts}", "write one id for each context, in the same order", IDS)
