@@ -193,5 +193,9 @@ def describe(value: Any) -> str:
     return kind or (node if isinstance(node, str) else type(value).__name__)
 
 
+class NoneAnswered(LimitReached):
+    """A provider's batches brought nothing but failures; what was done is kept, and what is left is to be asked live."""
+
+
 class AskedLater(LimitReached):
     """The questions are in a provider's batches; what was done is kept, and their answers are fetched by continuing."""

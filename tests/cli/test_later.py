@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -369,10 +370,26 @@ def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
         assert (done.code, len(server.batches)) == (3, 3), (
             done.err
         )  # one, what follows from it, and the failure again
-        assert (
-            "content filter): nothing was sent again (without --later what is left is asked live)" in done.err
-        )
+        again = done.err.partition("content filter): nothing was sent again (without --later what is left ")[
+            2
+        ]
+        assert "continue with: germane run --resume report" in again
+        assert "--later" not in again
         assert resume(server).json["judge"]["errors"] > 0
+
+
+def test_a_byte_order_mark_costs_no_answer() -> None:
+    """A gateway may begin a file of answers with one: the first answer is read all the same."""
+
+    class Marked(OpenAIBatchServer):
+        def keep(self, rows: list[Any]) -> str:
+            name = super().keep(rows)
+            self.files[name] = BOM_UTF8 + self.files[name]
+            return name
+
+    with Marked() as server:
+        assert start(server, "--later", "--wait").json["judge"]["errors"] == 0
+        assert paid_once(server)
 
 
 def test_two_runs_that_send_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:

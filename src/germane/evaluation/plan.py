@@ -126,12 +126,8 @@ class Suite:
         if (drawn := self.draw()) is not None:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
-        some, left, before = False, self.options.limit, ""
-        for planned in chosen:
-            if left is not None and planned.sample.id != before:
-                if not left:
-                    break
-                left, before = left - 1, planned.sample.id
+        some = False
+        for planned in chosen if self.options.limit is None else _first(chosen, self.options.limit):
             some = True
             yield planned
         if not some and self.options.wanted is not None:
@@ -339,6 +335,24 @@ class Suite:
                 fix=f"run them one by one, or give --{name}",
             )
         return next(iter(files), None)
+
+
+def _first(chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
+    """The first cases, each with all its systems and trials, which may stand anywhere.
+
+    Rows that name neither are one per case: of those nothing is read beyond the last one.
+    """
+    ids, several = set[str](), False
+    for planned in chosen:
+        sample = planned.sample
+        if sample.id not in ids:
+            if len(ids) == count:
+                if not several:
+                    return
+                continue
+            ids.add(sample.id)
+        several = several or (not planned.target and (sample.system, sample.trial) != ("", 0))
+        yield planned
 
 
 def _no_case(wanted: str | None) -> InputError:

@@ -26,6 +26,7 @@ from germane.errors import (
     LedgerError,
     LimitReached,
     MissingKey,
+    NoneAnswered,
 )
 from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, models_of, open_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
@@ -492,7 +493,8 @@ class _Run:
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
-        flags += [f"--{name}" for name in ("later", "wait") if getattr(self.options, name)]
+        if not isinstance(failure, NoneAnswered):
+            flags += [f"--{name}" for name in ("later", "wait") if getattr(self.options, name)]
         error = session.explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))

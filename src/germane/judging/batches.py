@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from germane.clean import counted
 from germane.encoding import now
-from germane.errors import InputError, JudgeError, LimitReached
+from germane.errors import InputError, JudgeError, LimitReached, NoneAnswered
 from germane.judges.batches.api import BatchAPI, BatchState
 from germane.judges.client.errors import TransportError
 from germane.judges.judge import Judge, members_of
@@ -199,7 +199,7 @@ class Batches:
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None] = lambda _: None) -> bool:
         """Send those of these questions in batches that no batch holds already; whether batches hold any of them now.
 
-        LimitReached where a limit forbids it, or a round before has brought nothing but failures, which are said.
+        LimitReached where a limit forbids it, NoneAnswered where a round before has brought nothing but failures.
         JudgeError where a provider refuses.
         """
         self._ledger.put(known_at_once(asked))
@@ -207,7 +207,7 @@ class Batches:
         learned = [self._teach(value.model) for value in self._endpoints.values()]
         if self._failures and not self._stored and not any(learned):
             why, count = self._failures.most_common(1)[0]
-            raise LimitReached(
+            raise NoneAnswered(
                 f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again "
                 "(without --later what is left is asked live)"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -124,7 +125,7 @@ class OpenAIBatches:
             kept.seek(0)
             for line in kept:  # by b"\n" alone: a text may hold other ends of lines
                 with suppress(orjson.JSONDecodeError):  # its request is then without an answer
-                    answer = orjson.loads(line)
+                    answer = orjson.loads(line.removeprefix(BOM_UTF8))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer
 
