@@ -85,9 +85,13 @@ class StoredAnswers:
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
+        judgements = self._found(asked, _judgement_in)
         return [
-            [answered(example_of(questions, n), judgement) for n, judgement in enumerate(judgements)]
-            for questions, judgements in zip(asked, self.look_up_all(asked), strict=True)
+            [
+                answered(example_of(questions, n), judgement or _lacking(questions, n))
+                for n, judgement in enumerate(islice(judgements, len(questions)))
+            ]
+            for questions in asked
         ]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
@@ -96,18 +100,7 @@ class StoredAnswers:
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
-        return self.look_up_all([questions])[0]
-
-    def look_up_all(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Judgement]]:
-        """The recorded judgement of each question of these lists, or an error in its place."""
-        judgements = self._found(asked, _judgement_in)
-        return [
-            [
-                _lacking(example_of(questions, n).kind, item) if judgement is None else judgement
-                for n, (item, judgement) in enumerate(zip(_items(questions), judgements, strict=False))
-            ]
-            for questions in asked
-        ]
+        return [found or _lacking(questions, n) for n, found in enumerate(self.find(questions))]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """The typed answer to each question of these lists, Unanswered in the place of one that is not there."""
@@ -136,12 +129,12 @@ class StoredAnswers:
 
     def _names(self, questions: Sequence[AnyQuestion]) -> list[_Name]:
         if isinstance(questions, Passages) and questions:
-            settings = self._asked_with(questions.example)
-            return [(item, *settings) for item in questions.items]
-        return [(question.item, *self._asked_with(question)) for question in questions]
-
-    def _asked_with(self, question: AnyQuestion) -> _Name:
-        return self._settings({**question.settings(), "kind": question.kind})
+            name = self._settings({**questions.example.settings(), "kind": questions.example.kind})
+            return [(item, *name) for item in questions.items]
+        return [
+            (question.item, *self._settings({**question.settings(), "kind": question.kind}))
+            for question in questions
+        ]
 
     def _read(self, names: Iterable[_Name], read: Callable[[bytes], R]) -> Iterator[R | None]:
         assert self._places is not None
@@ -173,12 +166,9 @@ def _judgement_in(line: bytes) -> Judgement:
     return load_judgement(decode(line))
 
 
-def _items(questions: Sequence[AnyQuestion]) -> Sequence[str]:
-    return questions.items if isinstance(questions, Passages) else [question.item for question in questions]
-
-
-def _lacking(kind: str, item: str) -> Judgement:
-    return Judgement(key="", item=item, kind=kind, judge="", error=_MISSING)
+def _lacking(questions: Sequence[AnyQuestion], number: int) -> Judgement:
+    question = questions[number]
+    return Judgement(key="", item=question.item, kind=question.kind, judge="", error=_MISSING)
 
 
 _REST = slice(82, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic
 
 from germane.clean import counted
@@ -27,6 +27,7 @@ from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("it was cut off at the token limit")
 _FREE = Usage(cost_usd=0.0)
+_NO_ANSWER = Reply(error="the model gave no answer")
 _SHOWN = 4000
 """Characters of an unusable answer that are shown to the model again."""
 _PROBLEM = 300
@@ -36,16 +37,6 @@ _PROBLEM = 300
 def _several(items: Sequence[FusedRequest]) -> bool:
     """True if a request for these items asks more than one question."""
     return len(items) > 1 or len(items[0].questions) > 1
-
-
-@dataclass(slots=True)
-class _Result:
-    """The result of one question: its payload or an error, its provenance, and the windows that it was merged from."""
-
-    payload: Json = None
-    error: str = "the model gave no answer"
-    how: dict[str, Json] = field(default_factory=dict)
-    windows: list[tuple[AnyQuestion, Json]] = field(default_factory=list)
 
 
 class GroupCall:
@@ -60,18 +51,16 @@ class GroupCall:
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
         self.state = CallState(client.policy.deadline)
-        self._found: dict[int, _Result] = defaultdict(_Result)  # by the id() of the question
+        self._found = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
         self._spent = self._unended = False
 
     async def run(self) -> None:
         """Ask all together, then apart what came to nothing: of a list its texts, of a fused request its questions."""
         try:
-            if self.client.capabilities.alone and _several(self.items):
-                for item in self._one_by_one(self.items):
-                    await self._ask([item])
-            else:
-                await self._ask(self.items)
+            alone = self.client.capabilities.alone and _several(self.items)
+            for items in [[item] for item in self._one_by_one(self.items)] if alone else [self.items]:
+                await self._ask(items)
         except GermaneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
@@ -81,7 +70,8 @@ class GroupCall:
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
         state, replies = self.state, list[Reply]()
-        usage, ms = state.usage(price), (monotonic() - state.started) * 1000
+        usage: Usage = state.usage(price)
+        ms: float | None = (monotonic() - state.started) * 1000
         asked_for = "text" if self.items[0].questions[0].free_text else MODES[state.mode]
         common: dict[str, Json] = {
             "mode": "score" if self.client.capabilities.decides else asked_for,
@@ -96,25 +86,22 @@ class GroupCall:
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
-            result = self._found[id(question)]
-            reply = Reply(
-                payload=result.payload,
-                error=result.error if result.payload is None else None,
-                usage=_FREE if replies else usage,
-                ms=None if replies else ms,
-                request=state.id,
-                provenance=FrozenDict(common | result.how),
+            found = self._found[id(question)]
+            how = FrozenDict(common | found.provenance)
+            reply = replace(found, usage=usage, ms=ms, request=state.id, provenance=how, children=())
+            parts = (
+                (window, replace(reply, payload=part.payload, usage=_FREE, ms=None))
+                for window, part in found.children
             )
-            windows = (
-                (value, replace(reply, payload=part, usage=_FREE, ms=None)) for value, part in result.windows
-            )
-            replies.append(replace(reply, children=tuple(windows)) if result.windows else reply)
+            replies.append(replace(reply, children=tuple(parts)))
+            usage, ms = _FREE, None
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
         for item in items:
             for question in item.questions:
-                self._found[id(question)].error = why
+                if self._found[id(question)].payload is None:
+                    self._found[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
         """The requests for what has no answer yet."""
@@ -171,7 +158,7 @@ class GroupCall:
             GaveUp: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
-        todo, result = list(question.split_contexts() or ()), self._found[id(question)]
+        todo, answered = list(question.split_contexts() or ()), list[tuple[AnyQuestion, Reply]]()
         if not todo:
             raise error
         while todo:
@@ -187,10 +174,11 @@ class GroupCall:
                 continue
             part = self._found[id(window)]
             if part.payload is None:
-                raise GaveUp(part.error)
-            result.windows.append((window, part.payload))
-            result.how = {"windows": len(result.windows)}
-        result.payload = question.merge(result.windows)
+                raise GaveUp(str(part.error))
+            answered.append((window, part))
+        payload = question.merge([(window, part.payload) for window, part in answered])
+        how = FrozenDict(windows=len(answered))
+        self._found[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _answers(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
@@ -201,11 +189,11 @@ class GroupCall:
         for part in parts:
             await self._attempts(fused_requests([part], self.prompts))
             if self._found[id(part)].payload is None:
-                self._found[id(left[0])].error = f"asked one by one too: {self._found[id(part)].error}"
+                self._fail(f"asked one by one too: {self._found[id(part)].error}", items)
                 return
         if parts:
             payload = left[0].join([self._found[id(part)].payload for part in parts])
-            self._found[id(left[0])] = _Result(payload)
+            self._found[id(left[0])] = Reply(payload=payload)
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> AnswerError | None:
         """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
@@ -284,7 +272,7 @@ class GroupCall:
                 if isinstance(part, AnswerError):
                     problem = part
                 else:
-                    self._found[id(question)] = _Result(part, how=how)
+                    self._found[id(question)] = Reply(payload=part, provenance=FrozenDict(how))
         except AnswerError as error:
             return error
         return problem
