@@ -22,8 +22,6 @@ from germane.questions.asking import Answer, Unanswered
 from germane.questions.script import TextCompletion
 from germane.types import Json
 
-__all__ = ["AskJudge", "Loopback"]
-
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
 """The judge that answers: `pool.judge`."""
 MAX_BODY = 4_000_000
@@ -40,7 +38,6 @@ class Loopback:
     Attributes:
         calls: The number of calls so far.
         stopped: The error that ended the evaluation while it was asked, if any.
-        environment: The variables that tell a script where the server is, and its token.
     """
 
     def __init__(self, ask: AskJudge, max_calls: int) -> None:
@@ -75,28 +72,31 @@ class Loopback:
         if asked == "GET /info":
             named = {"targetName": "judge", "availableTargets": ["judge"]}
             return {**named, "maxCalls": self.max_calls, "callCount": self.calls}
+        if asked not in {"POST /invoke", "POST /invokeBatch"}:
+            raise _Denied(HTTPStatus.NOT_FOUND, "Not found")
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError) as fault:
+            raise _Denied(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {fault}") from None
+        if not isinstance(document, dict):
+            raise _Denied(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
         if asked == "POST /invoke":
-            (answer,) = self._answers([_document(body)])
+            (answer,) = self._answers([document])
             if answer is None:
                 raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
             if isinstance(answer.value, Unanswered):
                 raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
             return _response(answer)
-        if asked == "POST /invokeBatch":
-            requests = _document(body).get("requests")
-            if not isinstance(requests, list):
-                raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
-            return {"responses": list(map(_response, self._answers(requests)))}
-        raise _Denied(HTTPStatus.NOT_FOUND, "Not found")
+        if not isinstance(document.get("requests"), list):
+            raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
+        return {"responses": list(map(_response, self._answers(document["requests"])))}
 
     def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
         """Ask in the event loop; None for a request that asks nothing. The calls are counted first."""
         questions = list(map(_question, requests))
         asked = [question for question in questions if question is not None]
-        if not asked:
-            return [None] * len(questions)
         with self._counting:
-            if self.calls + len(asked) > self.max_calls:
+            if asked and self.calls + len(asked) > self.max_calls:
                 raise _Denied(HTTPStatus.TOO_MANY_REQUESTS, f"Max calls exceeded (limit: {self.max_calls})")
             self.calls += len(asked)
         try:
@@ -110,20 +110,6 @@ class Loopback:
 
 class _Denied(Exception):
     """A request that is not answered: with which status, and why."""
-
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        self.status = status
-        super().__init__(why)
-
-
-def _document(body: bytes) -> Mapping[str, Json]:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as fault:
-        raise _Denied(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {fault}") from None
-    if not isinstance(document, dict):
-        raise _Denied(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
-    return document
 
 
 def _question(request: Json) -> TextCompletion | None:
@@ -166,8 +152,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             value = self.loopback.answer(f"{self.command} {self.path}", authorization, body)
             self._send(HTTPStatus.OK, value)
-        except _Denied as refused:
-            self._send(refused.status, {"error": str(refused)})
+        except _Denied as denied:
+            status, why = denied.args
+            self._send(status, {"error": why})
 
     def _send(self, status: int, document: Json) -> None:
         body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

@@ -24,8 +24,6 @@ from germane.questions.script import InvalidValue, Script
 from germane.samples.files import JsonFault, locate
 from germane.types import FrozenDict, Json
 
-__all__ = ["ScriptJudge"]
-
 AnyScript: TypeAlias = Script[Any]
 TAIL = 2000
 """Characters of a program's stderr that an error shows: the last ones."""
@@ -82,41 +80,56 @@ class ScriptJudge(LocalJudge):
         except OSError as fault:
             theirs = str(fault.strerror or fault)
             why = f"could not start `{question.command_line}` in {question.cwd}: {theirs}"
-            return _failed(question, why, theirs)
+            return _failed(question, why, theirs, None)
         return _reply(question, finished)
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
-    """The answer of a program that has ended, or what was wrong with it."""
-    command = question.command_line
+    """The answer of a program that has ended, or what was wrong with it: in our words, and in AgentV's."""
+    command, ms = question.command_line, finished.ms
     if finished.timed_out:
+        theirs = f"timed out after {question.timeout:g} s"
         why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
-        return _failed(question, why, f"timed out after {question.timeout:g} s", finished)
+        return _failed(question, why, theirs, ms)
     if finished.flooded:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
-        return _failed(question, why, "stdout is too long", finished)
+        return _failed(question, why, "stdout is too long", ms)
     if finished.code:
-        return _failed(question, *_exited(question, finished), finished)
+        hint = misplaced(question.command, question.cwd)
+        if hint is None and finished.code == 127:
+            hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
+        printed = _printed(question, finished) or "; it printed nothing"
+        why = f"`{command}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}{printed}"
+        stderr, theirs = finished.tail(TAIL), f"Code evaluator exited with code {finished.code}"
+        kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr
+        return _failed(question, why, f"{theirs}: {kept}" if stderr else theirs, ms)
     text = ""
     try:
         text = finished.stdout.decode("utf-8-sig")
         payload = question.printed(text)
         question.parse(payload)
     except (ValueError, RecursionError, AnswerError) as fault:
-        if question.agentv:
-            return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))
-        why = f"`{command}`: {_unreadable(fault, text)}{_printed(question, finished, out=False)}"
-        return Reply(error=why, ms=finished.ms)
-    return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
+        if not question.agentv:
+            why = f"`{command}`: {_unreadable(fault, text)}{_printed(question, finished, out=False)}"
+            return Reply(error=why, ms=ms)
+        payload = _agentv_payload(finished.stdout)
+    return Reply(payload=payload, ms=ms, provenance=_of(question))
+
+
+_NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
 def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> str:
-    """The end of what a program printed, for an error, and how to pass on a key that it misses."""
+    """The end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
     printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     stderr = finished.tail(TAIL)
     text = f"; its stderr ends: {stderr}" if stderr else ""
     text += f"; its stdout ends: {printed}" if out and printed else ""
-    if name := _missing_key(f"{stderr}\n{printed}", question.env):
+    passed = child_environment(question.env)
+    names = [name for name in _NAME.findall(f"{stderr}\n{printed}") if name not in passed]
+    if missing := [name for name in names if name in os.environ or name.endswith(_KEYS)]:
+        name = missing[0]
         here = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
         text += f" ({name} {here}; write `env: [{name}]`)"
     return text
@@ -138,33 +151,8 @@ def _unreadable(fault: Exception, text: str) -> str:
     return f"{problem}, in line {text.count(chr(10), 0, offset) + 1}: {line[:200]}"
 
 
-def _exited(question: AnyScript, finished: Finished) -> tuple[str, str]:
-    """The messages about a program that ended with an error: ours, and AgentV's."""
-    hint = misplaced(question.command, question.cwd)
-    if hint is None and finished.code == 127:
-        hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
-    why = f"`{question.command_line}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}"
-    theirs = f"Code evaluator exited with code {finished.code}"
-    stderr = finished.tail(TAIL)
-    kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr
-    printed = _printed(question, finished) or "; it printed nothing"
-    return f"{why}{printed}", f"{theirs}: {kept}" if stderr else theirs
-
-
-_NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
-_KEYS = ("_KEY", "_TOKEN", "_SECRET")
-
-
-def _missing_key(text: str, passed: Sequence[str]) -> str:
-    """A variable that a program's last words name and that it did not get: one of the environment, or a key; "" = none."""
-    known = child_environment(passed)
-    names = [name for name in _NAME.findall(text) if name not in known]
-    return next((name for name in names if name in os.environ or name.endswith(_KEYS)), "")
-
-
-def _failed(question: AnyScript, why: str, theirs: str, finished: Finished | None = None) -> Reply:
+def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
     """An error, or AgentV's score of 0."""
-    ms = None if finished is None else finished.ms
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}

@@ -47,7 +47,8 @@ class FusedRequest:
         A question about the text alone goes with any.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in question.inputs().items()}
-        last = "passage" if (name := question.item_fields[-1]) == "text" else name
+        last = "".join(question.item_fields[-1:])
+        last = "passage" if last == "text" else last
         text = last if inputs.get(last) == self.about else ""
         inputs.pop(text, None)
         if self.questions and (
