@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ __all__ = [
     "clean_json",
     "clean_lines",
     "counted",
+    "csv_lines",
     "html_lines",
     "html_table",
     "markdown_table",
@@ -85,6 +87,18 @@ def cell(value: object) -> object:
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
     return value
+
+
+def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
+    """The lines of a table for a spreadsheet, each value as `cell` has it."""
+    import csv  # which a terminal does not need
+
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(cell, row))
+        yield out.getvalue()
+        out.seek(out.truncate(0))
 
 
 class Markup(str):

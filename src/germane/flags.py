@@ -33,6 +33,8 @@ class Flag(NamedTuple):
         choices: The only values that there are.
         setting: The types of value that the setting `name` of germane.toml may have; none = no setting.
         in_file: Whether an eval file may set it.
+        at_url: What becomes of a path that is a URL: "copied" here and read, "kept" for the verb that reads or writes there, or
+            "refused", as what a verb writes to.
     """
 
     spelling: str
@@ -50,6 +52,7 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     setting: tuple[type, ...] = ()
     in_file: bool = False
+    at_url: str = "copied"
     also: dict[str, str] | None = None
 
     @property
@@ -98,9 +101,9 @@ FLAGS = (
     Flag("--corpus", "run", DATA, "The documents that are searched: a file with a row each, or a folder; named in the report by a digest.", value="PATH"),
     Flag("--corpus", "rank", DATA, "The documents that were searched; --json names them by a digest, as `germane compare` reads it.", Path, value="PATH"),
     Flag("--corpus", "labels check,labels move", DATA, "The documents: a file with a row each (id, text), or a folder.", Path, value="PATH", required=True),
-    Flag("REPORT...", "label", DATA, "A report folder; of two: what they do not share is labelled.", Path, name="folders"),
+    Flag("REPORT...", "label", DATA, "A report folder; of two: what they do not share is labelled.", Path, name="folders", at_url="refused"),
     Flag("REPORT...", "audit", DATA, "Report folders; of several, each judge is compared with the same labels.", Path, name="folders"),
-    Flag("DIR...", "merge", DATA, "The report folders of all parts, which `germane run --part 3/16 -o DIR` wrote.", Path, name="folders"),
+    Flag("DIR...", "merge", DATA, "The report folders of all parts, which `germane run --part 3/16 -o DIR` wrote.", Path, name="folders", at_url="kept"),
     Flag("REPORT", "score,explain", DATA, "A report folder that `germane run` wrote.", Path, name="folder"),
     Flag("REPORT", "diagnose", DATA, "A report folder, or a folder of reports (the latest).", Path),
     Flag("[REPORT]", "report,plot", DATA, "A report folder, or a folder of reports; without it germane-reports, whose latest is shown.", Path, name="folder"),
@@ -117,7 +120,7 @@ FLAGS = (
     Flag("[PATH...]", "validate", DATA, "Eval files, or folders of them; targets.yaml; samples.", Path, name="paths"),
     Flag("FILE...", "ledger import", DATA, "Exports, or the judgements.jsonl (or judgements.parquet) of reports.", Path, name="files"),
     Flag("--target", "run,questions", DATA, "The system to ask; several are compared.", name="targets", value="NAME", many=True),
-    Flag("--targets", "run,questions", DATA, "The targets file.", Path, name="targets_file", value="FILE"),
+    Flag("--targets", "run,questions", DATA, "The targets file.", Path, name="targets_file", value="FILE", at_url="kept"),
     Flag("--trials", "run", DATA, "How often each target is asked each case.", int, value="N", least=1),
     Flag("--untrusted", "run,questions", DATA, "Refuse everything that an eval file would run or send.", bool),
     Flag("--allow", "run,questions", DATA, "With --untrusted: a grader or target that may run; repeatable.", name="allowed", value="NAME", many=True),
@@ -155,7 +158,7 @@ FLAGS = (
     Flag("--judge", "run,questions", JUDGE, "Who judges: labels, gold, lexical or a model (openai:gpt-4o-mini); several are a panel and vote.", many=True, setting=(str, list)),
     Flag("--judge", "grade", JUDGE, "Who judges: labels, lexical or a model (openai:gpt-4o-mini)."),
     Flag("--judge", "ledger export,ledger prune", DATA, "Only answers of this judge."),
-    Flag("--labels", "run,questions", JUDGE, "People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
+    Flag("--labels", "run,questions", JUDGE, "People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
     Flag("--labels", "labels check,labels move", DATA, "People's labels beside those of the samples or the report: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
     Flag("--repeat", "run,questions", JUDGE, "How often each judge is asked; the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
     Flag("--vote", "run,questions", JUDGE, "How a panel votes: majority or mean.", default="majority", setting=(str,), in_file=True),
@@ -217,7 +220,7 @@ FLAGS = (
     Flag("--max-cost", "run", MONEY, "Stop when the judge would cost more; can be continued.", float, value="USD", least=0),
     Flag("--max-calls", "run", MONEY, "Stop before more questions are put to the judge; can be continued.", int, value="N", least=0),
     Flag("--price", "run", MONEY, "US dollars for a million tokens of the judge, e.g. 0.15/0.60.", value="IN/OUT"),
-    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT"),
+    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused"),
     Flag("--retry-errors", "run", MONEY, "With --resume: ask again what the judge failed at.", bool),
     Flag("--reask", "run", MONEY, "With --resume: go on with another judge, which is asked everything again.", bool),
     Flag("--ledger", "run,questions,answers,grade,ledger stats,ledger batches,ledger export,ledger import,ledger prune,ledger check", MONEY,
@@ -229,18 +232,18 @@ FLAGS = (
     Flag("--prompt", "ledger prune", DATA, "Only this prompt hash (see stats).", value="HASH"),
     Flag("--before", "ledger prune", DATA, "Only answers from before this date.", value="DATE"),
     # what is written and printed
-    Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True),
+    Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True, at_url="kept"),
     Flag("--format", "run,score", OUTPUT, "The tables of the report folder: jsonl, or parquet (a quarter of the space, with the extra tables); without it parquet above 50,000 samples.",
          choices=("jsonl", "parquet")),
-    Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True),
-    Flag("-o --output", "questions", OUTPUT, "The file of requests, JSON lines.", Path, value="FILE", required=True),
-    Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files beside it (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True),
-    Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True),
+    Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True, at_url="refused"),
+    Flag("-o --output", "questions", OUTPUT, "The file of requests, JSON lines.", Path, value="FILE", required=True, at_url="refused"),
+    Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files beside it (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
+    Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True, at_url="refused"),
     Flag("-o --output", "report,plot,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
-         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}),
+         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}, at_url="refused"),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
-         also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}),
-    Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True),
+         also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}, at_url="refused"),
+    Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),
     Flag("--force", "run,merge,init", OUTPUT, "Overwrite", bool,
          also={"run": "the report of another evaluation in the folder of -o.", "merge": "the report of another evaluation in the folder of -o.",
                "init": "files that are there."}),
@@ -255,13 +258,13 @@ FLAGS = (
     Flag("--no-text", "report", OUTPUT, "Leave queries, passages, references and reasons out of the .html.", bool),
     Flag("--for-width", "label", OUTPUT, "Only tell how many labels make the corrected intervals this narrow, e.g. 0.05.", float, value="WIDTH"),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
-    Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE"),
-    Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results")),
+    Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
+    Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
     Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),
     Flag("--output-format", "liverag", OUTPUT, "Format of the two files.", default="tsv", choices=("tsv", "jsonl")),
     # what is good enough
     Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'mean(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
-    Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT"),
+    Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept"),
     Flag("--baseline", "report,plot", OUTPUT, "Another report:", Path, value="REPORT",
          also={"report": "shown beside it (.html .md).", "plot": "differences are to that one."}),
     Flag("--allow-stand-in", "run,score,compare", CI, "Decide on what a stand-in for a model judged (lexical); else undecided, exit 3.", bool),

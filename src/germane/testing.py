@@ -322,6 +322,7 @@ def report_of(
     With a `baseline` and no gate on a change, no measure may be worse than there for certain. InputError where two tests
     recorded a sample under one id, different judges judged, or a gate names what was not measured.
     """
+    from germane.reports.manifest import judge_in_all
     from germane.reports.report import Report
     from germane.tables.part import merge
 
@@ -348,7 +349,7 @@ def report_of(
     if len(files := Counter(record.file or "no eval file" for _, record in ordered)) > 1:
         made["eval_files"] = list(map(list, files.items()))
     if judges:
-        made["judge"] = {**judges[0], **_spent_by(judges)}
+        made["judge"] = judge_in_all(judges)
     decided = list(gates)
     report = Report.build(merge(record.part for _, record in ordered), made, gates=decided)
     if baseline is not None:
@@ -361,18 +362,3 @@ def report_of(
 def _place(named: tuple[str, RecordedSample]) -> tuple[str, str]:
     """The order of records: those of an eval file stand together."""
     return named[1].file, named[0]
-
-
-def _spent_by(judges: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """The cost of judging in all; the price is not known where that of one is not."""
-    result: dict[str, Json] = {
-        name: sum(judge[name] for judge in judges)
-        for name in ("calls", "cached", "shared", "requests", "errors")
-    }
-    costs = [judge["cost_usd"] for judge in judges]
-    tokens = {name: sum(judge["tokens"][name] for judge in judges) for name in ("input", "output")}
-    return result | {
-        "tokens": tokens,
-        "estimated": any(judge["estimated"] for judge in judges),
-        "cost_usd": None if None in costs else sum(costs),
-    }

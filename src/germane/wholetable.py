@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["CutRows", "HangingText", "WholeTable", "plain_text"]
+__all__ = ["CutRows", "HangingText", "WholeTable", "hanging", "plain_text"]
 
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
@@ -140,6 +140,11 @@ class HangingText:
             first, *rest = line[lead:].wrap(console, options.max_width - indent)
             yield line[:lead] + first
             yield from (Text(" " * indent) + text for text in rest)
+
+
+def hanging(parts: Iterable[RenderableType]) -> RenderableType:
+    """These parts one below the other; where a line of text goes on, it is indented."""
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
 
 
 def _text(cell: object) -> Text:

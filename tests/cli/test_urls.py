@@ -113,7 +113,7 @@ READERS = (
 )
 
 
-def test_a_report_at_a_url_is_read(inside: Cli, bucket: str) -> None:
+def test_a_report_at_a_url_is_read(inside: Cli, tmp_path: Path, bucket: str) -> None:
     """By every command that reads reports, as one that stands here; it is written to only here."""
     inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "here")
     assert inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/today").code == 0
@@ -126,7 +126,10 @@ def test_a_report_at_a_url_is_read(inside: Cli, bucket: str) -> None:
     for words in (("label", "--who", "me"), ("run", "--resume")):
         ran = inside(*words, f"{bucket}/today")
         assert (ran.code, "copy it here first" in ran.err) == (2, True)
-    assert "writes to no URL" in inside("report", "here", "-o", f"{bucket}/r.html").err
+    for words in (("report", "here"), ("questions", "s.jsonl"), ("audit", "here")):
+        assert "--output is written to" in inside(*words, "-o", f"{bucket}/r.html").err
+    (tmp_path / "how.md").write_text("Be strict.")
+    assert inside("label", "here", "--guideline", (tmp_path / "how.md").as_uri(), stdin="q").code == 0
 
 
 def test_parts_that_were_copied_here_or_are_damaged(inside: Cli, tmp_path: Path, bucket: str) -> None:

@@ -173,9 +173,8 @@ def test_the_most_moved_queries_say_what_changed_in_their_lists() -> None:
     assert found.worst["B"] == []
     assert (moved.sample, moved.query, moved.b) == ("q", "why?", 1.0)
     assert moved.a == pytest.approx(1 / 3)
-    assert moved.lists is not None
-    assert (moved.lists.added, moved.lists.dropped) == (("d",), ("b",))
-    assert moved.lists.moved == (("c", 3, 1), ("a", 1, 2))
+    assert (moved.added, moved.dropped) == (["d"], ["b"])
+    assert moved.moved == [("c", 3, 1), ("a", 1, 2)]
     assert "q  0.3333 -> 1.0000  added d; dropped b; moved c 3->1, a 1->2" in str(found)
 
 

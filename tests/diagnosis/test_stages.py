@@ -189,9 +189,8 @@ def test_planted_losses_and_savings_are_found() -> None:
     assert (first.lost, fused.lost, fused.saved) == (200, dropped, saved)
     assert (final.lost, final.saved) == (0, 0)
     (only,) = follow_samples(samples_from(planted(200, 1, drop=0.1)))
-    assert only.stages[1].change is not None
-    assert only.stages[1].change.interval.ends is not None
-    assert only.stages[1].change.interval.ends[1] < 0
+    assert only.stages[1].difference_interval is not None
+    assert only.stages[1].difference_interval[1] < 0
 
 
 def test_no_loss_is_told_from_chance_where_none_was_planted() -> None:
@@ -217,7 +216,7 @@ def test_no_loss_is_told_from_chance_where_none_was_planted() -> None:
                 }
             )
         (found,) = follow_samples(samples_from(rows))
-        ends = [line.change.interval.ends for line in found.stages[1:] if line.change is not None]
+        ends = [line.difference_interval for line in found.stages[1:]]
         assert ends[0] is not None
         assert ends[1] is not None
         beyond += not ends[0][0] <= 0 <= ends[0][1]

@@ -97,10 +97,6 @@ def test_rbo_of_repeated_items_counts_the_first() -> None:
 
 
 def test_changes_of_a_list() -> None:
-    """Added, dropped, moved with both ranks; an unchanged list is false."""
-    found = list_changes("abcd", "acxb")
-    assert found.added == ("x",)
-    assert found.dropped == ("d",)
-    assert found.moved == (("c", 3, 2), ("b", 2, 4))
-    assert found
-    assert not list_changes("ab", "ab")
+    """Added, dropped, moved with both ranks; an unchanged list has none."""
+    assert list_changes("abcd", "acxb") == (["x"], ["d"], [("c", 3, 2), ("b", 2, 4)])
+    assert list_changes("ab", "ab") == ([], [], [])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import getpass
 import hashlib
-import io
 import os
 import shlex
 import shutil
@@ -16,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean, counted
+from germane.clean import clean, counted, csv_lines
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, Interrupted
 
@@ -322,7 +320,6 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
     --gold: where these judges and the gold of the first report disagree most, as a queue for people.
     """
-    from germane.clean import cell
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
@@ -337,9 +334,7 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
         result = audit_gold(reports)
         lines = gold_lines(result)
         if output is not None and output.suffix.lower() == ".csv":
-            table = io.StringIO()
-            csv.writer(table, lineterminator="\n").writerows(map(cell, row) for row in queue_rows(result))
-            lines = iter(table.getvalue().splitlines())
+            lines = (line.removesuffix("\n") for line in csv_lines(queue_rows(result)))
     elif len(reports) == 1:
         result = audit_judge(reports[0], every=every)
         lines = audit_lines(result)

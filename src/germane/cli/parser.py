@@ -15,9 +15,6 @@ from germane.cli.values import say
 from germane.errors import InputError
 from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 
-_TAKE_URLS = {"run", "questions", "merge"}
-"""Verbs that take URLs as they are."""
-
 
 def width() -> int:
     """Columns of the terminal, for help."""
@@ -137,7 +134,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         if flag.kind is bool:
             how |= {"action": "store_true"}
         else:
-            how |= {"metavar": flag.metavar, "type": _reader(verb, flag), "default": flag.default}
+            how |= {"metavar": flag.metavar, "type": _reader(flag), "default": flag.default}
         if flag.argument:  # what is missing is said after what is misspelt
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:
@@ -151,7 +148,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
     return parser
 
 
-def _reader(verb: str, flag: Flag) -> Callable[[str], Any]:
+def _reader(flag: Flag) -> Callable[[str], Any]:
     """Reads one value; the error says what to write. Of what stands at a URL and is read, it is a copy."""
 
     def read(text: str) -> Any:
@@ -160,7 +157,7 @@ def _reader(verb: str, flag: Flag) -> Callable[[str], Any]:
         except ValueError:
             value = None
         if flag.kind is Path and "://" in text:
-            value = _at_url(verb, flag, text)
+            value = _at_url(flag, text)
         if flag.choices and value not in flag.choices:
             value = None
         if flag.kind in {int, float} and value is not None and not _within(value, flag):
@@ -172,14 +169,15 @@ def _reader(verb: str, flag: Flag) -> Callable[[str], Any]:
     return read
 
 
-def _at_url(verb: str, flag: Flag, url: str) -> Path:
-    """A copy of what stands at a URL. InputError for what is written to: these are written here."""
-    if verb == "label" or flag.parameter == "resume":
-        raise InputError(f"{url} is written to, and stands at a URL", fix="copy it here first")
-    if verb in _TAKE_URLS:
+def _at_url(flag: Flag, url: str) -> Path:
+    """A path that is a URL, or a copy of what stands there. InputError for what is written to: that is written here."""
+    if flag.at_url == "kept":
         return Path(url)
-    if flag.group == OUTPUT and flag.parameter != "baseline":
-        raise InputError(f"germane {verb} writes to no URL: {url}", fix="name a file here")
+    if flag.at_url == "refused":
+        raise InputError(
+            f"{flag.long.strip('.')} is written to, and {url} is a URL",
+            fix="copy it here first, or name a file here",
+        )
     from germane.evaluation.parts.remote import local  # not at the top: most commands name none
 
     return local(url)

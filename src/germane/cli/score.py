@@ -37,9 +37,10 @@ def score(
         _refuse_source(path, folder)
     before: ReportData | None = None
     if baseline is not None or fail_on_regression:
+        from germane.evaluation.parts.remote import local
         from germane.reports.report import find_baseline
 
-        before = find_baseline(baseline)
+        before = find_baseline(baseline and local(baseline))
     files = [path for path in output if path.suffix]
     folders = [path for path in output if not path.suffix]
     first = folders[0] if folders else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +9,11 @@ from math import fsum
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Group, RenderableType
+from msgspec import to_builtins
+from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, counted, html_table, markdown_text, shorten, some_of
-from germane.comparison.parts import MovedQuery
+from germane.clean import clean, counted, csv_lines, html_table, markdown_text, shorten, some_of
 from germane.comparison.schema import ComparedLine, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
@@ -32,7 +30,7 @@ from germane.reports.summary import (
 from germane.statistics.comparison import DifferenceParts
 from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
-from germane.wholetable import HangingText, plain_text
+from germane.wholetable import hanging, plain_text
 
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
@@ -57,8 +55,8 @@ class Comparison:
     primary: tuple[str, ...]
     comparisons: tuple[MeasureComparison, ...]
     only_in: Mapping[str, Sequence[str]]
-    worst: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
-    best: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
+    worst: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
+    best: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -125,7 +123,7 @@ class Comparison:
             "slices": [{**_line(row), "slice": row.slice} for row in slices],
             "only_in": {system: list(cases) for system, cases in self.only_in.items()},
             "moved": {
-                system: {name: list(map(_moved_line, of.get(system, ()))) for name, of in moved.items()}
+                system: {name: to_builtins(of.get(system, [])) for name, of in moved.items()}
                 for system in self.held
             },
             "orders": orders_json(self.orders),
@@ -154,7 +152,7 @@ class Comparison:
 
 def render_comparison(found: Comparison) -> RenderableType:
     """The comparison for a rich console."""
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(found)))
+    return hanging(_parts(found))
 
 
 def _parts(found: Comparison) -> Iterator[RenderableType]:
@@ -322,14 +320,12 @@ def _orders(found: Comparison) -> Iterator[str]:
         yield f"order    of the systems by {clean(measure)}: {both}"
 
 
-def _moved(query: MovedQuery) -> Text:
+def _moved(query: MovedLine) -> Text:
     """The changes of a query's list in words: what was added, dropped and moved."""
-    text = ""
-    if (lists := query.lists) is not None:
-        moved = [f"{item} {old}->{new}" for item, old, new in lists.moved]
-        changes = {"added": lists.added, "dropped": lists.dropped, "moved": moved}
-        text = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
-        text = text or "the same list"
+    moved = [f"{item} {old}->{new}" for item, old, new in query.moved or ()]
+    changes = {"added": query.added, "dropped": query.dropped, "moved": moved}
+    text = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
+    text = text or ("" if query.moved is None else "the same list")
     return Text(f"  {query.change:+.4f}  {shorten(query.sample, 80)}  {query.a:.4f} -> {query.b:.4f}  {text}")
 
 
@@ -372,11 +368,6 @@ def _parts_line(parts: DifferenceParts) -> dict[str, Json]:
     return {**causes, "intervals": ends, "n": parts.n, "share": parts.share}
 
 
-def _moved_line(query: MovedQuery) -> dict[str, Json]:
-    names = ("added", "dropped", "moved")
-    return line_of(MovedLine, query, **{name: getattr(query.lists, name, None) for name in names})
-
-
 def _csv(found: Comparison) -> str:
     rows: list[dict[str, Json]] = []
     for comparison in found.comparisons:
@@ -389,11 +380,7 @@ def _csv(found: Comparison) -> str:
         of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
         of_corrected |= {"corrected_low": least, "corrected_high": most}
         rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0])
-    writer.writerows(map(cell, row.values()) for row in rows)
-    return out.getvalue()
+    return "".join(csv_lines([rows[0], *(row.values() for row in rows)]))
 
 
 def _markdown(found: Comparison) -> str:

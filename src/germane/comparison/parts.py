@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from germane.clean import shorten
+from germane.comparison.schema import MovedLine
 from germane.judges.judge import DECIDED
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
@@ -25,7 +26,7 @@ from germane.reports.explain import recorded, settings_of
 from germane.reports.gates import NO_DECISION
 from germane.reports.pairing import Floats, MeasureComparison, Pair, Side
 from germane.reports.summary import higher_is_better, known_measure
-from germane.statistics.ranking import ListChanges, list_changes
+from germane.statistics.ranking import list_changes
 from germane.types import Context, Judgement, Sample
 
 MOST_SPLIT = 20_000
@@ -265,27 +266,11 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
     return sample.with_contexts(labelled, **{name: getattr(other, name) for name in gold})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedQuery:
-    """A query whose score changed: the scores of A and B, and what became of A's list; None where lists are not known.
+def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedLine], list[MovedLine]]:
+    """The queries that became worst and best by a measure, at most `most` of each, the most moved first.
 
-    `change` is B minus A. What is listed are the ids of the passages, or the beginnings of their texts.
+    Lists are of the ids of the passages, or the beginnings of their texts.
     """
-
-    sample: str
-    query: str = ""
-    a: float
-    b: float
-    lists: ListChanges[str] | None = None
-
-    @property
-    def change(self) -> float:
-        """B minus A."""
-        return self.b - self.a
-
-
-def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedQuery], list[MovedQuery]]:
-    """The queries that became worst and best by a measure, at most `most` of each, the most moved first."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
@@ -294,16 +279,12 @@ def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedQu
     def name_of(row: int) -> str:
         return pair.a.scores.cases[int(ours.case[row])]
 
-    def moved(row: int) -> MovedQuery:
-        case = name_of(row)
+    def moved(row: int) -> MovedLine:
+        case, low, high = name_of(row), float(ours.low[row]), float(theirs.low[row])
         a, b = (samples.get(case) for samples in first)
-        return MovedQuery(
-            sample=case,
-            query=a.query if a else "",
-            a=float(ours.low[row]),
-            b=float(theirs.low[row]),
-            lists=list_changes(_names(a), _names(b)) if a and b else None,
-        )
+        added, dropped, moved = list_changes(_names(a), _names(b)) if a and b else (None, None, None)
+        query = a.query if a else ""
+        return MovedLine(case, query, low, high, high - low, added, dropped, moved)
 
     worst = [row for row in order[:most].tolist() if gain[row] < 0]
     best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from msgspec import UNSET, to_builtins
-from rich.console import Group, RenderableType
+from msgspec import to_builtins
+from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
-from germane.diagnosis.schema import (
-    ChangeRow,
-    DepthRow,
-    DocumentRow,
-    StageRow,
-    SystemDiagnosis,
-    SystemStages,
-)
-from germane.diagnosis.stages import StageLine, StagesReport
-from germane.diagnosis.whatif import ChangeLine, Diagnosis
+from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, SystemDiagnosis, SystemStages
+from germane.diagnosis.stages import StagesReport
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
-from germane.statistics.intervals import Interval
 from germane.types import Json
-from germane.wholetable import HangingText
+from germane.wholetable import hanging
 
 _BAR = 24
 """Signs of a bar of all relevant documents."""
@@ -33,65 +24,32 @@ _SHOWN = 10
 """Lost documents that are shown."""
 
 
-def _document(rows: Sequence[tuple[str, dict[str, Json]]]) -> dict[str, Json]:
-    """A document of the systems with these names: a single one is the document itself."""
-    if len(rows) == 1:
-        return {"schema_version": 1, **rows[0][1]}
-    return {"schema_version": 1, "systems": [{"system": system, **row} for system, row in rows]}
-
-
-def _group(parts: Iterable[RenderableType]) -> RenderableType:
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+def _document(systems: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """A document of these systems: a single one is the document itself, and goes without its name."""
+    if len(systems) > 1:
+        return {"schema_version": 1, "systems": systems}
+    return {"schema_version": 1, **{name: value for name, value in systems[0].items() if name != "system"}}
 
 
 def stages_document(reports: Sequence[StagesReport]) -> dict[str, Json]:
     """The document of `germane stages --json`."""
-    return _document([(report.system, _system(report)) for report in reports])
+    return _document([_system(report) for report in reports])
 
 
 def stages_page(reports: Sequence[StagesReport]) -> Json:
     """The stages as the page shows them: no document by name."""
-    return [{**_system(report), "system": report.system, "documents": []} for report in reports]
+    return [{**_system(report), "documents": []} for report in reports]
 
 
 def _system(report: StagesReport) -> dict[str, Json]:
-    return line_of(
-        SystemStages,
-        report,
-        system=UNSET,
-        ends=report.counts(),
-        stages=list(map(_stage, report.stages)),
-        documents=list(map(to_builtins, report.documents())),
-        notes=list(report.journeys.notes),
-    )
-
-
-def _stage(stage_line: StageLine) -> Json:
-    change = stage_line.change
-    return line_of(
-        StageRow,
-        stage_line,
-        **_interval(stage_line.interval),
-        units=stage_line.interval.n,
-        difference=None if change is None else change.difference,
-        difference_interval=None if change is None else _ends(change.interval),
-        p=None if change is None else change.p,
-        kept=to_builtins(stage_line.kept),
-        depths=to_builtins(stage_line.depths),
-    )
-
-
-def _interval(interval: Interval) -> dict[str, Json]:
-    return {"interval": _ends(interval), "interval_method": interval.method, "level": interval.level}
-
-
-def _ends(interval: Interval) -> list[float] | None:
-    return None if interval.ends is None else list(interval.ends)
+    lines = {"stages": report.stages, "documents": report.documents(), "notes": report.journeys.notes}
+    lists = {name: to_builtins(list(of)) for name, of in lines.items()}
+    return line_of(SystemStages, report, ends=report.counts(), **lists)
 
 
 def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
     """The stages of each system for a rich console; `every`: with every relevant document."""
-    return _group(part for report in reports for part in _stages(report, every=every))
+    return hanging(part for report in reports for part in _stages(report, every=every))
 
 
 def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
@@ -110,10 +68,10 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
             f"{stage.lost:,}" if stage.lost else "-",
             f"{stage.saved:,}" if stage.saved else "-",
             in_digits(stage.recall),
-            interval_in_words(stage.interval.ends),
+            interval_in_words(stage.interval),
         ]
-        if (change := stage.change) is not None:
-            row += [in_digits(change.difference, "+"), interval_in_words(change.interval.ends, sign="+")]
+        if stage is not report.stages[0]:
+            row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
         table.add(row + [""] * (len(table.header) - len(row)), {5})
     yield table.rich()
     yield Text(f"  intervals: 95%, {LIKE_THESE}", style="dim")
@@ -131,7 +89,7 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
 
 
-def _in_depth(before: StageLine, stage_line: StageLine) -> str:
+def _in_depth(before: StageRow, stage_line: StageRow) -> str:
     """The share that a stage keeps of what it got, and how deep its list would have to be."""
     if stage_line.kept is None or stage_line.kept.keeps is None or not stage_line.lost:
         return ""
@@ -174,42 +132,25 @@ def _documents(report: StagesReport, document_lines: Sequence[DocumentRow]) -> R
 # What would help
 
 
-def diagnosis_document(found: Sequence[Diagnosis]) -> dict[str, Json]:
+def diagnosis_document(systems: Sequence[SystemDiagnosis]) -> dict[str, Json]:
     """The document of `germane diagnose --json`."""
-    return _document([(diagnosis.system, _diagnosis(diagnosis)) for diagnosis in found])
+    return _document(to_builtins(systems))
 
 
-def diagnosis_page(found: Sequence[Diagnosis], *, text: bool) -> Json:
+def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
     """The diagnoses as the page shows them; without `text` no query."""
-    rows = [{**_diagnosis(diagnosis), "system": diagnosis.system} for diagnosis in found]
+    rows = to_builtins(systems)
     for query in (query for row in rows if not text for query in row["queries"]):
         del query["query"]
     return rows
 
 
-def _diagnosis(diagnosis: Diagnosis) -> dict[str, Json]:
-    return line_of(
-        SystemDiagnosis,
-        diagnosis,
-        system=UNSET,
-        changes=[_change(line) for line in diagnosis.changes],
-        queries=to_builtins(diagnosis.queries),
-        notes=list(diagnosis.notes),
-    )
-
-
-def _change(change_line: ChangeLine) -> Json:
-    by = change_line.difference
-    more = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
-    return line_of(ChangeRow, change_line, mean=by.mean_b, **_interval(by.interval), **more)
-
-
-def render_diagnosis(found: Sequence[Diagnosis]) -> RenderableType:
+def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
     """The changes that would help each system, for a rich console."""
-    return _group(part for diagnosis in found for part in _helps(diagnosis))
+    return hanging(part for diagnosis in systems for part in _helps(diagnosis))
 
 
-def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     if diagnosis.system:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     over = (
@@ -221,20 +162,15 @@ def _helps(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
     table = TextTable(heads, names=2)
     for line in diagnosis.changes:
-        difference = line.difference
-        table.add(
-            [
-                line.change,
-                "at most" if line.limit else "",
-                in_digits(difference.mean_b),
-                in_digits(difference.difference, "+"),
-                interval_in_words(difference.interval.ends, sign="+"),
-                p_in_words(line.p_holm),
-                f"{difference.wins}/{difference.ties}/{difference.losses}",
-                "" if line.dropped is None else f"{line.dropped:.0%}",
-            ],
-            {3},
-        )
+        numbers = [
+            in_digits(line.mean),
+            in_digits(line.difference, "+"),
+            interval_in_words(line.interval, sign="+"),
+            p_in_words(line.p_holm),
+            f"{line.wins}/{line.ties}/{line.losses}",
+            "" if line.dropped is None else f"{line.dropped:.0%}",
+        ]
+        table.add([line.change, "at most" if line.limit else "", *numbers], {3})
     yield table.rich()
     yield Text(f"  differences are paired; intervals: 95%, {LIKE_THESE}", style="dim")
     yield Text("  at most: what a perfect step would bring, which nobody has", style="dim")

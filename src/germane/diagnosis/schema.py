@@ -1,12 +1,19 @@
-"""The documents of `germane stages --json` and `germane diagnose --json`, as records: what scripts rely on."""
+"""What is known of stages and of changes that would help, as records: the documents of `germane stages` and `diagnose --json`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
 from germane.reports.schema import Line, Pair
+from germane.statistics.intervals import Interval
+
+
+def interval_fields(interval: Interval) -> dict[str, Any]:
+    """The fields of a record that say what an interval is, and how it was computed."""
+    ends = interval.ends and list(interval.ends)
+    return {"interval": ends, "interval_method": interval.method, "level": interval.level}
 
 
 class DepthRow(Line):
@@ -41,6 +48,15 @@ class StageRow(Line):
     depth: int
     kept: DepthRow | None
     depths: list[DepthRow]
+
+    @property
+    def deeper(self) -> DepthRow | None:
+        """The least depth that would at least halve what is lost; None where none of those that are known does."""
+        if self.kept is None or self.kept.keeps is None or not self.lost:
+            return None
+        least = (1 + self.kept.keeps) / 2
+        deeper = (row for row in self.depths if row.depth > self.depth and (row.keeps or 0) >= least)
+        return next(deeper, None)
 
 
 class DocumentRow(Line):

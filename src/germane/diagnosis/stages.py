@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.diagnosis.schema import DepthRow, DocumentRow
+from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, interval_fields
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, share_of
 from germane.measures.labels import rankings
 from germane.samples.trec import Hits
-from germane.statistics.comparison import PairedDifference, paired_difference
-from germane.statistics.intervals import Interval, mean_interval
+from germane.statistics.comparison import paired_difference
+from germane.statistics.intervals import mean_interval
 from germane.types import Context, Sample
 
 FIRST = 10
@@ -69,47 +69,13 @@ class Journeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageLine:
-    """One stage: what it handed on of the relevant documents, what it lost and saved.
-
-    `recall` is the mean over the queries of the share of their relevant documents that its list holds, `change` its paired
-    difference from the stage before. `found` relevant documents are in its lists; `lost` stood in the list of the stage before (of
-    the first stage: are known) and not in its own; `saved` the other way round. `depth` is the most documents that it handed
-    on for a query; `kept` says how much it kept of what the stage before had, `depths` how much as many and more of that
-    stage's first places hold.
-    """
-
-    name: str
-    recall: float | None
-    interval: Interval
-    change: PairedDifference | None
-    found: int
-    lost: int
-    saved: int
-    depth: int
-    kept: DepthRow | None = None
-    depths: tuple[DepthRow, ...] = ()
-
-    @property
-    def deeper(self) -> DepthRow | None:
-        """The least depth that would at least halve what is lost; None where none of those that are known does."""
-        kept = self.kept.keeps if self.kept is not None else None
-        if kept is None or not self.lost:
-            return None
-        least = (1 + kept) / 2
-        return next(
-            (row for row in self.depths if row.depth > self.depth and (row.keeps or 0) >= least), None
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StagesReport:
     """The stages of one system over all its queries."""
 
     system: str
     known: int
     queries: int
-    stages: tuple[StageLine, ...]
+    stages: tuple[StageRow, ...]
     journeys: Journeys = field(repr=False)
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
@@ -162,27 +128,30 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     """
     rows, row = len(journeys.queries), journeys.query
     mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
-    lines: list[StageLine] = []
+    lines: list[StageRow] = []
     before = mask
     recall_before: Floats | None = None
     for number, name in enumerate(journeys.names):
         there: Bools = journeys.ranks[number] > 0
         recall = share_of(there, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
-        change = None
+        change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
         if recall_before is not None:
-            change = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
+            gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
+            ends = gain.interval.ends and list(gain.interval.ends)
+            change = {"difference": gain.difference, "difference_interval": ends, "p": gain.p}
         depth = int(journeys.lengths[number].max(initial=0))
-        kept, depths = _depths(journeys, number, depth) if number else (None, ())
+        kept, depths = _depths(journeys, number, depth) if number else (None, [])
         lines.append(
-            StageLine(
+            StageRow(
                 name=name,
                 recall=interval.mean,
-                interval=interval,
-                change=change,
+                **interval_fields(interval),
+                units=interval.n,
                 found=int(there.sum()),
                 lost=int((before & ~there).sum()),
                 saved=int((there & ~before).sum()) if number else 0,
+                **change,
                 depth=depth,
                 kept=kept,
                 depths=depths,
@@ -198,7 +167,7 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     )
 
 
-def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, tuple[DepthRow, ...]]:
+def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list[DepthRow]]:
     """The share of what the stage before had that a stage kept, and that the first places of that one hold: as many, and more."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
@@ -211,12 +180,8 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, tupl
         interval = mean_interval(shares[counted], clusters=clusters, value_range=(0.0, 1.0))
         return DepthRow(at, interval.mean, interval.ends and list(interval.ends))
 
-    depths = (
-        [line(fromkey, before <= fromkey) for fromkey in dict.fromkeys([depth, *deeper, most])]
-        if deeper or depth < most
-        else []
-    )
-    return line(depth, now), tuple(depths)
+    depths = dict.fromkeys([depth, *deeper, most]) if depth < most else ()
+    return line(depth, now), [line(at, before <= at) for at in depths]
 
 
 # Runs

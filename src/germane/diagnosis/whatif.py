@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.diagnosis.schema import GainRow
+from germane.diagnosis.schema import ChangeRow, GainRow, SystemDiagnosis, interval_fields
 from germane.errors import InputError
 from germane.judging.driver import LookUp, result_of
 from germane.measures.kernel import Bools, Floats, RankedLabels
@@ -26,12 +25,11 @@ from germane.questions.relevance import Grade, Passages
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure
-from germane.statistics.comparison import PairedDifference, holm, paired_difference
+from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME
 from germane.types import Sample
 
-ChangeKind: TypeAlias = Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
-_Changed: TypeAlias = tuple[ChangeKind, str, Floats, Mapping[str, Any]]
+_Changed: TypeAlias = tuple[str, str, Floats, Mapping[str, Any]]
 """A change: its kind, in words, the value of each sample with it, and what else is known of it."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 _QUANTILES = np.arange(0.0, 0.95, 0.05)
@@ -40,40 +38,7 @@ _FEWEST = 10
 """Units below which no floor is chosen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeLine:
-    """One change: what it is, and the measure with it and without, over the same queries.
-
-    `limit` says that it is what a perfect step could bring at most. `k`, `floor`: the new cut-off, the floor. `dropped` is the share of
-    all places that it drops, None where it drops none.
-    """
-
-    change: str
-    kind: ChangeKind
-    limit: bool
-    difference: PairedDifference
-    values: Floats
-    k: int | None = None
-    floor: float | None = None
-    dropped: float | None = None
-    p_holm: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
-
-    system: str
-    measure: str
-    n: int
-    total: int
-    mean: float
-    changes: tuple[ChangeLine, ...]
-    queries: tuple[GainRow, ...]
-    notes: tuple[str, ...] = ()
-
-
-def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[Diagnosis]:
+def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
     """The changes that would help each system of a report, by one ranked measure (None = the first one of the report).
 
     Raises:
@@ -152,24 +117,22 @@ class _Lists:
         self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
         self.notes: list[str] = []
 
-    def diagnosis(self, system: str, total: int) -> Diagnosis:
+    def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
         """Every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
-        changes = [self.line(now, *change) for change in self.changes(now)]
-        adjusted = holm([change.difference.p or 0.0 for change in changes])
-        changes = [
-            replace(change, p_holm=None if change.difference.p is None else p)
-            for change, p in zip(changes, adjusted, strict=True)
-        ]
-        return Diagnosis(
+        changes = [(self.row(now, *change), change[2]) for change in self.changes(now)]
+        rows = [row for row, _ in changes]
+        for row, p in zip(rows, holm([row.p or 0.0 for row in rows]), strict=True):
+            row.p_holm = None if row.p is None else p
+        return SystemDiagnosis(
             system=system,
             measure=str(self.measure),
             n=len(now),
             total=total,
             mean=float(now.mean()),
-            changes=tuple(changes),
-            queries=tuple(self.gains(now, changes)),
-            notes=tuple(self.notes),
+            changes=rows,
+            queries=list(self.gains(now, changes)),
+            notes=self.notes,
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
@@ -181,12 +144,8 @@ class _Lists:
         measure, table = self.measure, self.table
         yield "rerank", "perfect reranking of what came back", self.values(measure, table.reranked()), {}
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
-            yield (
-                "ideal",
-                "everything relevant retrieved and on top",
-                self.values(measure, table.ideal_table),
-                {},
-            )
+            ideal = self.values(measure, table.ideal_table)
+            yield "ideal", "everything relevant retrieved and on top", ideal, {}
         yield from self._cut_offs()
         again = self._repeated()
         if again.any():
@@ -259,26 +218,38 @@ class _Lists:
     def _share(self, marks: Bools) -> float:
         return float(marks.mean()) if len(marks) else 0.0
 
-    def line(
-        self, now: Floats, kind: ChangeKind, change: str, then: Floats, more: Mapping[str, Any]
-    ) -> ChangeLine:
+    def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
         """The paired difference that a change makes."""
         low, high = self.measure.definition.range
-        difference = paired_difference(now, then, clusters=self.clusters, value_range=(low, high))
-        limit = kind in {"rerank", "ideal", "filter"}
-        return ChangeLine(change=change, kind=kind, limit=limit, difference=difference, values=then, **more)
+        by = paired_difference(now, then, clusters=self.clusters, value_range=(low, high))
+        return ChangeRow(
+            change=change,
+            kind=kind,
+            limit=kind in {"rerank", "ideal", "filter"},
+            k=more.get("k"),
+            floor=more.get("floor"),
+            dropped=more.get("dropped"),
+            mean=by.mean_b,
+            difference=by.difference,
+            **interval_fields(by.interval),
+            p=by.p,
+            p_holm=None,
+            wins=by.wins,
+            ties=by.ties,
+            losses=by.losses,
+        )
 
-    def gains(self, now: Floats, changes: Sequence[ChangeLine]) -> Iterator[GainRow]:
+    def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
         """The queries that gain by any change, most first; a larger k makes another measure, so it is left out.
 
         Where nothing that came back could gain, those that better retrieval could raise.
         """
-        kept = [change for change in changes if change.kind not in {"k", "ideal"}]
-        if not any((change.values - now > SAME).any() for change in kept):
-            kept = [change for change in changes if change.kind == "ideal"]
+        kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
+        if not any((gain > SAME).any() for _, gain in kept):
+            kept = [(row.change, then - now) for row, then in changes if row.kind == "ideal"]
         if not kept:
             return
-        gained = np.stack([change.values - now for change in kept])
+        names, gained = [name for name, _ in kept], np.stack([gain for _, gain in kept])
         most = gained.max(axis=0)
         for row in np.argsort(-most, kind="stable").tolist():
             if most[row] <= SAME:
@@ -290,7 +261,7 @@ class _Lists:
                 trial=sample.trial,
                 query=sample.query,
                 value=float(now[row]),
-                change=kept[order[0]].change,
+                change=names[order[0]],
                 gain=float(most[row]),
-                gains={kept[at].change: float(gained[at, row]) for at in order if gained[at, row] > SAME},
+                gains={names[at]: float(gained[at, row]) for at in order if gained[at, row] > SAME},
             )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from germane.clean import cell, counted
+from germane.clean import counted, csv_lines
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.integrations.liverag import (
     AGGREGATES,
@@ -187,11 +185,7 @@ def write_files(
 def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: OutputFormat) -> str:
     if fmt == "jsonl":
         return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([cell(row[name]) for name in header] for row in rows)
-    return out.getvalue()
+    return "".join(csv_lines([header, *([row[name] for name in header] for row in rows)], "\t"))
 
 
 def report(result: EvaluationResult) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from germane.clean import cell, clean
+from germane.clean import clean, csv_lines
 from germane.errors import InputError
 from germane.reports.data import CaseResult, ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
@@ -170,12 +170,7 @@ def _csv(report: ReportData) -> Iterator[str]:
     columns["interval_method"] = [summary.interval_method for summary in of_row]
     remarks = {key: "; ".join(remark) for key, remark in _remarks(report).items()}
     columns["remarks"] = [remarks[summary.system, summary.measure] for summary in of_row]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for row in chain([columns], zip(*columns.values(), strict=True)):
-        writer.writerow(map(cell, row))
-        yield out.getvalue()
-        out.seek(out.truncate(0))
+    yield from csv_lines(chain([columns], zip(*columns.values(), strict=True)))
 
 
 def html(
@@ -183,17 +178,14 @@ def html(
     baseline: ReportData | None = None,
     *,
     text: bool = True,
-    audit: Mapping[str, Json] | None = None,
-    comparison: Mapping[str, Json] | None = None,
-    stages: Json = None,
-    diagnosis: Json = None,
     excerpt: Excerpt | None = None,
+    **sections: Json,
 ) -> Iterator[str]:
     """The report as one HTML file, compared with a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it, `stages`
-    what `germane stages --json` says of each system, without the documents, `diagnosis` what `germane diagnose --json` says. `excerpt` holds the queries that are on the
-    page; without one, of a large report the worst 200 and a random 1,000.
+    `excerpt` holds the queries that are on the page; without one, of a large report the worst 200 and a random 1,000. Further
+    `sections` are what `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
+    `comparison`, `stages`, `diagnosis`.
     """
     from germane.reports.page.data import SOURCES, Pages
     from germane.reports.page.excerpt import Excerpt
@@ -202,8 +194,8 @@ def html(
 
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    extra = {**notes, "audit": audit, "comparison": comparison, "stages": stages, "diagnosis": diagnosis}
-    pages = Pages(excerpt, baseline, text=text, extra=extra)
+    sections = {**dict.fromkeys(("audit", "comparison", "stages", "diagnosis")), **sections}
+    pages = Pages(excerpt, baseline, text=text, extra={**notes, **sections})
     drawn = {
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
         for source, strips in pages.strips().items()
@@ -225,22 +217,13 @@ def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
     return junit((name, report, grader_results(report)) for name, report in reports)
 
 
-def _traced(name: str) -> Callable[[ReportData], Iterator[str]]:
-    def lines(report: ReportData) -> Iterator[str]:
-        from germane.reports.writeback import traces
+def _by(module: str, name: str) -> Callable[[ReportData], Any]:
+    """A format whose module is imported when it is written."""
 
-        yield from getattr(traces, name)(report)
+    def written(report: ReportData) -> Any:
+        return getattr(import_module(f"germane.reports.{module}"), name)(report)
 
-    return lines
-
-
-def _picture(kind: str) -> Callable[[ReportData], bytes]:
-    def drawn(report: ReportData) -> bytes:
-        from germane.reports.plots.figures import charts_of, picture
-
-        return picture(charts_of(report), kind)
-
-    return drawn
+    return written
 
 
 def _parquet(report: ReportData) -> bytes:
@@ -254,18 +237,18 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: _json(json_document(report)),
     ".jsonl": _jsonl,
     "index.jsonl": _agentv,
-    ".otel.jsonl": _traced("otel"),
-    ".phoenix.jsonl": _traced("phoenix"),
-    ".langfuse.jsonl": _traced("langfuse"),
+    ".otel.jsonl": _by("writeback.traces", "otel"),
+    ".phoenix.jsonl": _by("writeback.traces", "phoenix"),
+    ".langfuse.jsonl": _by("writeback.traces", "langfuse"),
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
     ".xml": lambda report: _junit([("", report)]),
     ".html": html,
-    ".svg": lambda report: [_picture(".svg")(report).decode()],
+    ".svg": _by("plots.figures", "report_svg"),
 }
 """The formats of a report, by the ending of the file's name."""
-BINARY_FORMATS = {".png": _picture(".png"), ".parquet": _parquet}
+BINARY_FORMATS = {".png": _by("plots.figures", "report_png"), ".parquet": _parquet}
 """The same, of files that are no text: the charts of `germane plot`, and the table of scores. Each takes an extra."""
 ENDINGS = (*FORMATS, *BINARY_FORMATS)
 

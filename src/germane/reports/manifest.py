@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,22 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
         "identity": dict(judge.identity) if judge is not None else None,
         "stand_in": judge.stand_in if judge is not None else "",
         **spent.as_json(),
+    }
+
+
+def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """The entry of one judge of several evaluations, with its cost in all; the price is not known where that of one is not."""
+    counts = {
+        name: sum(of[name] for of in entries) for name in ("calls", "cached", "shared", "requests", "errors")
+    }
+    tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
+    costs = [of["cost_usd"] for of in entries]
+    return {
+        **entries[0],
+        **counts,
+        "tokens": tokens,
+        "estimated": any(of["estimated"] for of in entries),
+        "cost_usd": None if None in costs else sum(costs),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from germane.clean import cell, clean
+from germane.clean import clean, csv_lines
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import MeasureSummary, higher_is_better, in_digits
@@ -150,9 +149,7 @@ def write(report: ReportData, path: Path) -> None:
         frame.write_parquet(path)
         return
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([cell(system), cell(query), *values] for system, query, *values in rows)
+        file.writelines(csv_lines([header, *rows]))
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:

@@ -388,7 +388,7 @@ LIKE_THESE, THESE = "of queries like these", "of these queries"
 """The two estimands: the queries as a sample of those to come, and the set itself as the population."""
 
 
-def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
+def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
     """An interval as it is printed, rounded outwards; one number where it has no width, "-" where there is none.
 
     `sign` "+": with its sign.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import sqrt
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,19 +12,6 @@ from numpy.typing import ArrayLike
 from germane.errors import InputError
 
 T = TypeVar("T", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class ListChanges(Generic[T]):
-    """The changes of a list: items added, dropped, and moved as (item, old rank, new rank), ranks from 1."""
-
-    added: tuple[T, ...]
-    dropped: tuple[T, ...]
-    moved: tuple[tuple[T, int, int], ...]
-
-    def __bool__(self) -> bool:
-        """True if anything changed."""
-        return bool(self.added or self.dropped or self.moved)
 
 
 def kendall_tau(a: ArrayLike, b: ArrayLike) -> float | None:
@@ -110,15 +96,16 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     return (1 - p) / p * total + ((overlap - overlap_at_s) / l + overlap_at_s / s) * p**l
 
 
-def list_changes(a: Sequence[T], b: Sequence[T]) -> ListChanges[T]:
-    """The items added to, dropped from and moved in list a to make list b; of repeated items the first place counts."""
+def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:
+    """The items added to, dropped from and moved in list a to make list b; of repeated items the first place counts.
+
+    What moved is (item, old rank, new rank), ranks from 1.
+    """
     old = {item: rank for rank, item in enumerate(_distinct(a), 1)}
     new = {item: rank for rank, item in enumerate(_distinct(b), 1)}
-    return ListChanges(
-        added=tuple(item for item in new if item not in old),
-        dropped=tuple(item for item in old if item not in new),
-        moved=tuple((item, old[item], rank) for item, rank in new.items() if old.get(item, rank) != rank),
-    )
+    added, dropped = [item for item in new if item not in old], [item for item in old if item not in new]
+    moved = [(item, old[item], rank) for item, rank in new.items() if old.get(item, rank) != rank]
+    return added, dropped, moved
 
 
 def _distinct(items: Sequence[T]) -> list[T]:

@@ -17,6 +17,7 @@ from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.rows import merge_rows, read_rows
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
+from germane.reports.manifest import judge_in_all
 from germane.reports.report import Report, panel_notes
 from germane.tables.folder import ReportFolder
 from germane.tables.judgements import asked_counts
@@ -169,30 +170,13 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
         made["targets"] = targets
     options = {**first["options"], "part": None, "engine": None}
-    judge = _judge([m["judge"] for m in manifests])
     return {
         "germane": __version__,
         **made,
         "merged": now(),
-        "judge": judge,
+        "judge": judge_in_all([manifest["judge"] for manifest in manifests]),
         "options": options,
         "parts": len(manifests),
-    }
-
-
-def _judge(entries: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-    """The judge, and its cost in all parts."""
-    costs = [entry["cost_usd"] for entry in entries]
-    counts = {
-        name: sum(entry[name] for entry in entries)
-        for name in ("calls", "cached", "shared", "requests", "errors")
-    }
-    return {
-        **entries[0],
-        **counts,
-        "tokens": {name: sum(entry["tokens"][name] for entry in entries) for name in ("input", "output")},
-        "estimated": any(entry["estimated"] for entry in entries),
-        "cost_usd": None if None in costs else sum(costs),
     }
 
 

@@ -390,11 +390,18 @@ _LACKS = {
 }
 
 
-def picture(charts: Sequence[Chart], kind: str) -> bytes:
-    """The charts as one .svg or .png; MissingPart where a .png is asked for without the extra `png`."""
-    drawn = document(charts)
-    if kind == ".svg":
-        return drawn.encode()
+def report_svg(report: ReportData) -> Iterator[str]:
+    """The charts of a report as one SVG document."""
+    yield document(charts_of(report))
+
+
+def report_png(report: ReportData) -> bytes:
+    """The charts of a report as a PNG."""
+    return _png(document(charts_of(report)))
+
+
+def _png(drawn: str) -> bytes:
+    """An SVG document as a PNG; MissingPart without the extra `png`."""
     try:
         import resvg_py
     except ImportError:
@@ -405,6 +412,7 @@ def picture(charts: Sequence[Chart], kind: str) -> bytes:
 
 def write_charts(charts: Sequence[Chart], path: Path) -> None:
     """Write the charts to a .svg or .png file."""
-    drawn = picture(charts, path.suffix.lower())
+    drawn = document(charts)
+    data = _png(drawn) if path.suffix.lower() == ".png" else drawn.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(drawn)
+    path.write_bytes(data)

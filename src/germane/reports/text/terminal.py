@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
@@ -27,7 +27,7 @@ from germane.reports.summary import (
 )
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
-from germane.wholetable import CutRows, HangingText, plain_text
+from germane.wholetable import CutRows, hanging, plain_text
 
 COUNTS = ("skipped", "incomplete", "errors")
 """The counts of scores without a value, shown with a mean."""
@@ -143,7 +143,7 @@ def by_call_table(report: ReportData) -> TextTable:
 
 def render(report: ReportData) -> RenderableType:
     """The report for a rich console."""
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report)))
+    return hanging(_parts(report))
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
