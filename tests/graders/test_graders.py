@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from germane import evaluate
 from germane.errors import InputError
 from germane.graders import (
     Aggregator,
@@ -485,6 +487,39 @@ def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
     found = graded(Own(returns=returned), case())
     assert (found.score, found.status) == (None, "error")
     assert "check of own must return true or false, a number from 0 to 1 or a GraderResult" in str(found.why)
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (GraderResult(score=math.nan), "own gave the status ok and the score nan; a score from 0 to 1"),
+        (GraderResult(score=1.5), "the score the number 1.5"),
+        (GraderResult(score=None), "the status ok and the score null"),
+        (GraderResult(score=0.5, status="error"), "the status error and the score the number 0.5"),
+        (GraderResult(score="1"), "own raised TypeError"),  # type: ignore[arg-type]  # as a user may
+        (ZeroDivisionError("no words"), "own raised ZeroDivisionError: no words"),
+    ],
+    ids=str,
+)
+def test_a_fault_in_a_grader_is_one_samples_error(returned: Any, why: str) -> None:
+    """As one in a measure is: other samples and other graders keep their scores, and `negate` does not turn it round."""
+
+    class Sometimes(Own):
+        def check(self, one: Case) -> Any:
+            if one.sample.id != "bad":
+                return True
+            if isinstance(returned, Exception):
+                raise returned
+            return self.returns
+
+    samples = [{"id": name, "query": "q", "response": "r"} for name in ("good", "bad")]
+    report = evaluate(
+        samples, [Sometimes(returns=returned, negate=negate, name=f"own{negate}") for negate in (False, True)]
+    )
+    scores = list(report.scores())
+    good, bad = scores[:2], scores[2:]
+    assert [score.value for score in good] == [1.0, 0.0]
+    assert [(score.status, why in str(score.why)) for score in bad] == [("error", True)] * 2, bad
 
 
 class TestComposite:

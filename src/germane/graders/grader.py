@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
-from germane.errors import InputError, Invalid, describe
+from germane.errors import GermaneError, InputError, Invalid, describe
 from germane.graders.evidence import is_answered
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
@@ -255,8 +255,19 @@ class CaseGrader(YamlModel, ABC):
             return GraderResult.failed(sample.error)
         try:
             result = yield from self.compute(case)
+            if (result.score is None) is (result.status == "ok") or not 0 <= (result.score or 0) <= 1:
+                problem = (
+                    f"{self.label} gave the status {result.status} and the score {describe(result.score)}"
+                )
+                return GraderResult.failed(
+                    f"{problem}; a score from 0 to 1 stands where the status is ok, and only there"
+                )
         except Missing as missing:
             result = self.missing(missing.why)
+        except GermaneError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a grader may be a user's own; its fault is one case's error
+            return GraderResult.failed(f"{self.label} raised {type(fault).__name__}: {fault}")
         if result.score is None:
             return result
         score, verdict = result.score, result.verdict
