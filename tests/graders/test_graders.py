@@ -492,12 +492,12 @@ def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
-        (GraderResult(score=math.nan), "own gave the status ok and the score nan; a score from 0 to 1"),
+        (GraderResult(score=math.nan), " gave the status ok and the score nan; a score from 0 to 1"),
         (GraderResult(score=1.5), "the score the number 1.5"),
         (GraderResult(score=None), "the status ok and the score null"),
         (GraderResult(score=0.5, status="error"), "the status error and the score the number 0.5"),
-        (GraderResult(score="1"), "own raised TypeError"),  # type: ignore[arg-type]  # as a user may
-        (ZeroDivisionError("no words"), "own raised ZeroDivisionError: no words"),
+        (GraderResult(score="1"), " raised TypeError"),  # type: ignore[arg-type]  # as a user may
+        (ZeroDivisionError("no words"), " raised ZeroDivisionError: no words"),
     ],
     ids=str,
 )
