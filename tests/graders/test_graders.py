@@ -481,12 +481,18 @@ def test_a_check_returns_a_bool_a_number_or_a_result(returned: Any, score: float
     assert graded(Composite(graders=(Own(returns=returned),)), case()).score == score
 
 
-@pytest.mark.parametrize("returned", [None, 2, -0.1, "yes", float("nan"), [1], 10**400])
+@pytest.mark.parametrize("returned", [None, 2, -0.1, "yes", float("nan"), (1,), 10**400])
 def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
     """Of that score; it says what a check may return."""
     found = graded(Own(returns=returned), case())
     assert (found.score, found.status) == (None, "error")
     assert "check of own must return true or false, a number from 0 to 1 or a GraderResult" in str(found.why)
+
+
+def test_an_option_that_may_change_is_refused_at_once() -> None:
+    """Graders are told apart by their options, which a list or a dict does not allow."""
+    with pytest.raises(InputError, match=r"own: a value that may change .* 'list'; write a tuple"):
+        Own(returns=["a"])
 
 
 @pytest.mark.parametrize(

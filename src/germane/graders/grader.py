@@ -192,11 +192,17 @@ class CaseGrader(YamlModel, ABC):
         if not isinstance(value, dict):
             return handler(value)
         try:
-            return handler(value)
+            made = handler(value)
         except ValidationError as error:
             wrong = wrong_in(error, value)
             wrong.problem = f"{cls.type}{':' if wrong.path else ''} {wrong.error(None).problem}"
             raise InputError(wrong.problem, fix=wrong.fix) from None
+        try:
+            hash(made)
+        except TypeError as error:  # a field of a user's own grader
+            fix = "write a tuple in the place of a list, a FrozenDict in that of a dict"
+            raise InputError(f"{cls.type}: a value that may change is no option: {error}", fix=fix) from None
+        return made
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
