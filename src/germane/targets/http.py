@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import quote
@@ -30,6 +31,7 @@ _PAUSE = 0.5
 """Seconds before the second attempt; twice as long before each later one."""
 _LONGEST = 60.0
 """Seconds that Retry-After may ask for."""
+_REDIRECTS = 10
 
 
 def _address(url: str) -> str:
@@ -53,8 +55,8 @@ class HttpTarget(Target):
     `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}` and `{{metadata}}` stand in the URL (percent-encoded), the headers and
     the body; a text of the body that is nothing but one of them becomes its JSON value. `answer`, `contexts` and `calls` are
     JSON pointers (RFC 6901) into the response, and `context` maps fields of a context to pointers into each of them. Without
-    any of these the response is read as a sample's answer: {response, contexts}. A redirect is an error, which names the new
-    URL: `headers` may hold keys.
+    any of these the response is read as a sample's answer: {response, contexts}. A redirect is followed; not to another
+    origin (scheme, host and port) where `headers` are sent, which may hold keys.
     """
 
     nodes = ("body",)
@@ -124,7 +126,7 @@ class HttpTarget(Target):
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = filled(self.url, values, partial(quote, safe=""))
         headers = {name: filled(value, values) for name, value in self.headers.items()}
-        headers = {"accept-encoding": "identity", **headers}
+        headers = {"accept-encoding": "gzip", **headers}
         body = None if self.body is None else with_variables(self.body, values).json()
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
         ends = time.monotonic() + self.timeout
@@ -150,25 +152,39 @@ class HttpTarget(Target):
         raise TargetError(f"{failures[-1]} ({counted(self.retries + 1, 'attempt')})")
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """The response, and its text. A redirect is not followed: it may lead to where the headers must not go."""
-        response = await self._client.send(request, stream=True)
-        try:
-            if (there := response.next_request) is not None:
-                raise TargetError(f"it redirects to {there.url}: write that as the url")
-            return response, await self._text(response)
-        finally:
-            await response.aclose()
+        """The response at the end of all redirects, and its text."""
+        origin = request.url
+        for _ in range(_REDIRECTS):
+            response = await self._client.send(request, stream=True)
+            try:
+                following = response.next_request
+                if following is None:
+                    return response, await self._text(response)
+            finally:
+                await response.aclose()
+            request = following
+            if self.headers and _origin(request.url) != _origin(origin):
+                problem = f"it redirects to {request.url}, and the headers are for {origin.host} alone"
+                raise TargetError(f"{problem}: write that as the url, or leave them out")
+        raise TargetError(f"more than {_REDIRECTS} redirects")
 
     async def _text(self, response: httpx2.Response) -> str:
-        """The body as it arrives, so that no more than the limit is ever in memory."""
+        """The body, unpacked as it arrives, so that no more than the limit is ever in memory."""
+        most = int(self.max_mb * 1_000_000)
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in {"identity", ""}:
-            raise TargetError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
+        if encoding not in {"identity", "gzip", ""}:
+            raise TargetError(f"the body is encoded as {encoding[:20]}, though only gzip was accepted")
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
         body = bytearray()
         async for part in response.aiter_raw():
-            body += part
-            if len(body) > self.max_mb * 1_000_000:
+            try:
+                body += part if unpacker is None else unpacker.decompress(part, most + 1 - len(body))
+            except zlib.error as fault:
+                raise TargetError(f"the body is damaged: {fault}") from None
+            if len(body) > most:
                 raise TargetError(f"the body is longer than {self.max_mb:g} MB (max_mb sets the limit)")
+        if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
+            raise TargetError("the body is damaged: it is not one whole gzip stream")
         try:
             return body.decode(response.charset_encoding or "utf-8", "replace")
         except LookupError:
@@ -192,6 +208,10 @@ class HttpTarget(Target):
         if self.calls_at is not None:
             result["calls"] = _at(document, self.calls_at)
         return result
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _values(case: Case) -> dict[str, Json]:
