@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.cli.validate import faults_of
+from germane.cli.validate import faults_of, validate
 
 SNAPSHOT = Path(__file__).with_name("malformed.txt")
 CASE = "cases: [{query: a}]"
@@ -128,3 +128,16 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
     assert "unknown provider 'no'" in str(wrong)
     (wrong,) = faults_of(tmp_path / "d.jsonl", lambda _: None)
     assert "is there already, on line 1" in str(wrong)
+
+
+def test_a_folder_may_be_named_from_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`../evals` is not hidden, a folder within it whose name begins with a dot is."""
+    for folder in ("evals/.old", "work"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "evals/a.yaml").write_text(f"measures: [R@5]\n{CASE}")
+    (tmp_path / "evals/.old/b.yaml").write_text("a: [")
+    monkeypatch.chdir(tmp_path / "work")
+    assert validate([Path("../evals")], schema=False) == 2
+    assert capsys.readouterr().out.startswith("R@5 cannot be computed")

@@ -164,7 +164,10 @@ def pick_judge(
         judges = [
             load_judge(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
         ]
-        _check_shared(judges, asked)
+        if len(judges) > 1 and (asked.base_url or asked.headers):
+            from germane.judges.llm import check_shared
+
+            check_shared(judges, asked.base_url, asked.headers)
         return panel_of(judges, asked.repeat, asked.vote)
     if proxy:
         from germane.judges.proxy import ProxyJudge
@@ -211,13 +214,6 @@ def _check(options: JudgeOptions) -> None:
     for name in ("repeat", "batch"):
         if getattr(options, name) < 1:
             raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
-
-
-def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
-    if len(judges) > 1 and (options.base_url or options.headers):
-        from germane.judges.llm import check_shared
-
-        check_shared(judges, options.base_url, options.headers)
 
 
 class DefaultMeasures(NamedTuple):

@@ -34,7 +34,6 @@ from germane.measures.scoring import Grader, Job, graders_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.files import Notice
 from germane.samples.reading import SampleSource, read_questions
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.part import Part
@@ -129,16 +128,16 @@ async def aevaluate(
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
     line = NotebookLine() if progress or (progress is None and in_notebook()) else None
-    questions = read_questions(samples, _log_notice, asked=target is not None)
+    questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
-    if not (ledger is None or isinstance(ledger, str | Path) or hasattr(ledger, "find")):
+    theirs = None if ledger is None or isinstance(ledger, str | Path) else ledger
+    if theirs is not None and not hasattr(theirs, "find"):
         raise InputError(
             f"{ledger!r} is not a ledger", fix="give the path of its file, or None to keep nothing"
         )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
-    store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
     named = ""
     if replay is not None:
         from germane.ledger.store import without_password  # SQLite, which most calls do without
@@ -154,7 +153,7 @@ async def aevaluate(
             jobs,
             settings,
             who,
-            store,
+            opened if theirs is None else theirs,
             replay=named,
             budget=Budget(max_cost, max_calls),
             gates=parsed,
@@ -184,8 +183,10 @@ async def report_on(
     line: NotebookLine | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
-    if judge is not None and ledger is not None:
-        _warn_of_unstored(judge)
+    for member in members_of(judge) if judge is not None and ledger is not None else ():
+        if not member.kept:
+            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
+            _log.warning(problem, member.name)
     budget, resumed, router = budget or Budget(), False, Router(judge)
     declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     declared |= {} if corpus is None else {"corpus": corpus}
@@ -224,13 +225,6 @@ async def report_on(
     return report
 
 
-def _warn_of_unstored(judge: Judge) -> None:
-    for member in members_of(judge):
-        if not member.kept:
-            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
-            _log.warning(problem, member.name)
-
-
 def _show_progress(line: NotebookLine | None, judge: Judge | None, pool: Pool) -> None:
     if line is not None and judge is not None:
         spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
@@ -266,10 +260,6 @@ async def _answered(
 
 
 _log = logging.getLogger("germane")
-
-
-def _log_notice(notice: Notice) -> None:
-    _log.warning("%s", notice)
 
 
 def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:

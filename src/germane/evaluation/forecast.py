@@ -167,17 +167,14 @@ class Forecast:
         head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; nobody is asked"
         return "\n".join([head, "", output.getvalue(), *self._remarks()])
 
-    def _in_batches(self) -> str:
-        return f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""
-
     def _remarks(self) -> Iterator[str]:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = self.estimated
         if self.until:
             yield "--until stops as soon as it has seen enough: this is what all cases would ask"
-        both = _price(total) + self._in_batches()
-        yield f"in all {'about ' if guessed else ''}{counted(total.requests, 'request')}, {tokens}{both}"
+        later = f"; in batches (--later) ${self.later_usd:.4f}" if self.later_usd else ""
+        yield f"in all {'about ' if guessed else ''}{counted(total.requests, 'request')}, {tokens}{_price(total)}{later}"
         if self.seconds is not None and total.requests:
             whole = datetime.timedelta(seconds=round(self.seconds * total.requests))
             yield f"~ {self.seconds:.1f} s per request by the answers that are stored: {whole} one after another"
@@ -267,9 +264,15 @@ class Forecaster:
                 break
 
     def waiting(self, job: Job) -> Job:
-        """A job whose target has not answered, with ten contexts that are assumed in the place of its own."""
-        self._waiting.add(job.sample.key)
-        return _with_assumed(job)
+        """A job whose target has not answered, with an answer and, where it has none, ten contexts that are assumed."""
+        sample = job.sample
+        self._waiting.add(sample.key)
+        if sample.contexts is None and sample.calls is None:
+            name = f"{sample.id} {sample.system} {sample.trial}"
+            texts = (f"{name} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1))
+            sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts))
+        response = sample.response or _TYPICAL
+        return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """An answer to everything."""
@@ -385,17 +388,6 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
 ASSUMED = 10
 """Contexts that a target is assumed to return where it has not been asked."""
 _TYPICAL = "A passage about as long as most systems return, which says something about what was asked. " * 6
-
-
-def _with_assumed(job: Job) -> Job:
-    """The job with contexts and an answer of typical length where its sample has none."""
-    sample = job.sample
-    if sample.contexts is None and sample.calls is None:
-        texts = (
-            f"{sample.id} {sample.system} {sample.trial} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1)
-        )
-        sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
-    return with_sample(job, structs.replace(sample, response=sample.response or _TYPICAL, error=None))
 
 
 def _usages(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Usage]]:

@@ -5,13 +5,13 @@ Everything that can be wrong in the input is found here, before anything is aske
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import random
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -154,13 +154,18 @@ class Suite:
         """The cases that `--filter` and `--dedupe` leave, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
-        asked, repeated = NumberSet(), 0
+        asked, repeated, wanted = NumberSet(), 0, self.options.wanted
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
-                if self.options.wanted is not None and not _matches(sample, self.options.wanted):
+                if not (
+                    wanted is None or any(fnmatchcase(text, wanted) for text in (sample.id, *sample.tags))
+                ):
                     continue
-                if self.options.dedupe and not asked.add(_question(planned)):
+                query = " ".join(sample.query.casefold().split())
+                if self.options.dedupe and not asked.add(
+                    hash((query, sample.system, sample.trial, planned.target))
+                ):
                     repeated += 1
                     continue
                 # within one file the reader has checked it
@@ -175,10 +180,6 @@ class Suite:
         if repeated:
             left = counted(repeated, "case")
             self.warn(Notice(f"--dedupe: {left} with the query of an earlier one left out"))
-
-    def document_ids(self) -> Callable[[Sample], Sample]:
-        """The rule that makes document ids of chunk ids: by flag, else the files' own."""
-        return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
     def _of(self, path: Path, only: Only | None) -> Iterator[PlannedCase]:
         file = self.files.get(path)
@@ -359,16 +360,6 @@ def _no_case(wanted: str | None) -> InputError:
     return InputError(f"--filter {wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
 
 
-def _matches(sample: Sample, pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
-
-
-def _question(planned: PlannedCase) -> int:
-    """A number for what a case asks of which system: cases with the same one ask alike."""
-    sample = planned.sample
-    return hash((" ".join(sample.query.casefold().split()), sample.system, sample.trial, planned.target))
-
-
 def load_suite(
     paths: Sequence[str | Path],
     warn: Warn,
@@ -384,7 +375,14 @@ def load_suite(
     for named in paths:
         path = local(str(named))
         if path.is_dir():
-            inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
+            inside = [
+                file
+                for file in sorted(path.rglob("*"))
+                if file.suffix in _YAML
+                and file.stem != "targets"
+                and file.is_file()
+                and not any(part.startswith(".") for part in file.relative_to(path).parts)
+            ]
             results += inside or ([path] if read and data_files(path) else [])
             if not results:
                 fix = "name a file"
@@ -507,12 +505,6 @@ def _graded_by_nothing(suite: Suite) -> Suite:
     return replace(suite, measures=parse_measures(["RR"]), _made={})
 
 
-def _is_eval_file(file: Path) -> bool:
-    """True if a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
-    hidden = any(part.startswith(".") for part in file.parts)
-    return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
-
-
 def names_of(graders: Iterable[Grader]) -> set[str]:
     """The names by which gates may call graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
@@ -609,7 +601,7 @@ class Plan:
         self.judge = self._judge()
         """The judge; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
-        self._document_ids = self.suite.document_ids()
+        self._document_ids = compile_rule(options.doc_id or self.suite.setting("doc_id"))
         self._labels: LabelFile | None = None
         if self.options.labels:
             from germane.labelling.files import LabelFile

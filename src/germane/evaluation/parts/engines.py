@@ -48,12 +48,13 @@ class Engine:
         named, _, more = text.strip().partition("?")
         kind, _, rest = named.partition(":")
         workers = int(rest) if rest.isascii() and rest.isdigit() else None
-        resources = (
-            tuple((name, decode(value)) for name, value in parse_qsl(more)) if _numbers(more) else None
-        )
+        pairs = parse_qsl(more)
+        numbers = all(value.replace(".", "", 1).isdigit() for _, value in pairs)
+        sound = numbers and len(pairs) == (more.count("&") + 1 if more else 0)
         plain = kind == "processes" and (not rest or (workers or 0) > 0) and not more
-        if resources is None or not (plain or kind == "ray" or (kind == "dask" and not more)):
+        if not sound or not (plain or kind == "ray" or (kind == "dask" and not more)):
             raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
+        resources = tuple((name, decode(value)) for name, value in pairs)
         return cls(kind, workers if plain else None, "" if plain else rest, resources)
 
     @contextmanager
@@ -66,13 +67,6 @@ class Engine:
         """
         with _EXECUTORS[self.kind](self) as results:
             yield results
-
-
-def _numbers(options: str) -> bool:
-    """True if every value of NAME=VALUE&... is a number, and none is missing."""
-    pairs = parse_qsl(options)
-    results = [value.replace(".", "", 1).isdigit() for _, value in pairs]
-    return all(results) and len(pairs) == (options.count("&") + 1 if options else 0)
 
 
 @contextmanager
@@ -159,19 +153,15 @@ class RayExecutor(Executor):
         return future
 
 
-def _check_answers(address: str) -> None:
-    """OSError where nothing listens at HOST:PORT; other forms of an address are not looked at."""
-    if match := re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+)\]?:(\d+)", address):
-        socket.create_connection((match[1], int(match[2])), 10).close()
-
-
 @contextmanager
 def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
     ray = _library("ray", "ray")
     mine = not ray.is_initialized()
     if mine:
         try:
-            _check_answers(engine.address)  # Ray tries for minutes, and says so in its own log lines
+            # where nothing listens Ray tries for minutes, and says so in its own log lines
+            if match := re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+)\]?:(\d+)", engine.address):
+                socket.create_connection((match[1], int(match[2])), 10).close()
             ray.init(address=engine.address or "local", include_dashboard=False if not engine.address else None,
                      log_to_driver=False, logging_level=logging.ERROR)  # fmt: skip
         except (OSError, OverflowError, ValueError, RuntimeError) as error:

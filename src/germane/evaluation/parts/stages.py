@@ -127,7 +127,8 @@ class Stages:
         rows, first, sizes, clustered = array("q"), array("b"), Counter[tuple[int, str, int]](), set[str]()
         for planned in cases:
             sample, units, others = planned.sample, len(numbers), len(clustered)
-            rows.append(numbers.setdefault(_unit(planned), units))
+            unit = f"case {sample.id}" if sample.cluster is None else f"cluster {sample.cluster}"
+            rows.append(numbers.setdefault(unit, units))
             if sample.cluster is not None:
                 sizes[rows[-1], sample.system, sample.trial] += 1
                 clustered.add(sample.id)
@@ -244,15 +245,8 @@ class Stages:
             return {}
         if system not in baseline.systems and len(baseline.systems) == 1:
             (system,) = baseline.systems
-        line = next(
-            (
-                summary
-                for summary in baseline.summaries
-                if (summary.measure, summary.system) == (measure, system)
-            ),
-            None,
-        )
-        if line is None:
+        lines = (line for line in baseline.summaries if (line.measure, line.system) == (measure, system))
+        if (line := next(lines, None)) is None:
             return {}
         cases = baseline.case_scores
         values = cases.of(system, (line.measure, line.type), range_of(line.type))
@@ -272,9 +266,3 @@ class Stages:
             for name, decision in self._decided.items()
         }
         return {"widths": dict(self._goals.widths), "stages": list(self._sizes), "gates": gates}
-
-
-def _unit(planned: PlannedCase) -> str:
-    """The unit that is drawn as a whole: a cluster, else a case with all its systems and trials."""
-    cluster = planned.sample.cluster
-    return f"case {planned.sample.id}" if cluster is None else f"cluster {cluster}"
