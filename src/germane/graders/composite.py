@@ -30,10 +30,6 @@ _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "code
         "llmgrader": "llm_judge", "llmjudge": "llm_judge"}  # fmt: skip
 
 
-def _how(value: Any) -> Any:
-    return _HOW.get(fold(value), value) if isinstance(value, str) else value
-
-
 class Aggregator(YamlModel):
     """The rule by which the results of several graders become one.
 
@@ -52,7 +48,8 @@ class Aggregator(YamlModel):
     aliases: ClassVar = {"path": ("script", "command")}
 
     type: Annotated[
-        Literal["weighted_average", "threshold", "code_judge", "llm_judge"], BeforeValidator(_how)
+        Literal["weighted_average", "threshold", "code_judge", "llm_judge"],
+        BeforeValidator(lambda value: _HOW.get(fold(value), value) if isinstance(value, str) else value),
     ] = "weighted_average"
     weights: Numbers = FrozenDict()
     threshold: Share | None = None

@@ -130,16 +130,6 @@ class GraderResult:
         return result if self.status == "ok" else {**result, "status": self.status, "why": self.why}
 
 
-def result_from(value: Any, name: str) -> GraderResult:
-    """The returned value of a grader's `check` as a result: true is 1, false is 0; an error where it is no score from 0 to 1."""
-    if isinstance(value, GraderResult):
-        return value
-    if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1:
-        return GraderResult(score=float(value))
-    problem = f"check of {name} must return true or false, a number from 0 to 1 or a GraderResult"
-    return GraderResult.failed(f"{problem}, not {describe(value)}")
-
-
 _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
 """Verdicts as AgentV negates them."""
 
@@ -298,7 +288,13 @@ class DirectGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """The result, without a question."""
         yield from ()
-        return result_from(self.check(case), self.label)
+        result: Any = self.check(case)
+        if isinstance(result, GraderResult):
+            return result
+        if isinstance(result, bool | int | float | np.bool_ | np.number) and 0 <= result <= 1:
+            return GraderResult(score=float(result))
+        problem = f"check of {self.label} must return true or false, a number from 0 to 1 or a GraderResult"
+        return GraderResult.failed(f"{problem}, not {describe(result)}")
 
     @abstractmethod
     def check(self, case: Case) -> GraderResult | float | bool:

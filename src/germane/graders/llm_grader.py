@@ -339,32 +339,30 @@ def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
-    """A prompt of an eval file, whose template may have these variables: itself, or the text of the file that it names."""
+    """A prompt of an eval file, whose template may have these variables: itself, or the text of the file that it names.
+
+    It names a file by `file://`, or by a name that ends with .md, .txt or .prompt.
+    """
 
     def read(value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, str):
             return value
-        text, file = _prompt_file(value, info)
+        text, file, folder = str(value), "", folder_of(info)
+        name = value.removeprefix("file://").strip()
+        named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
+        if isinstance(value, Scalar) and (named or value.startswith("file://")):
+            check_readable(folder / name)
+            try:
+                text, file = (folder / name).read_text("utf-8-sig"), name
+            except (OSError, UnicodeDecodeError) as fault:
+                why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
+                raise Invalid(f"{name} in {folder} cannot be read: {why}", "check the path") from None
         if wrong := unknown_variable(text, variables):
             wrong.problem = f"{file} {wrong.problem}".lstrip()
             raise wrong
         return text
 
     return BeforeValidator(read)
-
-
-def _prompt_file(value: str, info: ValidationInfo) -> tuple[str, str]:
-    """The text of a prompt, and the file that it was read from: `file://` or a name with .md or .txt; "" = none."""
-    name, folder = value.removeprefix("file://").strip(), folder_of(info)
-    named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
-    if not isinstance(value, Scalar) or not (named or value.startswith("file://")):
-        return str(value), ""
-    check_readable(folder / name)
-    try:
-        return (folder / name).read_text("utf-8-sig"), name
-    except (OSError, UnicodeDecodeError) as fault:
-        why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
-        raise Invalid(f"{name} in {folder} cannot be read: {why}", "check the path") from None
 
 
 PromptText = Annotated[str, template_of(VARIABLES)]

@@ -188,22 +188,18 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     """The measure of that name; the InputError on one that is not known names the graders too."""
     try:
         return named(text, folder, lenient=lenient)
-    except InputError as error:
-        raise _no_type(text, error) from None
-
-
-def _no_type(text: str, error: InputError) -> InputError:
-    """The error on a name that is not a measure's: it names the graders too."""
+    except InputError as wrong:
+        error = wrong
     if not error.problem.startswith("unknown measure"):
-        return error
+        raise error
     head = text.partition("(")[0].partition("@")[0].strip()
     near = nearest(head, [*TYPES, *(name.replace("_", "-") for name in get_args(Test)), *ALIASES])
     if fold(head) == "inlineassert":
         problem = "inline-assert is a function of a TypeScript eval, and these are not read"
-        return InputError(problem, fix="write it as a program: type: code-grader")
+        raise InputError(problem, fix="write it as a program: type: code-grader")
     known = f"name a measure (`germane measures` lists them), one of {', '.join(TYPES)}, or a script in .agentv/assertions"
     fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else known
-    return InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
+    raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
 
 def graders_of_specs(
@@ -291,15 +287,10 @@ def code_in(spec: Json, folder: Path | None = None) -> str:
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """A grader as a block of samples takes it: a plain measure is computed for all samples at once."""
-    if not isinstance(grader, MeasureGrader) or grader.negate or grader.agentv or grader.contexts is not None:
-        return by_case(grader)
-    return grader.scored
-
-
-def by_case(grader: CaseGrader) -> Grader:
-    """A grader as a block of samples takes it where it reads the whole case."""
+    """A grader as a block of samples takes it: a plain measure is computed for all samples at once, others read the whole case."""
     if isinstance(grader, MeasureGrader):
+        if not (grader.negate or grader.agentv or grader.contexts is not None):
+            return grader.scored
         measure = grader.measure
     else:
         measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)

@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -93,14 +92,9 @@ class CliTarget(Target):
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)
-            if not any("OUTPUT_FILE" in word for word in self._words):
+            if "OUTPUT_FILE" not in str(self.command_template):
                 return stdout.strip()
             return _answer(self._written(output))
-
-    @property
-    def _words(self) -> Sequence[str]:
-        template = self.command_template
-        return (template,) if isinstance(template, str) else template
 
     async def _run(self, case: Case, output: Path) -> str:
         """The stdout of the command; its whole process group is gone afterwards, whatever happens."""

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from germane.clean import counted
 from germane.errors import Invalid, TargetError, describe
+from germane.judges.client.retry import retry_after
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
@@ -143,7 +144,7 @@ class HttpTarget(Target):
                 failures.append(f"HTTP {response.status_code}: {text[:_TAIL].strip() or 'no body'}")
                 if response.status_code not in _AGAIN:
                     raise TargetError(failures[-1])
-                pause = min(_retry_after(response.headers.get("retry-after")) or pause, _LONGEST)
+                pause = min(retry_after(response.headers) or pause, _LONGEST)
             if attempt < self.retries:
                 if time.monotonic() + pause >= ends:
                     why = f"it is not asked again {pause:g} s later, after the timeout of {self.timeout:g} s"
@@ -224,10 +225,6 @@ def _values(case: Case) -> dict[str, Json]:
         "history": history,
         "metadata": dict(case.metadata),
     }
-
-
-def _retry_after(header: str | None) -> float | None:
-    return float(header) if header and header.replace(".", "", 1).isdecimal() else None
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
@@ -101,20 +101,15 @@ def declared_models(name: str, where: str | Path) -> dict[str, str]:
 
 def find_targets_file(folder: Path) -> Path:
     """The nearest targets file in a folder or above it, no further than the repository's root."""
-    looked = list(_upwards(folder.resolve()))
-    for path in looked:
+    start = folder.resolve()
+    for path in (start, *start.parents):
         for name in NAMES:
             if (path / name).is_file():
                 return path / name
-    problem = f"no targets file in {looked[0]} or above, up to {looked[-1]}"
-    raise InputError(problem, fix="write targets.yaml there, or name one with --targets")
-
-
-def _upwards(folder: Path) -> Iterator[Path]:
-    for path in (folder, *folder.parents):
-        yield path
         if (path / ".git").exists():
-            return
+            break
+    problem = f"no targets file in {start} or above, up to {path}"
+    raise InputError(problem, fix="write targets.yaml there, or name one with --targets")
 
 
 def _entry(name: str, where: Path) -> tuple[Node, Path]:
