@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-__all__ = ["Finished", "child_environment", "has_files", "misplaced", "run_program"]
+__all__ = ["Finished", "child_environment", "files_in", "misplaced", "run_program"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -143,12 +143,7 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     return {**passed, "PATH": path, **(own or {})}
 
 
-def has_files(command: str | Sequence[str], folder: Path) -> bool:
-    """True if every file that a command names is there, seen from a folder."""
-    return all((folder / named).exists() for named in _files_in(command))
-
-
-def _files_in(command: str | Sequence[str]) -> list[Path]:
+def files_in(command: str | Sequence[str]) -> list[Path]:
     """The relative paths in a command that look like files."""
     words = command.split() if isinstance(command, str) else command
     named = (Path(word.strip("'\"")) for word in words)
@@ -160,24 +155,18 @@ def start_folder(command: str | Sequence[str], folder: Path) -> Path:
 
     So `./evaluators/mine.py` is found in the folder of eval files and beside it.
     """
-    above = _above(command, folder)
-    return folder if above is None else folder.parents[above - 1]
+    named = files_in(command)
+    if any((folder / file).exists() for file in named):
+        return folder
+    above = (up for up in folder.parents[:4] if any((up / file).is_file() for file in named))
+    return next(above, folder)
 
 
 def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
     """The advice where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
     folder = Path(cwd).resolve()
-    if (steps := _above(command, folder)) is None:
+    if (above := start_folder(command, folder)) == folder:
         return None
-    above = folder.parents[steps - 1]
-    named = next(path for path in _files_in(command) if (above / path).is_file())
-    return f"{named} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
-
-
-def _above(command: str | Sequence[str], folder: Path) -> int | None:
-    """The number of folders up to a file that a command names; None where one stands in the folder, or none anywhere."""
-    files = _files_in(command)
-    if any((folder / named).exists() for named in files):
-        return None
-    steps = enumerate(folder.parents[:4], 1)
-    return next((up for up, above in steps if any((above / named).is_file() for named in files)), None)
+    named = next(path for path in files_in(command) if (above / path).is_file())
+    up = "/".join([".."] * (folder.parents.index(above) + 1))
+    return f"{named} is not in {folder}, but in {above}: write `cwd: {up}`"

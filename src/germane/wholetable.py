@@ -52,7 +52,8 @@ class WholeTable(Table):
     ) -> list[RenderableType]:
         """Each row as two lines, its names and below them its numbers; empty where they do not fit."""
         widths = {
-            n: max([_longest_piece(cells[n][0]), *(cell.cell_len for cell in cells[n][1:])]) for n in numbers
+            n: max(*map(len, _PIECE.findall(cells[n][0].plain)), *(cell.cell_len for cell in cells[n][1:]), 0)
+            for n in numbers
         }
         room = width - sum(widths.values()) - len(_GAP) * len(numbers)
         if room < 0:
@@ -60,7 +61,11 @@ class WholeTable(Table):
         for n in numbers:  # headings on one line, as far as there is room
             more = min(room, max(0, cells[n][0].cell_len - widths[n]))
             widths[n], room = widths[n] + more, room - more
-        heads = [_head_lines(cells[n][0], widths[n]) for n in numbers]
+        heads = []  # their lines: cut between words, within them only where one is too wide
+        for n in numbers:
+            fits = max(map(len, cells[n][0].plain.split()), default=0) <= widths[n]
+            text = cells[n][0].plain if fits else _wrapped(cells[n][0], widths[n]).plain
+            heads.append(wrap(text, widths[n]) if fits else text.split("\n"))
         tall = max(map(len, heads))
         style = self.header_style or "bold"
         lines: list[RenderableType] = [Text()]
@@ -149,20 +154,6 @@ def hanging(parts: Iterable[RenderableType]) -> RenderableType:
 
 def _text(cell: object) -> Text:
     return cell.copy() if isinstance(cell, Text) else Text(str(cell))
-
-
-def _head_lines(head: Text, width: int) -> list[str]:
-    """The lines of a heading: between words, within them only where one is too wide."""
-    text = head.plain
-    return wrap(text, width) if _widest_word(head) <= width else _wrapped(head, width).plain.split("\n")
-
-
-def _widest_word(cell: Text) -> int:
-    return max(map(len, cell.plain.split()), default=0)
-
-
-def _longest_piece(cell: Text) -> int:
-    return max(map(len, _PIECE.findall(cell.plain)), default=0)
 
 
 def _wrapped(cell: Text, width: int) -> Text:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
-from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
+from germane.processes import MAX_STDOUT, child_environment, files_in, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
 from germane.targets.shelltext import argv, check_slots, variables, with_variables
@@ -79,8 +79,9 @@ class CliTarget(Target):
         """Find the folder that it starts in."""
         usual = folder.parent if folder.name == ".agentv" else folder
         starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
+        named = files_in(self.command_template)
         self._folder = next(
-            (start for start in starts if start.is_dir() and has_files(self.command_template, start)),
+            (start for start in starts if start.is_dir() and all((start / file).exists() for file in named)),
             starts[0],
         )
         if not self._folder.is_dir():

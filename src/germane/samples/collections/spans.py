@@ -104,6 +104,8 @@ def _span(row: dict[str, Json]) -> Span:
     retrieved = kind in {RETRIEVER, RERANKER}
     has_query = retrieved or kind == EMBEDDING or not parent  # of a root what was asked, of the rest nothing
     start = _seconds(_first(row, _START))
+    sessions = (_at(attributes, "session.id"), _at(attributes, "gen_ai.conversation.id"),
+                _first(row, ("session_id", "sessionId")))  # fmt: skip
     return Span(
         trace=_name(_first(row, _TRACE)),
         id=_name(_first(row, _SPAN)) or _name(row.get("id")),
@@ -116,7 +118,7 @@ def _span(row: dict[str, Json]) -> Span:
         documents=_documents(attributes) if retrieved else None,
         inputs=documents_in(_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
         response=None if retrieved or parent else text_in(_at(attributes, "output.value"), _ANSWERS),
-        session=_session(row, attributes),
+        session=next(filter(None, map(_name, sessions)), None),
         model=_name(next(filter(None, (_at(attributes, name) for name in _MODELS)), None)) or None,
         error=_error(row) if retrieved else None,
     )
@@ -131,15 +133,6 @@ def _query(attributes: Mapping[str, Json]) -> str | None:
     embedded = _items(_at(attributes, "embedding.embeddings")) or [None]
     first = _at(_tree(embedded[0]), "embedding.text") if isinstance(embedded[0], dict) else None
     return next(filter(None, results), None) or text_in(first, _QUESTIONS)
-
-
-def _session(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str | None:
-    values = (
-        _at(attributes, "session.id"),
-        _at(attributes, "gen_ai.conversation.id"),
-        _first(row, ("session_id", "sessionId")),
-    )
-    return next(filter(None, map(_name, values)), None)
 
 
 def _error(row: Mapping[str, Json]) -> str | None:

@@ -52,13 +52,9 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
         if sample.get("query") is not None:
             counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
             made += 1
-            yield made, sample, _at_first(places[name])
+            # the place of a trace is that of its first span: paths of the sample are none of the file
+            yield made, sample, lambda _, where=places[name]: where(())
     _tell(counts, len(traces), made, first[2](()), warn)
-
-
-def _at_first(where: Callable[..., Any]) -> Callable[..., Any]:
-    """The place of a trace is that of its first span: paths of the sample are none of the file."""
-    return lambda _: where(())
 
 
 _FIXES = {
