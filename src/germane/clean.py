@@ -7,22 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = [
-    "Markup",
-    "cell",
-    "clean",
-    "clean_json",
-    "clean_lines",
-    "counted",
-    "csv_lines",
-    "html_lines",
-    "html_table",
-    "markdown_table",
-    "markdown_text",
-    "shorten",
-    "some_of",
-]
-
 _COMMAND = re.compile(
     r"::(?=(?:add|remove|set|save|stop|debug|echo|error|warning|notice|group|endgroup|internal)[a-z-]*[^:]*::)"
     r"|##(?=[a-z]*\[)",

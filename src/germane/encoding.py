@@ -14,19 +14,6 @@ import orjson
 Json: TypeAlias = Any  # as in types, which this is beneath
 
 
-__all__ = [
-    "Json",
-    "canonical",
-    "decode",
-    "digest",
-    "encode",
-    "encode_record",
-    "encode_records",
-    "now",
-    "relevance_items",
-]
-
-
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
     """A JSON value as UTF-8 without spaces. NaN must not be in it: the records that are stored refuse it."""
     try:

@@ -7,8 +7,6 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NumberSet"]
-
 _RECENT = 1 << 15
 """Numbers that are held in a dict; then they join the sorted ones."""
 

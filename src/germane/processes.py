@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-__all__ = ["Finished", "child_environment", "files_in", "misplaced", "run_program"]
-
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
 MAX_STDOUT, KEPT_STDERR = 1_000_000, 64_000

@@ -11,8 +11,6 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["CutRows", "HangingText", "WholeTable", "hanging", "plain_text"]
-
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 

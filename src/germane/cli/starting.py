@@ -13,8 +13,6 @@ from germane.clean import clean_lines
 from germane.cli.verbs import call
 from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
-__all__ = ["start"]
-
 
 def start() -> None:
     """Run the command that sys.argv holds. An error that a user can mend is one message and exit code 2, never a traceback."""

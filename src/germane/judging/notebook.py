@@ -7,8 +7,6 @@ import time
 from importlib import import_module
 from typing import Any
 
-__all__ = ["NotebookLine", "in_notebook"]
-
 _EVERY = 0.2
 """Seconds between two changes of the line."""
 

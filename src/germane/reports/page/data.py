@@ -23,8 +23,6 @@ from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
 
-__all__ = ["SOURCES", "Pages"]
-
 SOURCES = {
     "gold": "gold labels",
     "judge": "the judge's labels",

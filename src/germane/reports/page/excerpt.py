@@ -20,8 +20,6 @@ from germane.tables.part import Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
 
-__all__ = ["DEFAULT", "SEED", "Excerpt"]
-
 SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 

@@ -14,8 +14,6 @@ from germane.reports.data import ReportData, Slice
 from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, is_diagnostic
 from germane.types import Json
 
-__all__ = ["answer", "in_a_sentence", "next_steps", "weakest"]
-
 _LEAST = 5
 """Cases below which a slice is not called the worst one."""
 _STEPS = 3

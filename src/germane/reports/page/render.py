@@ -14,8 +14,6 @@ from germane.encoding import encode
 from germane.reports.plots.svg import dark_colours
 from germane.types import FrozenDict, Json
 
-__all__ = ["embedded", "pack", "page_html", "policy_of", "script_text", "style_text"]
-
 _MAIN = "main.js"
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
