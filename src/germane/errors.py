@@ -15,7 +15,8 @@
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
         └── LimitReached      a limit of calls or cost, or of the endpoint, stopped it instead (exit code 3)
-            └── AskedLater    the questions are in batches, whose answers are to be fetched (exit code 3)
+            ├── AskedLater    the questions are in batches, whose answers are to be fetched (exit code 3)
+            └── NoneAnswered  a round of batches brought failures alone (exit code 3)
 
 An error of one sample never ends an evaluation: it becomes the `why` of that sample's score. What is
 raised to the caller is what makes the whole call meaningless, and its text can be shown as it stands.
