@@ -50,7 +50,9 @@ class WholeTable(Table):
     ) -> list[RenderableType]:
         """Each row as two lines, its names and below them its numbers; empty where they do not fit."""
         widths = {
-            n: max(*map(len, _PIECE.findall(cells[n][0].plain)), *(cell.cell_len for cell in cells[n][1:]), 0)
+            n: max(
+                [0, *map(len, _PIECE.findall(cells[n][0].plain)), *(cell.cell_len for cell in cells[n][1:])]
+            )
             for n in numbers
         }
         room = width - sum(widths.values()) - len(_GAP) * len(numbers)
