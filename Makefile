@@ -63,8 +63,11 @@ format: $(STAMP) ## mend what ruff can mend
 docs: $(STAMP) ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-bench: $(STAMP) ## run the benchmarks
+BESIDE ?=
+
+bench: $(STAMP) ## run the benchmarks; BESIDE=PYTHON: then this version beside the one of that environment
 	$(BIN)/python -m benchmarks
+	$(if $(BESIDE),$(BIN)/python -m benchmarks.versions --beside $(BESIDE))
 
 CASES ?= 100000
 
