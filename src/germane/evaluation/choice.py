@@ -229,9 +229,11 @@ class DefaultMeasures(NamedTuple):
     fix: str = ""
 
 
-_OF_GOLD = ("nDCG@10", "R@10", "RR")
-_OF_GROUPS = ("group_recall", "full_recall")
-_OF_EVIDENCE = ("evidence_recall",)
+_OF_GOLD = {
+    "gold": (("nDCG@10", "R@10", "RR"), "from gold labels (qrels)"),
+    "groups": (("group_recall", "full_recall"), "from groups of gold ids"),
+    "evidence": (("evidence_recall",), "from gold evidence"),
+}
 _OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
 _OF_REFERENCES = ("context_recall",)
 
@@ -250,55 +252,46 @@ def default_measures(
         asked: Whether a target is asked, from which the contexts come.
         alone: Whether these samples are the whole evaluation, whose judge may be chosen.
     """
-    gold = groups = evidence = retrieved = references = unnamed = False
+    known = {"labels"} if labels else set[str]()
     for sample in samples:
         contexts = [passage.context for passage in sample.ranked_passages()]
-        retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
-        found_by_id = asked or not contexts or any(context.id for context in contexts)
+        by_id = asked or not contexts or any(context.id for context in contexts)
         relevant = any(grade > 0 for grade in (sample.qrels or {}).values())
-        gold, groups = gold or (found_by_id and relevant), groups or (found_by_id and bool(sample.gold))
-        unnamed = unnamed or (not found_by_id and (relevant or bool(sample.gold)))
-        evidence = evidence or bool(sample.evidence)
-        references = references or bool(sample.reference)
-        labels = labels or any(
-            context.grade is not None or context.relevant is not None for context in contexts
-        )
-        if gold and labels and references:
+        facts = {
+            "retrieved": asked or sample.contexts is not None or sample.calls is not None,
+            "gold": by_id and relevant,
+            "groups": by_id and sample.gold,
+            "unnamed": not by_id and (relevant or sample.gold),
+            "evidence": sample.evidence,
+            "references": sample.reference,
+            "labels": any(context.grade is not None or context.relevant is not None for context in contexts),
+        }
+        known |= {name for name, there in facts.items() if there}
+        if {"gold", "labels", "references"} <= known:
             break
-    if not retrieved:
+    if "retrieved" not in known:
         why = "the data hold no contexts: nothing that was retrieved"
-        return DefaultMeasures(
-            (), "", why, 'write "contexts": [...] on each line, or name the system: --target'
-        )
-    result: dict[tuple[str, ...], str] = {_OF_GOLD: "from gold labels (qrels)"} if gold else {}
-    if groups:
-        result[_OF_GROUPS] = "from groups of gold ids"
-    if evidence:
-        result[_OF_EVIDENCE] = "from gold evidence"
+        fix = 'write "contexts": [...] on each line, or name the system: --target'
+        return DefaultMeasures((), "", why, fix)
+    result = {names: whence for fact, (names, whence) in _OF_GOLD.items() if fact in known}
     reads = set(judge.split()) <= {"labels", "gold"}
-    chosen = "labels" if labels and alone and not judge else ""
+    chosen = "labels" if "labels" in known and alone and not judge else ""
     if judge or chosen:
         result[_OF_RELEVANCE] = (
             "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
         )
     from germane.judges.client.providers import decides
 
-    if judge and not reads and references and not all(map(decides, judge.split())):
+    if judge and not reads and "references" in known and not all(map(decides, judge.split())):
         result[_OF_REFERENCES] = f"judged by {judge} against the references"
-    told = environment("judge") and not judge
-    named = (
-        f"; {environment('judge')} of GERMANE_JUDGE is asked only where it is named: --judge" if told else ""
-    )
+    named = environment("judge") if not judge else None
+    named = f"; {named} of GERMANE_JUDGE is asked only where it is named: --judge" if named else ""
     if not result:
-        give = (
-            'give each context its id ({"id": "d7", "text": "..."})'
-            if unnamed
-            else 'give gold ("qrels": {"d7": 1})'
-        )
-        fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
-        lack = "the data hold neither gold nor people's labels"
-        if unnamed:
+        lack, give = "the data hold neither gold nor people's labels", 'give gold ("qrels": {"d7": 1})'
+        if "unnamed" in known:
             lack = "the data hold gold ids, but no context has an id"
+            give = 'give each context its id ({"id": "d7", "text": "..."})'
+        fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
         return DefaultMeasures((), "", f"{lack}{named}", fix)
     why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in result.items())
     measures = tuple(name for names in result for name in names)

@@ -9,10 +9,11 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from germane.encoding import now
@@ -143,7 +144,9 @@ def run_in_parts(
         try:
             if not (stored or options.force):
                 target.refuse_other()
-            parts = _all_parts(engine, _Whole(plan, stored, target, options), callbacks, retry_errors, reask)
+            begin = partial(_begun, plan, stored, target, options, retry_errors, reask)
+            again = f"continue with: {command_to_resume(whole, plan.options)}"
+            parts = _all_parts(engine, begin, callbacks, again)
             report, before = merge_parts(
                 parts,
                 whole,
@@ -178,46 +181,44 @@ def _check(plan: Plan, engine: Engine) -> None:
         plan.check(None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """An evaluation run in parts: its plan, the manifest that it continues, its folder, and the flags that were given."""
-
-    plan: Plan
-    stored: Mapping[str, Json]
-    target: ReportFolder
-    flags: Options
-
-    def begin(self, workers: int) -> tuple[Inputs, list[Share]]:
-        """Write down what is run in how many parts; of what is continued there are as many as before."""
-        options = self.plan.options
-        place = None
-        if keeps_answers(self.plan.judge) and not options.no_cache:
-            place = ledger_of(options, self.target.path, self.stored)
-        if place is not None and not options.replay:
-            ledger = open_ledger(place)  # it is there when the parts look for it
-            assert ledger is not None
-            place = ledger.place
-            ledger.close()
-        if not self.stored:
-            shutil.rmtree(self.target.path / _PARTS, ignore_errors=True)
-            if options.store:
-                remove(f"{options.store}/{_PARTS}")
-        of = int(self.stored.get("parts") or workers)
-        cwd = self.stored.get("cwd") or str(Path.cwd())
-        whole = replace(options, folder=str(self.target.path), ledger=place).as_json()
-        made = {"created": self.stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
-        self.target.write_manifest(made, "running")
-        inputs = Inputs(
-            flags=replace(
-                self.flags, folder="", outputs=(), engine=None, ledger=None, store=None, force=True
-            ),
-            whole=self.target.path.absolute(),
-            cwd=cwd,
-            host=socket.gethostname(),
-            options=whole,
-            store=options.store or "",
-        )
-        return inputs, [Share(number, of) for number in range(1, of + 1)]
+def _begun(
+    plan: Plan,
+    stored: Mapping[str, Json],
+    target: ReportFolder,
+    flags: Options,
+    retry_errors: bool,
+    reask: bool,
+    workers: int,
+) -> tuple[Inputs, list[Share]]:
+    """Write down what is run in how many parts; of what is continued there are as many as before."""
+    options, place = plan.options, None
+    if keeps_answers(plan.judge) and not options.no_cache:
+        place = ledger_of(options, target.path, stored)
+    if place is not None and not options.replay:
+        ledger = open_ledger(place)  # it is there when the parts look for it
+        assert ledger is not None
+        place = ledger.place
+        ledger.close()
+    if not stored:
+        shutil.rmtree(target.path / _PARTS, ignore_errors=True)
+        if options.store:
+            remove(f"{options.store}/{_PARTS}")
+    of = int(stored.get("parts") or workers)
+    cwd = stored.get("cwd") or str(Path.cwd())
+    whole = replace(options, folder=str(target.path), ledger=place).as_json()
+    made = {"created": stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
+    target.write_manifest(made, "running")
+    inputs = Inputs(
+        flags=replace(flags, folder="", outputs=(), engine=None, ledger=None, store=None, force=True),
+        whole=target.path.absolute(),
+        cwd=cwd,
+        host=socket.gethostname(),
+        options=whole,
+        store=options.store or "",
+        retry_errors=retry_errors,
+        reask=reask,
+    )
+    return inputs, [Share(number, of) for number in range(1, of + 1)]
 
 
 _LAST_SECONDS = 10
@@ -225,19 +226,17 @@ _LAST_SECONDS = 10
 
 
 def _all_parts(
-    engine: Engine, whole: _Whole, callbacks: Callbacks, retry_errors: bool, reask: bool
+    engine: Engine, begin: Callable[[int], tuple[Inputs, list[Share]]], callbacks: Callbacks, again: str
 ) -> list[Path]:
     """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
-    path, left = whole.target.path, list[Share]()
-    again = f"continue with: {command_to_resume(path, whole.plan.options)}"
     lost: BaseException | None
-    inputs, shares = None, list[Share]()
+    inputs, shares, left = None, list[Share](), list[Share]()
     for _ in range(_ATTEMPTS):
         lost = None
         with engine.executor() as (executor, workers):
             if inputs is None:
-                begun, shares = whole.begin(workers)
-                inputs, left = replace(begun, retry_errors=retry_errors, reask=reask), list(shares)
+                inputs, shares = begin(workers)
+                left = list(shares)
             callbacks.on_parts(len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
@@ -257,7 +256,9 @@ def _all_parts(
             result = max(failures, key=_weight)
             raise result if isinstance(result, InputError) else type(result)(f"{result}; {again}")
         if not left:
-            return _finished(path / _PARTS, inputs, shares)
+            if inputs.store:
+                return [part for share in shares for part in unpacked(inputs.at(share))]
+            return [inputs.whole / _PARTS / share.folder for share in shares]
         callbacks.warn(f"a worker ended before its part did; continuing: {', '.join(map(str, left))}")
     raise JudgeError(
         f"the workers of {', '.join(map(str, left))} end before their parts do ({type(lost).__name__}: {lost}); "
@@ -273,13 +274,6 @@ def _end_workers() -> None:
     for child in multiprocessing.active_children():
         child.join(_LAST_SECONDS)
         child.kill()
-
-
-def _finished(folder: Path, inputs: Inputs, shares: Sequence[Share]) -> list[Path]:
-    """The folders of all parts, fetched where they were put elsewhere."""
-    if not inputs.store:
-        return [folder / share.folder for share in shares]
-    return [part for share in shares for part in unpacked(inputs.at(share))]
 
 
 def _weight(error: GermaneError) -> int:
