@@ -254,7 +254,7 @@ class Suite:
             for spec in specs if self.dry else ():
                 if ".py:" in (named := code_in(spec.spec)):
                     problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
-                    self.warn(Notice(problem, "", spec.place))
+                    self.warn(Notice(problem, "", spec.node.place))
             specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
             made = graders_of_specs(specs, file, self.settings, self.warn)
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
@@ -293,7 +293,9 @@ class Suite:
             for spec in (*file.measures, *(grader for case in file.cases for grader in case.graders)):
                 if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
-                    raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
+                    raise InputError(
+                        problem, fix=f"look at it, then: --allow {spec.name}", place=spec.node.place
+                    )
             targets = self.options.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
             wanted |= {(target, where) for target in targets if target}

@@ -20,6 +20,7 @@ from germane.samples.yamltext import (
     Number,
     Texts,
     WholeNumber,
+    folder_of,
     for_model,
     plain,
     plain_value,
@@ -63,7 +64,7 @@ class CodeGrader(CaseGrader):
         A key that is close to one with a meaning is a fault, except under `config` itself.
         """
         values, passed = keys.values, keys.others
-        script, folder = plain_value(values.get("script", ())), keys.folder.resolve()
+        script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
         value = values.get("cwd")
         values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
         if "target" in passed and (calls := _lent(passed["target"])) is not None:

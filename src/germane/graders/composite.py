@@ -20,7 +20,7 @@ from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
 from germane.samples.files import fold
-from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain_value
+from germane.samples.yamltext import Flag, Keys, Share, YamlModel, folder_of, plain_value
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
@@ -61,7 +61,7 @@ class Aggregator(YamlModel):
     def complete(cls, keys: Keys) -> None:
         """Its folder starts from the eval file's."""
         super().complete(keys)
-        values, folder = keys.values, keys.folder.resolve()
+        values, folder = keys.values, folder_of(keys).resolve()
         value, path = values.get("cwd"), plain_value(values.get("path", ()))
         values["cwd"] = str(start_folder(path, folder) if value is None else (folder / value).resolve())
 
@@ -134,7 +134,7 @@ class Composite(CaseGrader):
             try:
                 made = yield from self._asked(found, case)
             except Missing as missing:
-                made = self.missing(missing.why)
+                made = self.missing(missing.why, zero=True)
         members = [
             {"name": name, "type": grader.type, "weight": self._weight(grader), **found[name].as_json()}
             for name, grader in zip(found, self.graders, strict=True)
@@ -202,10 +202,6 @@ class Composite(CaseGrader):
         if self.agentv:
             misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
         return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
-
-    def missing(self, why: str) -> GraderResult:
-        """An error, or AgentV's 0."""
-        return self.zero(why) if self.agentv else GraderResult.failed(why)
 
 
 def _ends(result: GraderResult, *, share: bool) -> tuple[float, float]:

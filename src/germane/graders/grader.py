@@ -228,12 +228,10 @@ class CaseGrader(YamlModel, ABC):
     def compute(self, case: Case) -> Program[GraderResult]:
         """The result before `negate` and `min_score`; Missing may be raised."""
 
-    def missing(self, why: str) -> GraderResult:
-        """The result where an answer could not be had."""
-        return GraderResult.failed(why)
-
-    def zero(self, why: str) -> GraderResult:
-        """AgentV's result where an answer could not be had."""
+    def missing(self, why: str, *, zero: bool = False) -> GraderResult:
+        """The result where an answer could not be had: an error, or where AgentV has it so a `zero`."""
+        if not (zero and self.agentv):
+            return GraderResult.failed(why)
         return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
 
     def unanswered(self, case: Case) -> GraderResult | None:

@@ -390,7 +390,7 @@ class PromptCommand(YamlModel):
     def complete(cls, keys: Keys) -> None:
         """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
         super().complete(keys)
-        values, folder = keys.values, keys.folder.resolve()
+        values, folder = keys.values, folder_of(keys).resolve()
         values["cwd"] = str(folder)
         if isinstance(command := values.get("command"), list) and command and isinstance(command[-1], str):
             file = folder / command[-1]
@@ -492,9 +492,9 @@ class LLMGrader(CaseGrader):
         checks, message = yield from ask(question)
         return self._rubric(checks, message)
 
-    def missing(self, why: str) -> GraderResult:
+    def missing(self, why: str, *, zero: bool = False) -> GraderResult:
         """An error, or AgentV's 0 in free form."""
-        return self.zero(why) if self.agentv and not self.rubrics else GraderResult.failed(why)
+        return super().missing(why, zero=zero or not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
         items = {item.id: item for item in self.rubrics}

@@ -78,11 +78,6 @@ class GraderSpec:
     spec: Json
     named: bool = False
 
-    @property
-    def place(self) -> SourceLocation:
-        """The location of its mapping."""
-        return self.node.place
-
 
 def _spec(node: Node) -> GraderSpec:
     if node.pairs is None:
@@ -275,7 +270,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     for grader in listed:
         if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
-            fault = InputError(problem, fix="give one of them another name", place=grader.place)
+            fault = InputError(problem, fix="give one of them another name", place=grader.node.place)
             if str(fault) not in map(str, faults):
                 faults.append(fault)
     specs: dict[str, GraderSpec] = {}

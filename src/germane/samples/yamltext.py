@@ -454,7 +454,7 @@ def plain_value(value: Any) -> Json:
     return value.json() if isinstance(value, Node) else value
 
 
-def folder_of(info: ValidationInfo) -> Path:
+def folder_of(info: ValidationInfo | Keys) -> Path:
     """The folder that paths in the file are relative to."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
@@ -494,12 +494,6 @@ class Keys:
     values: dict[str, Any]
     others: dict[str, Node]
     context: Mapping[str, Any]
-
-    @property
-    def folder(self) -> Path:
-        """The folder that paths in the file are relative to."""
-        folder: Path = self.context.get("folder", Path())
-        return folder
 
     def warn(self, problem: str, fix: str, place: SourceLocation) -> None:
         """Pass a warning on, where somebody wants them."""
