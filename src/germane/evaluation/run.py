@@ -447,7 +447,7 @@ class _Run:
         }
         over = self.budget.exceeded or missing
         if plan.share is not None:
-            from germane.evaluation.parts.merging import part_entry
+            from germane.evaluation.parts.share import part_entry
 
             suite = plan.suite
             made["part"] = part_entry(

@@ -10,7 +10,7 @@ import shutil
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
@@ -23,7 +23,7 @@ from germane.clean import some_of
 from germane.encoding import canonical, decode, now
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
-from germane.evaluation.parts.share import Share
+from germane.evaluation.parts.share import read_rows
 from germane.numberset import NumberSet
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
@@ -201,9 +201,6 @@ def _join(files: Sequence[Path], target: Path) -> None:
             joined.write(b"\n")
 
 
-_ROWS = "rows.txt"
-
-
 class _Named(msgspec.Struct, frozen=True):
     """The names of a sample's own line (`id`), or of the sample that a line of items, labels or scores is about."""
 
@@ -214,32 +211,6 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 _Name: TypeAlias = tuple[str, str, int]
-
-
-def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, size: int, gates: Iterable[Gate]
-) -> dict[str, Json]:
-    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' bytes, and the gates of the whole.
-
-    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written beside its tables.
-    """
-    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
-    beside = [
-        [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(folder.beside.items())
-    ]
-    kept = [gate.stored() for gate in gates]
-    numbers = {"number": share.number, "of": share.of, "cases": cases, "bytes": size}
-    return {**numbers, "gates": kept, "beside": beside}
-
-
-def read_rows(folder: Path) -> array[int]:
-    """The places of a part's samples among all cases; InputError where they are not there, or are none."""
-    try:
-        return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
-    except (OSError, ValueError):
-        raise InputError(f"{folder / _ROWS} is missing or damaged", fix="run this part again") from None
 
 
 _decode_named = msgspec.json.Decoder(_Named).decode

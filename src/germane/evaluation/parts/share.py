@@ -1,15 +1,23 @@
-"""One of several parts: its cases, and its share of the limits."""
+"""One of several parts: its cases, its share of the limits, and what it says of itself."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 from germane.errors import InputError
 from germane.evaluation.options import Options
+from germane.reports.gates import Gate
+from germane.tables.folder import ReportFolder
+from germane.types import Json
 
+_ROWS = "rows.txt"
 _SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
 
 
@@ -69,3 +77,29 @@ class Share:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
+
+
+def part_entry(
+    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, size: int, gates: Iterable[Gate]
+) -> dict[str, Json]:
+    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' bytes, and the gates of the whole.
+
+    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+    cases the part's samples are is written beside its tables.
+    """
+    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+    beside = [
+        [system, name, sorted(Counter(values).items())]
+        for (system, name), values in sorted(folder.beside.items())
+    ]
+    kept = [gate.stored() for gate in gates]
+    numbers = {"number": share.number, "of": share.of, "cases": cases, "bytes": size}
+    return {**numbers, "gates": kept, "beside": beside}
+
+
+def read_rows(folder: Path) -> array[int]:
+    """The places of a part's samples among all cases; InputError where they are not there, or are none."""
+    try:
+        return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
+    except (OSError, ValueError):
+        raise InputError(f"{folder / _ROWS} is missing or damaged", fix="run this part again") from None
