@@ -99,7 +99,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     with closing(open_at(location)) if is_there(location) else nullcontext() as store:
         if store is not None:
             table = AskedTable(store)
-            left = table.waiting(FILE)
+            left = len(table.requests_in(FILE))
         if store is None or not left:
             problem = f"no request of germane questions waits for an answer at {location}"
             raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")

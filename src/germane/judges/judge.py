@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Protocol, TypeAlias
 
 from germane.errors import AnswerError, InputError
@@ -79,14 +79,16 @@ class Judge:
         """The ledger's key of the answer to this question: see `questions.key_of`."""
         if "reads" in self.identity:  # the label stands behind the item, and is another each time
             return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
-        return keys_under(question, [question.item], self._ending(question))[0]
+        return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
 
     def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
         """The key of each question; of passages that are asked about alike without making the questions."""
         own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
-        return keys_under(questions.example, questions.items, self._ending(questions.example))
+        return keys_under(
+            questions.example, questions.items, self._ending(self.prompt_hash(questions.example))
+        )
 
     def answering(self, _question: AnyQuestion) -> Judge:
         """The judge that answers this question, of several; InputError where none of them can."""
@@ -96,17 +98,10 @@ class Judge:
         """The label that a judge who reads labels finds for this question; None = none."""
         return None
 
-    def _ending(self, question: AnyQuestion) -> bytes:
-        prompt = self.prompt_hash(question)
-        end = self._endings.get(prompt)
-        if end is None:
-            end = self._endings[prompt] = ending(self.identity, prompt)
-        return end
-
     @cached_property
-    def _endings(self) -> dict[str, bytes]:
+    def _ending(self) -> Callable[[str], bytes]:
         """The common ending of the keys of questions of one wording, by the wording's hash."""
-        return {}
+        return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """The questions, each exactly once, as groups that are handed to `answer` together: one by one."""

@@ -138,25 +138,22 @@ class Batches:
         return count
 
     async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """True if the batch has ended, and what it answered is stored."""
-        if row.state == SENDING and not await self._found(row, api):
-            return False
+        """True if the batch has ended, and what it answered is stored.
+
+        One whose maker was killed, or got no answer, is looked for; where the provider does not list it, it is forgotten.
+        """
+        if row.state == SENDING:
+            name = await api.find(row.id, self._table.requests_in(row.id), row.at)
+            age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
+            if name is None and age.total_seconds() >= GRACE:
+                self._table.forget(row)
+            if not name:
+                return False
+            self._table.sent(row, name)
         state = await api.state(row.name)
         if state.ended:
             await self._take(row, api, state)
         return state.ended
-
-    async def _found(self, row: BatchRow, api: BatchAPI) -> bool:
-        """True if a batch was made whose maker was killed, or got no answer. One that was not is forgotten."""
-        name = await api.find(row.id, self._table.requests_in(row.id), row.at)
-        if name:
-            self._table.sent(row, name)
-        if name is not None:
-            return bool(name)
-        age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
-        if age.total_seconds() >= GRACE:
-            self._table.forget(row)
-        return False
 
     async def _take(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
         why = state.why

@@ -51,8 +51,32 @@ def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
     """The requests that ask these questions, as their judge would group them; `price` is what their answers will cost."""
+    capabilities = model.capabilities
     for group in judge.group(questions):
-        yield _request(judge, model, group, price)
+        ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
+        body = capabilities.body(ask)
+        items = [[_spelt(judge, question) for question in item.questions] for item in ask.items]
+        keys = [row["key"] for rows in items for row in rows]
+        record: dict[str, Json] = {
+            "judge": judge.name,
+            "identity": dict(judge.identity),
+            "name": ask.name,
+            "mode": MODES[capabilities.mode] if ask.schema else "text",
+            "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
+            "items": items,
+        }
+        if price is not None:
+            record["price"] = [price.input, price.output, price.cached]
+        yield Request(
+            custom_id=digest(
+                {"keys": keys, "name": ask.name}
+            ),  # the marks of its tags are drawn for each process
+            keys=keys,
+            record=record,
+            body=body,
+            tokens=len(body) // 4,
+            tokens_back=sum(len(str(question.typical())) for question in group) // 4,
+        )
 
 
 def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
@@ -63,33 +87,6 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
             problem = f"{judge.name} is not asked by chat completions, of which such a file is made"
             raise InputError(problem, fix="name the model as the engine serves it: --judge vllm:MODEL")
         yield from requests_of(judge, model, questions)
-
-
-def _request(judge: Judge, model: LLMJudge, group: Sequence[AnyQuestion], price: Price | None) -> Request:
-    ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
-    capabilities = model.capabilities
-    body = capabilities.body(ask)
-    keys = [judge.key(question) for item in ask.items for question in item.questions]
-    record: dict[str, Json] = {
-        "judge": judge.name,
-        "identity": dict(judge.identity),
-        "name": ask.name,
-        "mode": "text" if not ask.schema else MODES[capabilities.mode],
-        "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
-        "items": [[_spelt(judge, question) for question in item.questions] for item in ask.items],
-    }
-    if price is not None:
-        record["price"] = [price.input, price.output, price.cached]
-    return Request(
-        custom_id=digest(
-            {"keys": keys, "name": ask.name}
-        ),  # the marks of its tags are drawn for each process
-        keys=keys,
-        record=record,
-        body=body,
-        tokens=len(body) // 4,
-        tokens_back=sum(len(str(question.typical())) for question in group) // 4,
-    )
 
 
 def _spelt(judge: Judge, question: AnyQuestion) -> dict[str, Json]:

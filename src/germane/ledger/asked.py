@@ -128,12 +128,6 @@ class AskedTable:
         for some in _chunks(requests):
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 
-    def waiting(self, batch: str) -> int:
-        """The number of requests of a batch without an answer."""
-        return next(
-            int(row[0]) for row in self._ledger.rows("SELECT count(*) FROM asked WHERE batch = ?", [batch])
-        )
-
     def in_flight(self) -> set[str]:
         """The keys of the questions that batches hold which are not done."""
         sql = "SELECT keys FROM asked WHERE batch IN (SELECT id FROM batches WHERE state <> ?)"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
-from germane.judges.client.providers import PROVIDERS, Service
+from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, secrets_in
 from germane.types import Json
 
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.usage import RequestUsage
 
-_MODELS = {
-    "anthropic": ("anthropic.AnthropicModel", "anthropic.AnthropicProvider"),
-    "google": ("google.GoogleModel", "google.GoogleProvider"),
-    "bedrock": ("bedrock.BedrockConverseModel", "bedrock.BedrockProvider"),
-    "cohere": ("cohere.CohereModel", "cohere.CohereProvider"),
-    "typesafe": ("typesafe.TypeSafeModel", "typesafe.TypeSafeProvider"),
-    "openai-decisions": ("openai_decisions.OpenAIDecisionsModel", "openai.OpenAIProvider"),
-    "google-decisions": ("google_decisions.GoogleDecisionsModel", "google.GoogleProvider"),
-    "system-one": ("system_one.SystemOneModel", "system_one.SystemOneProvider"),
-}
 _OURS = {
     "model",
     "messages",
@@ -50,7 +40,6 @@ _OURS = {
     "temperature",
     "reasoning_effort",
 }
-_FINISH = {"tool_call": "stop"}
 _NO_KEY = "none"
 """In place of a key that must not be sent: without it a provider's library would read the environment itself."""
 
@@ -167,24 +156,33 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """pydantic-ai's model with its provider; JudgeError where that lacks something."""
-    model_class, provider_class = _load(service.provider)
-    from pydantic_ai.exceptions import UserError
-
+    """pydantic-ai's model with its provider; MissingPart where its extra is not installed, JudgeError where it lacks something."""
     options: dict[str, Any] = {"api_key": key} if key else {}
     if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
         options = {"api_key": _NO_KEY}
-    if service.custom and service.provider == "cohere":
-        from cohere import AsyncClientV2
-
-        options = {"cohere_client": AsyncClientV2(api_key=options.get("api_key"), base_url=service.custom)}
-    elif service.custom or service.provider == "openai-decisions":
-        options["base_url"] = service.at("v1") if service.provider == "openai-decisions" else service.custom
     try:
-        model: Model = model_class(service.model, provider=provider_class(**options))
-    except (UserError, ValueError) as error:
-        raise JudgeError(f"{service.name} cannot be used: {error}") from None
-    return model
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+        from pydantic_ai.providers import infer_provider_class
+
+        provider: Any = infer_provider_class(service.provider)
+        if service.custom and service.provider == "cohere":
+            from cohere import AsyncClientV2
+
+            client = AsyncClientV2(api_key=options.get("api_key"), base_url=service.custom)
+            options = {"cohere_client": client}
+        elif service.custom or service.provider == "openai-decisions":
+            options["base_url"] = (
+                service.at("v1") if service.provider == "openai-decisions" else service.custom
+            )
+        try:
+            return infer_model(service.name, lambda _: provider(**options))
+        except (UserError, ValueError) as error:
+            raise JudgeError(f"{service.name} cannot be used: {error}") from None
+    except ImportError as error:
+        problem = f"the judge {service.provider} is an extra that is not installed"
+        extra = "decisions" if service.traits.decides else service.provider
+        raise MissingPart(problem, fix=install_extra(extra)) from error
 
 
 def _withheld(service: Service) -> dict[str, Any]:
@@ -199,29 +197,16 @@ def _withheld(service: Service) -> dict[str, Any]:
     return {name: omit() for name in names}
 
 
-def _load(provider: str) -> tuple[Any, Any]:
-    """The classes of a provider; MissingPart where its extra is not installed."""
-    (model_module, model), (provider_module, access) = (name.split(".") for name in _MODELS[provider])
-    try:
-        return (
-            getattr(import_module(f"pydantic_ai.models.{model_module}"), model),
-            getattr(import_module(f"pydantic_ai.providers.{provider_module}"), access),
-        )
-    except ImportError as error:
-        problem = f"the judge {provider} is an extra that is not installed"
-        extra = "decisions" if PROVIDERS[provider].decides else provider
-        raise MissingPart(problem, fix=install_extra(extra)) from error
-
-
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
-    def put(role: str, text: str) -> ModelMessage:
-        if role == "assistant":
-            return ModelResponse(parts=[TextPart(text)])
-        return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(text)])
-
-    return [put(message["role"], message["content"]) for message in messages]
+    parts = {"system": SystemPromptPart, "user": UserPromptPart}
+    return [
+        ModelResponse(parts=[TextPart(message["content"])])
+        if message["role"] == "assistant"
+        else ModelRequest(parts=[parts[message["role"]](message["content"])])
+        for message in messages
+    ]
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
@@ -257,7 +242,7 @@ def completion_of(response: ModelResponse) -> dict[str, Json]:
         message["tool_calls"] = [
             {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
         ]
-    finish = _FINISH.get(response.finish_reason or "", response.finish_reason)
+    finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
     return as_completion(message, finish, response.model_name, response.usage)
 
 
