@@ -261,16 +261,6 @@ def terms(text: str) -> Terms:
     return tuple(heaviest.values())
 
 
-def is_function_word(word: str) -> bool:
-    """True if a word only holds an English sentence together: "the", "of"."""
-    return _weights().get(word.lower()) == 0.0
-
-
-def is_common(word: str) -> bool:
-    """True if a word is among those that tell little."""
-    return word.lower() in _weights()
-
-
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
     r"Nov(?:ember)?|Dec(?:ember)?)"
@@ -305,7 +295,7 @@ def names(text: str) -> list[str]:
     kept = (
         name
         for name, first in results
-        if not first or name in inside or not (is_common(name) or name.lower() in small)
+        if not first or name in inside or not (name.lower() in _weights() or name.lower() in small)
     )
     return list(dict.fromkeys(kept))
 
@@ -317,7 +307,7 @@ def _found(text: str) -> Iterator[tuple[str, bool]]:
         at = match.end()
         name = match["name"]
         first = name.split()[0] if name else ""
-        if first and is_function_word(first):
+        if first and _weights().get(first.lower()) == 0.0:  # it only holds a sentence together
             at = match.start() + len(first)  # "On July 4": what follows is looked at for itself
             continue
         before = text[max(0, match.start() - 8) : match.start()]

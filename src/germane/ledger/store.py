@@ -75,24 +75,7 @@ def to_row(judgement: Judgement) -> Row:
 
 def from_row(row: Row) -> Judgement:
     """The judgement in the values of COLUMNS; ValueError where its JSON is none."""
-    # in the order of COLUMNS
-    (
-        key,
-        item,
-        kind,
-        judge,
-        prompt,
-        parent,
-        answer,
-        provenance,
-        request,
-        requests,
-        read,
-        wrote,
-        cost,
-        ms,
-        at,
-    ) = row
+    key, item, kind, judge, prompt, parent, answer, provenance, request, *used, ms, at = row
     return Judgement(
         key=key,
         item=item,
@@ -102,7 +85,7 @@ def from_row(row: Row) -> Judgement:
         answer=decode(answer),
         parent=parent,
         request=request,
-        usage=_usage(requests, read, wrote, cost),
+        usage=_usage(*used),
         ms=ms,
         at=at,
         provenance=_provenance(provenance),

@@ -308,7 +308,7 @@ class ModelClient:
             self.limiter.correct(call.taken, sent + back)
         if got.refusal:
             raise GaveUp(got.refusal)
-        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and not got.whole:
+        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and got.fault:
             got = replace(got, cut=True)  # whatever the server calls it
         if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
             self._check_read(got.input_tokens, ask, call.size)

@@ -54,24 +54,19 @@ class Completion:
     cached_tokens: int = 0
 
     @property
-    def whole(self) -> bool:
-        """True if it is a JSON object."""
+    def fault(self) -> str:
+        """Why it is no JSON object; "" where it is one."""
         try:
             self.payload()
-        except AnswerError:
-            return False
-        return True
+        except AnswerError as error:
+            return str(error)
+        return ""
 
     @property
     def thought(self) -> bool:
         """True if the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
-        if not self.text.strip() or len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0):
-            return True
-        try:
-            self.payload()
-        except AnswerError as error:
-            return str(error) == _ENDLESS
-        return False
+        few = len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0)
+        return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
         """The JSON object in the answer; AnswerError where there is none."""
