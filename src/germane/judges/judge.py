@@ -135,12 +135,14 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
 """A judge; several of them are a panel."""
 
 
-class _Completed(Judge):
-    """A plain object as a judge: what it has is its own, the rest are the defaults."""
+class CompletedJudge(Judge):
+    """A judge, or any plain object, as a judge: what it has is its own but for `OWN`, the rest are the defaults."""
+
+    OWN: tuple[str, ...] = ()
 
     def __init__(self, judge: Any) -> None:
         for name in dir(Judge):
-            if not name.startswith("_") and hasattr(judge, name):
+            if not name.startswith("_") and name not in self.OWN and hasattr(judge, name):
                 setattr(self, name, getattr(judge, name))
 
 
@@ -161,7 +163,7 @@ def with_defaults(judge: Any) -> Judge:
         raise InputError(
             f"the judge {judge!r} has no {lacking[0]}", fix="germane.judges.Judge says what a judge has"
         )
-    return _Completed(judge)
+    return CompletedJudge(judge)
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:
@@ -200,15 +202,6 @@ def trivial_answer(question: AnyQuestion) -> Reply | None:
 
 
 _UNASKED = FrozenDict(unasked=True)
-
-
-def split_trivial(
-    questions: Sequence[AnyQuestion],
-) -> tuple[list[AnyQuestion], list[tuple[AnyQuestion, ...]]]:
-    """The questions that are to be asked, and the others, each a group of its own."""
-    asked = [question for question in questions if question.unasked() is None]
-    kept = set(map(id, asked))
-    return asked, [(question,) for question in questions if id(question) not in kept]
 
 
 class Stopped(Exception):

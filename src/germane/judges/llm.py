@@ -38,7 +38,6 @@ from germane.judges.judge import (
     Judge,
     Reply,
     once_stored,
-    split_trivial,
     trivial_answer,
 )
 from germane.questions.prompts import Prompts, fingerprint, fragment
@@ -280,13 +279,14 @@ class LLMJudge(Judge):
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """The questions of each request, fused and in lists as the settings say."""
-        asked, others = split_trivial(questions)
+        asked = [question for question in questions if question.unasked() is None]
+        kept = set(map(id, asked))
         results = fused_requests(asked, self.prompts, fuse=self.fuse)
         lists = (
             in_batches(results, self.prompts, self._batch) if self._batch > 1 else ([row] for row in results)
         )
         groups = [tuple(question for reading in group for question in reading.questions) for group in lists]
-        return groups + others
+        return groups + [(question,) for question in questions if id(question) not in kept]
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
         """The usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import DECIDED, Judge, Reply, members_of, with_defaults
+from germane.judges.judge import DECIDED, CompletedJudge, Judge, Reply, members_of, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.voting import check_vote, replica_number
 from germane.types import FrozenDict, Json, Judgement, freeze
 
 
-class Replica(Judge):
+class Replica(CompletedJudge):
     """The n-th sample of a judge. The first is the judge itself: it shares its answers with plain evaluations.
 
     Args:
@@ -23,24 +23,16 @@ class Replica(Judge):
         number: The number of the sample, from 1. It is part of the key, and decides the order in lists.
     """
 
+    OWN = ("key", "keys", "group", "answer", "answering")
+
     def __init__(self, judge: Judge, number: int) -> None:
+        super().__init__(judge)
         self.judge, self.number = judge, number
-        self.name, self.stored, self.kept = judge.name, judge.stored, judge.kept
-        self.stand_in = judge.stand_in
         replica = {"replica": number} if number > 1 else {}
         self.identity = freeze({**judge.identity, **replica})
 
     def __getattr__(self, name: str) -> Any:  # forecast and price, where the judge has them
         return getattr(self.judge, name)
-
-    @property
-    def concurrency(self) -> int:  # type: ignore[override]
-        """That of the judge."""
-        return self.judge.concurrency
-
-    def prompt_hash(self, question: AnyQuestion) -> str:
-        """That of the judge."""
-        return self.judge.prompt_hash(question)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """As the judge groups; lists in an order of this replica's own."""
@@ -55,10 +47,6 @@ class Replica(Judge):
             replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
             for reply in replies
         ]
-
-    async def close(self) -> None:
-        """Release the judge."""
-        await self.judge.close()
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:

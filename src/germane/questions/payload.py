@@ -221,21 +221,17 @@ def _shown(value: object) -> str:
 
 
 def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
-    if "$ref" in part:
-        return {**_plain(shared[part["$ref"].rpartition("/")[2]], shared), **_described(part)}
+    if "$ref" in part:  # of descriptions only a field's own: a class's docstring is for who reads the code
+        described = {"description": part["description"]} if "description" in part else {}
+        return {**_plain(shared[part["$ref"].rpartition("/")[2]], shared), **described}
     if part.get("type") == "object":
         inner = {name: _plain(value, shared) for name, value in part["properties"].items()}
         strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
-        return {"type": "object", **_described(part), **strict}
+        return {"type": "object", **strict}
     kept = {
         name: value for name, value in part.items() if name not in {"title", "default", "items", "pattern"}
     }
     return {**kept, "items": _plain(part["items"], shared)} if "items" in part else kept
-
-
-def _described(part: Mapping[str, Any]) -> dict[str, Json]:
-    """Only a field's own description: a class's docstring is for who reads the code."""
-    return {"description": part["description"]} if "$ref" in part and "description" in part else {}
 
 
 class GradePayload(PayloadModel):

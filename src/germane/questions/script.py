@@ -92,10 +92,6 @@ class ScriptGrade(Script[ScriptResult]):
 
     kind: ClassVar[str] = "script"
 
-    def schema(self) -> dict[str, Json]:
-        """The document that the protocol asks for."""
-        return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
-
     def printed(self, text: str) -> Json:
         """The document; as AgentV reads it, the last of several values of one key counts."""
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
@@ -150,10 +146,6 @@ class ScriptText(Script[str]):
     """The prompt that this command writes for this case."""
 
     kind: ClassVar[str] = "script_prompt"
-
-    def schema(self) -> dict[str, Json]:
-        """`{text}`."""
-        return {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
     def printed(self, text: str) -> Json:
         """All that was printed is the text."""

@@ -85,20 +85,16 @@ class _ForeignBatches:
 
         if result.status in {"expired", "canceled"}:
             return unrun(result.custom_id, f"the batch was {result.status} before the request was run")
+        line: dict[str, Json] = {"custom_id": result.custom_id, "response": None}
         try:
             response = self._model.batch_decode(result, self._transport.batch_request(result.custom_id, _ANY))
+            line["response"] = {"status_code": 200, "body": completion_of(response)}
         except ModelHTTPError as error:
-            body: Json = {"error": {"message": str(error.body or error)}}
-            return {
-                "custom_id": result.custom_id,
-                "response": {"status_code": error.status_code, "body": body},
-            }
+            body = {"error": {"message": str(error.body or error)}}
+            line["response"] = {"status_code": error.status_code, "body": body}
         except (ModelAPIError, UnexpectedModelBehavior) as error:
-            return {"custom_id": result.custom_id, "response": None, "error": {"message": str(error)}}
-        return {
-            "custom_id": result.custom_id,
-            "response": {"status_code": 200, "body": completion_of(response)},
-        }
+            line["error"] = {"message": str(error)}
+        return line
 
     async def cancel(self, name: str) -> None:
         """Ask the provider to cancel it."""
