@@ -49,17 +49,15 @@ class GroupCommit:
                 taken.append(self._batches.get())
             group = [batch for batch in taken if batch is not None]
             closed = len(group) < len(taken)
-            if group:
-                self._commit(group)
-
-    def _commit(self, group: Sequence[_Batch]) -> None:
-        stands, failure = Stands(), None
-        try:
-            rows = [row for judgements, _, _ in group for row in judgements]
-            stands = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
-            failure = error
-        self._loop.call_soon_threadsafe(_settle, group, stands, failure)
+            if not group:
+                continue
+            stands, failure = Stands(), None
+            try:
+                rows = [row for judgements, _, _ in group for row in judgements]
+                stands = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+            except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
+                failure = error
+            self._loop.call_soon_threadsafe(_settle, group, stands, failure)
 
 
 def _settle(group: Sequence[_Batch], stands: Stands, failure: BaseException | None) -> None:

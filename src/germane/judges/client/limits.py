@@ -118,9 +118,11 @@ class SlidingWindow:
 
     Args:
         per_minute: The limit; less than one is one in a longer time.
+        tokens: True if it counts tokens, False if requests.
     """
 
-    def __init__(self, per_minute: float) -> None:
+    def __init__(self, per_minute: float, *, tokens: bool = False) -> None:
+        self.tokens = tokens
         self._limit = max(1.0, per_minute)
         self._period = MINUTE * max(1.0, 1 / per_minute)
         self._interval = 60 / per_minute
@@ -183,9 +185,8 @@ class RateLimiter:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
                 check_number(name, value, "write how many a minute: more than 0")
-        self._windows = [(SlidingWindow(floor(rpm) if rpm >= 1 else rpm), False)] if rpm else []
-        if tpm:
-            self._windows.append((SlidingWindow(tpm), True))  # the one that counts tokens
+        self._windows = [SlidingWindow(floor(rpm) if rpm >= 1 else rpm)] if rpm else []
+        self._windows += [SlidingWindow(tpm, tokens=True)] if tpm else []
         self._places = AdaptiveConcurrency(in_flight) if in_flight else None
         self._turn = asyncio.Lock()
 
@@ -198,11 +199,10 @@ class RateLimiter:
         try:
             async with self._turn:  # the first who came waits for the windows, the others wait for it
                 while True:
-                    units = [tokens() if counts_tokens else 1 for _, counts_tokens in self._windows]
-                    both = list(zip(self._windows, units, strict=True))
-                    wait = max([window.wait(number) for (window, _), number in both], default=0.0)
+                    units = [(window, tokens() if window.tokens else 1) for window in self._windows]
+                    wait = max([window.wait(number) for window, number in units], default=0.0)
                     if wait <= 0:
-                        return [window.take(number) for (window, _), number in both]
+                        return [window.take(number) for window, number in units]
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
         except asyncio.CancelledError:
             self.release()
@@ -210,14 +210,14 @@ class RateLimiter:
 
     def correct(self, taken: Taken | None, tokens: float) -> None:
         """Replace the estimate by the tokens that the request and its answer really had."""
-        for (window, counts_tokens), entry in zip(self._windows, taken or (), strict=False):
-            if counts_tokens:
+        for window, entry in zip(self._windows, taken or (), strict=False):
+            if window.tokens:
                 window.correct(entry, tokens)
 
     def give_back(self, taken: Taken | None) -> None:
         """Give back what a request has taken that was not sent; None = nothing yet."""
         if taken is not None:
-            for (window, _), entry in zip(self._windows, taken, strict=True):
+            for window, entry in zip(self._windows, taken, strict=True):
                 window.correct(entry, 0)
             self.release()
 
