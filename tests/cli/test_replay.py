@@ -107,7 +107,7 @@ def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[s
     [
         (["--replay", "none.jsonl"], "no such file"),
         (["--replay", "first"], "is a folder"),
-        (["--replay", "data.jsonl"], "data.jsonl:1: key is missing"),
+        (["--replay", "data.jsonl"], "data.jsonl:1: has no key"),
         (["--replay", "answers.jsonl", "--no-cache"], "do not go together"),
         (["--replay", "answers.jsonl", "--ledger", "l.sqlite"], "do not go together"),
         (["--replay", "answers.jsonl", "--resume", "first"], "do not go together"),
