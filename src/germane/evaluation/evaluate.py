@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -24,7 +27,6 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
-from germane.judging.notebook import NotebookLine, in_notebook
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
@@ -127,7 +129,7 @@ async def aevaluate(
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
-    line = NotebookLine() if progress or (progress is None and in_notebook()) else None
+    line = _NotebookLine() if progress or (progress is None and _in_notebook()) else None
     questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
@@ -180,7 +182,7 @@ async def report_on(
     allow_stand_in: bool = False,
     corpus: Mapping[str, Json] | None = None,
     target: Any = None,
-    line: NotebookLine | None = None,
+    line: _NotebookLine | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
     for member in members_of(judge) if judge is not None and ledger is not None else ():
@@ -225,7 +227,40 @@ async def report_on(
     return report
 
 
-def _show_progress(line: NotebookLine | None, judge: Judge | None, pool: Pool) -> None:
+_LINE_SECONDS = 0.2
+"""Seconds between two changes of the line."""
+
+
+def _in_notebook() -> bool:
+    """True if this process shows a notebook's output: IPython with a kernel. IPython is not imported for it."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class _NotebookLine:
+    """A line that is shown when it is first set, and replaced afterwards."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._next = 0.0
+
+    def show(self, text: str, *, last: bool = False) -> None:
+        """Set the line, at most some times a second; the `last` one always where there was another."""
+        if (now := time.monotonic()) < self._next and not last:
+            return
+        self._next = now + _LINE_SECONDS
+        if not _in_notebook():
+            print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
+        elif self._handle is not None:
+            self._handle.update({"text/plain": text}, raw=True)
+        elif not last:
+            self._handle = import_module("IPython.display").display(
+                {"text/plain": text}, raw=True, display_id=True
+            )
+
+
+def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Pool) -> None:
     if line is not None and judge is not None:
         spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
         text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"
@@ -236,7 +271,7 @@ async def _answered(
     jobs: Iterable[Job],
     target: Any,
     folder: Path | None,
-    line: NotebookLine | None,
+    line: _NotebookLine | None,
     notes: Counter[str],
     *,
     resumed: bool = False,
