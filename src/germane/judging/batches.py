@@ -12,7 +12,7 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from math import inf
 from typing import NamedTuple, Self, TypeVar
 from uuid import uuid4
@@ -20,7 +20,7 @@ from uuid import uuid4
 from germane.clean import counted
 from germane.encoding import now
 from germane.errors import InputError, JudgeError, LimitReached, NoneAnswered
-from germane.judges.batches.api import BatchAPI, BatchState
+from germane.judges.batches.api import AbsentBatch, BatchAPI, BatchState
 from germane.judges.client.errors import TransportError
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge
@@ -150,7 +150,10 @@ class Batches:
             if not name:
                 return False
             self._table.sent(row, name)
-        state = await api.state(row.name)
+        try:
+            state = await api.state(row.name)
+        except AbsentBatch:
+            state = BatchState("gone", ended=True, why="the provider has it no more")
         if state.ended:
             await self._take(row, api, state)
         return state.ended
@@ -159,19 +162,20 @@ class Batches:
         why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
         seen = set[str]()
-        async for lines in _chunks(api.answers(row.name), _AT_ONCE):
-            seen.update(line["custom_id"] for line in lines)
-            records = self._table.records([line["custom_id"] for line in lines])
-            answers = Answers()
-            for line in lines:
-                answers.take(line, records.get(line["custom_id"]), "batch")
-            self._pay(row, answers)
-            self._ledger.put(answers.rows)
-            self._stored += len(answers.rows)
-            failures += Counter(
-                why for request, why in answers.failed.items() if request not in answers.unrun
-            )
-            refused += answers.refused
+        with suppress(AbsentBatch):
+            async for lines in _chunks(api.answers(row.name), _AT_ONCE):
+                seen.update(line["custom_id"] for line in lines)
+                records = self._table.records([line["custom_id"] for line in lines])
+                answers = Answers()
+                for line in lines:
+                    answers.take(line, records.get(line["custom_id"]), "batch")
+                self._pay(row, answers)
+                self._ledger.put(answers.rows)
+                self._stored += len(answers.rows)
+                failures += Counter(
+                    why for request, why in answers.failed.items() if request not in answers.unrun
+                )
+                refused += answers.refused
         whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
         if whole and (missing := row.requests - len(seen)) > 0:
             failures[_NO_LINE] += missing

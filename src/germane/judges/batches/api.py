@@ -18,9 +18,6 @@ class AbsentBatch(JudgeError):
     """The provider has no such batch, or no longer."""
 
 
-GONE = "the provider has it no more"
-
-
 @dataclass(frozen=True, slots=True)
 class BatchState:
     """The state of a batch, as its provider calls it; `why` it failed as a whole."""
@@ -34,7 +31,7 @@ class BatchAPI(Protocol):
     """The batches of one model at one provider.
 
     Every method raises JudgeError where the provider refuses, and TransportError where it is not known what became of the
-    request: nobody answers, or with a fault of its own.
+    request: nobody answers, or with a fault of its own; AbsentBatch where the provider does not know a batch (any more).
 
     Attributes:
         most_requests, most_bytes: The limits of one batch.
@@ -56,7 +53,7 @@ class BatchAPI(Protocol):
         """
 
     async def state(self, name: str) -> BatchState:
-        """The state of a batch. One that the provider does not know any more has ended."""
+        """The state of a batch."""
 
     def answers(self, name: str) -> AsyncIterator[Json]:
         """The answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""

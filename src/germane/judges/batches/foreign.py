@@ -9,12 +9,11 @@ import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import GONE, AbsentBatch, BatchState, unrun
+from germane.judges.batches.api import AbsentBatch, BatchState, unrun
 from germane.judges.client.errors import TransportError
 from germane.judges.client.foreign import PydanticAITransport, completion_of
 from germane.ledger.asked import Request
@@ -65,20 +64,17 @@ class _ForeignBatches:
         )
 
     async def state(self, name: str) -> BatchState:
-        """As pydantic-ai calls it; one that failed as a whole shows that with its answers."""
-        try:
-            batch = await self._asked(self._model.batch_status(await self._handle(name)))
-        except AbsentBatch:
-            return BatchState("gone", ended=True, why=GONE)
-        details = batch.provider_details or {}
-        return BatchState(str(details.get("state") or batch.status), ended=batch.status == "ended")
+        """As pydantic-ai calls it; one that failed as a whole may show that with its answers."""
+        batch = await self._asked(self._model.batch_status(await self._handle(name)))
+        called = str((batch.provider_details or {}).get("state") or batch.status)
+        why = "the job failed" if called == "JOB_STATE_FAILED" else ""
+        return BatchState(called, ended=batch.status == "ended", why=why)
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of all requests that the provider has something to say of."""
-        with suppress(AbsentBatch):
-            batch = await self._asked(self._model.batch_status(await self._handle(name)))
-            for result in await self._asked(self._model.batch_results(batch)):
-                yield self._line(result)
+        batch = await self._asked(self._model.batch_status(await self._handle(name)))
+        for result in await self._asked(self._model.batch_results(batch)):
+            yield self._line(result)
 
     def _line(self, result: BatchResult) -> Json:
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
@@ -192,18 +188,12 @@ class GeminiBatches(_ForeignBatches):
                 return str(job.name)
         return None
 
-    async def state(self, name: str) -> BatchState:
-        """The state of the job, as the provider calls it."""
-        state = await super().state(name)
-        return replace(state, why="the job failed") if state.called == "JOB_STATE_FAILED" else state
-
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
-        with suppress(AbsentBatch):
-            job = await self._asked(self._model.client.aio.batches.get(name=name))  # type: ignore[attr-defined]
-            if job.dest is not None and job.dest.file_name:
-                async for line in super().answers(name):
-                    yield line
+        job = await self._asked(self._model.client.aio.batches.get(name=name))  # type: ignore[attr-defined]
+        if job.dest is not None and job.dest.file_name:
+            async for line in super().answers(name):
+                yield line
 
 
 _MOST_BYTES = 200_000_000

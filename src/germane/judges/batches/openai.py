@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from germane.errors import JudgeError
-from germane.judges.batches.api import GONE, AbsentBatch, BatchState
+from germane.judges.batches.api import AbsentBatch, BatchState
 from germane.judges.client.errors import TransportError, message_of
 from germane.judges.client.providers import Service
 from germane.ledger.asked import Request
@@ -88,25 +88,20 @@ class OpenAIBatches:
 
     async def state(self, name: str) -> BatchState:
         """The state of the batch, as the server calls it."""
-        try:
-            result = await self._call("GET", f"batches/{name}")
-        except AbsentBatch:
-            return BatchState("gone", ended=True, why=GONE)
+        result = await self._call("GET", f"batches/{name}")
         status = str(result.get("status"))
         errors = ((result.get("errors") or {}).get("data") or []) if status == "failed" else []
-        why = (
-            "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
-            or "no reason given"
+        why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
+        return BatchState(
+            status, ended=status in _ENDED, why=why or "no reason given" if status == "failed" else ""
         )
-        return BatchState(status, ended=status in _ENDED, why=why if status == "failed" else "")
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """The lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
-        with suppress(AbsentBatch):
-            result = await self._call("GET", f"batches/{name}")
-            for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
-                async for line in self._lines(file):
-                    yield line
+        result = await self._call("GET", f"batches/{name}")
+        for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
+            async for line in self._lines(file):
+                yield line
 
     async def _lines(self, file: str) -> AsyncIterator[Json]:
         import httpx2
