@@ -126,13 +126,18 @@ def _citations(question: CitationSupport) -> Json:
         if not parts and carries(wanted, together):
             others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
             parts = [position for position in cited if not carries(wanted, others[position])]
-        why = reason("statement", wanted, together)
+        missing = _missing(wanted, together)
+        why = f"no cited context has {named(missing)}" if missing else "the cited contexts have its words"
         items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
     return {"statements": items}
 
 
 def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> frozenset[str]:
     return frozenset[str]().union(*(contexts[position - 1] for position in positions))
+
+
+def _missing(wanted: Terms, found: frozenset[str]) -> list[str]:
+    return [term.word for term in wanted if term.stem not in found]
 
 
 def _nuggets(question: NuggetSupport) -> Json:
@@ -168,11 +173,11 @@ def coverage(wanted: Terms, found: frozenset[str]) -> float:
 
 
 def reason(what: str, wanted: Terms, found: frozenset[str]) -> str:
-    """The words that the text has and those that it lacks, in a sentence."""
+    """The words that a passage has and those that it lacks, in a sentence."""
     if not wanted:
         return f"the {what} has no words"
     covered = [term.word for term in wanted if term.stem in found]
-    missing = [term.word for term in wanted if term.stem not in found]
+    missing = _missing(wanted, found)
     parts = [f"covers {named(covered)}"] * bool(covered) + [f"lacks {named(missing)}"] * bool(missing)
     return f"of the {what}'s words the passage {' and '.join(parts)}"
 
@@ -190,8 +195,13 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     covered = [stems_of_claim & context for context in contexts]
     alone = [position for position, part in enumerate(covered, start=1) if carries(wanted, part)]
     positions = alone or _pair(wanted, covered)
-    best = max(covered, key=lambda part: coverage(wanted, part), default=frozenset[str]())
-    why = reason("claim", wanted, _union(covered, positions) if positions else best)
+    closest = max(covered, key=lambda part: coverage(wanted, part), default=frozenset[str]())
+    missing = named(_missing(wanted, _union(covered, positions) if positions else closest))
+    if not positions:
+        why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
+    else:
+        why = f"{'one context covers' if alone else 'two contexts together cover'} the claim's words"
+        why += f", though no context has {missing}" if missing else ""
     return {"claim": number, "contexts": positions, "reasoning": why}
 
 
