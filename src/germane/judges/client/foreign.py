@@ -30,16 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.usage import RequestUsage
 
-_OURS = {
-    "model",
-    "messages",
-    "response_format",
-    "tools",
-    "tool_choice",
-    *LIMIT_NAMES,
-    "temperature",
-    "reasoning_effort",
-}
+_OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
 """In place of a key that must not be sent: without it a provider's library would read the environment itself."""
 
@@ -133,7 +124,7 @@ class PydanticAITransport:
             settings["thinking"] = effort != "none" and effort
         if self._extra_headers:
             settings["extra_headers"] = self._extra_headers
-        more = {name: value for name, value in request.items() if name not in _OURS}
+        more = {name: value for name, value in request.items() if name not in {*_OURS, *LIMIT_NAMES}}
         prefix = f"{self.provider}_"
         known = {name for name in more if name in ModelSettings.__annotations__ or name.startswith(prefix)}
         settings |= {name: more[name] for name in known}
