@@ -110,7 +110,7 @@ class CorrectedDifferences:
             mine = [
                 label
                 for label in corrections.labels
-                if label.kind == kind and (book.get(label.item) or book.unsure(label.item))
+                if label.kind == kind and (label.item in book or book.unsure(label.item))
             ]
             if pool and all(item in book for items in pool.values() for item in items):
                 draws.append(Draw(mine, pool))

@@ -11,19 +11,13 @@ labels. Where stored answers cannot tell two causes apart, their part is shown j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.comparison.parts import MixedScore, how_judged, verdicts_of
-from germane.measures.labels import given, rankings
-from germane.measures.measure import Measure
-from germane.reports.explain import settings_of
 from germane.reports.pairing import Floats, Pair
-from germane.reports.summary import known_measure, limits_of, range_of
+from germane.reports.summary import limits_of, range_of
 from germane.statistics.comparison import DifferenceParts, split_difference
-from germane.types import Json, Sample
 
 _ORDER = ("corpus", "retrieval", "judge", "labels")
 
@@ -51,7 +45,7 @@ def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferencePar
             causes[cause] = causes.get(cause, np.zeros(len(known))) + np.where(rows, part, 0.0)
 
     other_judge = verdicts == "judge" and bool(how_judged(pair.a, pair.b, [measure]))
-    regolded, same_lists = _changed(pair, measure, [pair.a.scores.cases[at] for at in case.tolist()])
+    regolded, same_lists = mixed.regolded[case], mixed.same_lists[case]
     unknown = np.isnan(between) & ~regolded
     plain = ~regolded & ~unknown
     of_verdicts = {"judge"} if verdicts == "judge" else {"labels"}
@@ -82,34 +76,3 @@ def other_corpus(pair: Pair) -> bool | None:
     entries = (side.report.manifest.get("corpus") for side in (pair.a, pair.b))
     ours, theirs = (entry.get("digest") if isinstance(entry, dict) else None for entry in entries)
     return None if ours is None or theirs is None else ours != theirs
-
-
-def _changed(pair: Pair, measure: str, cases: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The cases whose verdicts were asked against something else in B, and those whose lists are the same, as two masks.
-
-    Gold ids are no such thing: they are read where they stand, A's in the place of B's.
-    """
-    gold, lists = np.zeros((2, len(cases)), np.bool_)
-    known = known_measure(pair.a.types[measure])
-    if known is None or pair.a.report is pair.b.report or verdicts_of((pair.a, pair.b), measure) != "judge":
-        return gold, lists
-    settings = [settings_of(side.report) for side in (pair.a, pair.b)]
-    for row, case in enumerate(cases):
-        ours, theirs = (side.samples.get(case, ()) for side in (pair.a, pair.b))
-        if not ours or not theirs:
-            continue
-        a, b = settings[0].shown_with(ours[0]), settings[1].shown_with(theirs[0])
-        gold[row] = a != b or _needed(known, ours[0]) != _needed(known, theirs[0])
-        lists[row] = _shown(ours) == _shown(theirs)
-    return gold, lists
-
-
-def _needed(measure: Measure, sample: Sample) -> list[str | None]:
-    """The texts that a measure takes its questions from, apart from the query and the contexts."""
-    return [given(sample, name) for name in ("reference", "criterion") if name in measure.definition.needs]
-
-
-def _shown(samples: Sequence[Sample]) -> Json:
-    """The system's output: its lists and its answer."""
-    lists = [[(query, [(c.text, c.id) for c in of]) for query, of in rankings(s)] for s in samples]
-    return [lists, [sample.response for sample in samples]]

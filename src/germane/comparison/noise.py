@@ -37,11 +37,14 @@ def variance_of(report: ReportData, summary: MeasureSummary) -> VarianceComponen
 
 def _by_replica(report: ReportData, summary: MeasureSummary) -> list[tuple[str, int, float]]:
     """(query, trial, score) of every replica of the judge; none where the judge was asked once, or nothing can be replayed."""
-    cases = report.cases_of_systems.get(summary.system, {})
-    samples = [trial for trials in cases.values() for trial in trials]
     measure = known_measure(summary.type)
-    if measure is None or summary.basis.source != "judge" or not 0 < len(samples) <= MOST_REPLAYED:
+    if measure is None or summary.basis.source != "judge" or summary.total > MOST_REPLAYED:
         return []
+    cases: dict[str, list[Sample]] = {}
+    for sample in report.samples():
+        if sample.system == summary.system:
+            cases.setdefault(sample.id, []).append(sample)
+    samples = [trial for trials in cases.values() for trial in trials]
     replicas = _replicas(report.judgements())
     merged = [judgement for judgement in report.judgements() if judgement.parent is None]
     result = []

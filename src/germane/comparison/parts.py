@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from itertools import islice
+from typing import Literal, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,8 +20,9 @@ from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import distinct_contexts, rankings, turns
+from germane.measures.labels import distinct_contexts, given, rankings, turns
 from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
@@ -27,7 +30,10 @@ from germane.reports.gates import NO_DECISION
 from germane.reports.pairing import Floats, MeasureComparison, Pair, Side
 from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import list_changes
-from germane.types import Context, Judgement, Sample
+from germane.types import Context, Json, Judgement, Sample
+
+Bools: TypeAlias = NDArray[np.bool_]
+Ints: TypeAlias = NDArray[np.int64]
 
 MOST_SPLIT = 20_000
 """Cases up to which a difference is split: every list is scored once more for it."""
@@ -89,11 +95,15 @@ def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[s
 class MixedScore:
     """The score of B's lists with A's verdicts for each case of A's report, nan where there is none.
 
-    `own` marks the cases where A holds no verdict on a passage of B's lists, so that B's own stands there.
+    `own` marks the cases where A holds no verdict on a passage of B's lists, so that B's own stands there; `regolded` those
+    whose verdicts were asked against something else in B (gold ids are no such thing: they are read where they stand, A's in
+    the place of B's), and `same_lists` those whose lists and answer are the same.
     """
 
     values: Floats
-    own: NDArray[np.bool_]
+    own: Bools
+    regolded: Bools
+    same_lists: Bools
 
 
 def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedScore], dict[str, str]]:
@@ -113,71 +123,138 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedSc
         scores[name][theirs.case] = theirs.values
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
         nothing = np.zeros(len(a.scores.cases), np.bool_)
-        return {name: MixedScore(values, nothing) for name, values in scores.items()}, {}
+        return {name: MixedScore(values, nothing, nothing, nothing) for name, values in scores.items()}, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
-    wanted = {name: a.types[name] for name in measures if name not in refused}
+    wanted = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not wanted:
         return {}, refused
-    scores = {name: scores[name] for name in wanted}
-    graders = graders_of(tuple(map(Measure.parse, wanted.values())))
-    changed, lacking = _judged_otherwise(a, b)
-    jobs = []
-    for case in b.samples.keys() & a.samples.keys():
-        samples = [_with_labels(sample, a.samples[case][0]) for sample in b.samples[case]]
-        if case in changed or samples != b.samples[case]:  # of the others B's own score stands
-            jobs += [Job(sample=sample, graders=graders) for sample in samples]
-    look_up, settings = _SharedVerdicts(a, b), settings_of(b.report)
-    if settings.judged_by != settings_of(a.report).judged_by:
-        settings = settings.with_judge("")
-    block = Block(jobs=jobs, settings=settings)
-    results, own = [], set[tuple[int, str]]()
-    for program, owner in zip(block.programs, block.owners, strict=True):
-        look_up.fell_back = False
-        results.append(result_of(program, look_up))
-        own |= {(owner.job, canonical) for canonical in owner.measures} if look_up.fell_back else set()
-    outcomes = block.outcomes(results)
-    numbers = a.scores.numbers
-    cases = np.array([numbers[job.sample.id] for job in jobs], np.int64)
-    trials = np.bincount(cases, minlength=len(numbers))
+    again = _ScoredAgain(pair, list(wanted.values()))
     mixed = {}
-    for name, canonical in wanted.items():
-        values = [np.nan if (value := row[canonical].value) is None else value for row in outcomes]
-        sums = np.bincount(cases, values, len(numbers))
-        marks = np.zeros(len(numbers), np.bool_)
-        without = _lacking_of(Measure.parse(canonical), lacking)
-        marks[[numbers[case] for case in without if case in numbers]] = True
-        marks[cases] = False
-        marks[[cases[job] for job, measure in own if measure == canonical]] = True
-        means = np.where(trials > 0, sums / np.maximum(trials, 1), scores[name])
-        mixed[name] = MixedScore(means, marks)
+    for name, measure in wanted.items():
+        judged = verdicts_of((a, b), name) == "judge"
+        mixed[name] = again.mixed(measure, scores[name], judged=judged)
     return mixed, refused
 
 
-def _judged_otherwise(a: Side, b: Side) -> tuple[Collection[str], Mapping[str, Sequence[int]]]:
+class _ScoredAgain:
+    """B's lists with A's verdicts, wherever these or the gold may change a score; of the other cases B's own stands.
+
+    The samples of both are read once, and held until their case is complete.
+    """
+
+    def __init__(self, pair: Pair, measures: Sequence[Measure]) -> None:
+        self._pair, self._graders = pair, graders_of(tuple(measures))
+        self._case: list[int] = []
+        self._rows: list[Mapping[str, Outcome]] = []
+        self._own: set[tuple[int, str]] = set()
+        self._changed, self._lacking = _judged_otherwise(pair.a, pair.b)
+        self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
+        self._differs = {name: self._marks() for name in ("shown", "lists", *_TEXTS)}
+        look_up = _SharedVerdicts(pair.a, pair.b)
+        remaining = pair.samples_in_both()
+        while some := list(islice(remaining, _BLOCK)):
+            self._add(some, look_up)
+
+    def _marks(self) -> Bools:
+        return np.zeros(len(self._pair.a.scores.cases), np.bool_)
+
+    def _add(self, cases: Sequence[tuple[str, list[Sample], list[Sample]]], look_up: _SharedVerdicts) -> None:
+        """Score these cases: the id, the samples of A and those of B."""
+        numbers, jobs, start = self._pair.a.scores.numbers, list[Job](), len(self._case)
+        ours, settings = self._settings
+        for case, before, after in cases:
+            number, first, other = numbers[case], before[0], after[0]
+            self._differs["shown"][number] = ours.shown_with(first) != settings.shown_with(other)
+            self._differs["lists"][number] = _shown(before) != _shown(after)
+            for name in _TEXTS:
+                self._differs[name][number] = given(first, name) != given(other, name)
+            samples = [_with_labels(sample, first) for sample in after]
+            if case in self._changed or samples != after:
+                jobs += [Job(sample=sample, graders=self._graders) for sample in samples]
+                self._case += [number] * len(samples)
+        if ours.judged_by != settings.judged_by:
+            settings = settings.with_judge("")
+        block, results = Block(jobs=jobs, settings=settings), []
+        for program, owner in zip(block.programs, block.owners, strict=True):
+            look_up.fell_back = False
+            results.append(result_of(program, look_up))
+            if look_up.fell_back:
+                self._own |= {(start + owner.job, canonical) for canonical in owner.measures}
+        self._rows += block.outcomes(results)
+
+    def mixed(self, measure: Measure, own: Floats, *, judged: bool) -> MixedScore:
+        """The scores of one measure; `own` are B's, with its own verdicts, and `judged` says whether a judge gave these."""
+        cases, canonical = np.array(self._case, np.intp), str(measure)
+        values = [np.nan if (value := row[canonical].value) is None else value for row in self._rows]
+        trials, sums = np.bincount(cases, minlength=len(own)), np.bincount(cases, values, len(own))
+        marks, numbers = self._marks(), self._pair.a.scores.numbers
+        without = _lacking_of(measure, self._lacking)
+        marks[[numbers[case] for case in without if case in numbers]] = True
+        marks[cases] = False
+        marks[[self._case[job] for job, of in self._own if of == canonical]] = True
+        regolded = self._differs["shown"].copy()
+        for name in set(_TEXTS).intersection(measure.definition.needs):
+            regolded |= self._differs[name]
+        means = np.where(trials > 0, sums / np.maximum(trials, 1), own)
+        return MixedScore(means, marks, regolded & judged, ~self._differs["lists"])
+
+
+_TEXTS = ("reference", "criterion")
+"""What a measure may take its questions from, apart from the query and the contexts."""
+_BLOCK = 500
+"""Cases that are scored together."""
+
+
+def _shown(samples: Sequence[Sample]) -> Json:
+    """The system's output: its lists and its answer."""
+    lists = [[(query, [(c.text, c.id) for c in of]) for query, of in rankings(s)] for s in samples]
+    return [lists, [sample.response for sample in samples]]
+
+
+def _judged_otherwise(a: Side, b: Side) -> tuple[Container[str], Mapping[str, Sequence[int]]]:
     """The cases of B for which A holds an answer that is not B's own, and the ranks of what A holds no answer to, by case.
 
     The rank is 0 of what is asked about no single passage.
     """
     if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
-        return b.samples.keys(), {}
-    ours, theirs = dict[int, int](), dict[int, int | None]()  # hashes, of the item and of what was answered
-    for item, kind, answer in a.report.tables.judgements.answers():
-        if answer is not None:
-            ours.setdefault(hash((item, kind)), hash(answer))
-    for item, kind, answer in b.report.tables.judgements.answers():
-        if (known := ours.get(asked := hash((item, kind)))) is not None:
-            same = hash(answer) == known == theirs.get(asked, known)
-            theirs[asked] = known if same else None
+        return b.scores.numbers, {}
+    asked, answer, given = _answers_of(a)
+    ours, first = np.unique(asked[given], return_index=True)  # of several the first
+    known = answer[given][first]
+    asked, answer, _ = _answers_of(b)
+    at, held = _places_in(ours, asked)
+    same = np.bincount(at[held], answer[held] != known[at[held]], len(ours)) == 0
+    same &= np.bincount(at[held], minlength=len(ours)) > 0
     columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample", "rank"))
-    changed, lacking = set[str](), dict[str, list[int]]()
-    for item, kind, of, system, case, rank in zip(*columns, strict=True):
-        if of is None and system == b.system:
-            known = ours.get(asked := hash((item, kind)))
-            if known is None:
-                lacking.setdefault(case, []).append(rank or 0)
-            elif theirs.get(asked) != known:
-                changed.add(case)
+    rows = [
+        (hash((item, kind)), case, rank or 0)
+        for item, kind, of, system, case, rank in zip(*columns, strict=True)
+        if of is None and system == b.system
+    ]
+    at, held = _places_in(ours, np.array([asked for asked, _, _ in rows], np.int64))
+    changed = {rows[number][1] for number in np.flatnonzero(held)[~same[at[held]]].tolist()}
+    lacking: dict[str, list[int]] = {}
+    for number in np.flatnonzero(~held).tolist():
+        _, case, rank = rows[number]
+        lacking.setdefault(case, []).append(rank)
     return changed, lacking
+
+
+def _answers_of(side: Side) -> tuple[Ints, Ints, Bools]:
+    """The hash of each answer's item and kind, that of what was answered, and whether it was answered at all."""
+    hashes, answered = array("q"), array("q")
+    for item, kind, answer in side.report.tables.judgements.answers():
+        hashes.append(hash((item, kind)))
+        answered.append(0 if answer is None else hash(answer))
+    answers = np.array(answered, np.int64)
+    return np.array(hashes, np.int64), answers, answers != 0
+
+
+def _places_in(distinct: Ints, wanted: Ints) -> tuple[Ints, Bools]:
+    """The place of each of these numbers among distinct ones in their order, and whether it is among them."""
+    at = np.searchsorted(distinct, wanted)
+    at[at == len(distinct)] = 0
+    return at, (distinct[at] == wanted) if len(distinct) else np.zeros(len(wanted), np.bool_)
 
 
 def _lacking_of(measure: Measure, lacking: Mapping[str, Sequence[int]]) -> Iterable[str]:
@@ -223,7 +300,7 @@ def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]
     if not read:
         return None
     reader = GoldJudge() if read == "gold" else LabelsJudge()
-    for sample in (sample for trials in side.samples.values() for sample in trials):
+    for sample in side.read():
         for _, contexts in rankings(sample):
             reader.learn(sample.query, contexts, turns(sample), sample.qrels)
     return lambda questions: [

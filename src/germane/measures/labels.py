@@ -313,6 +313,7 @@ class PlaceLabels:
         self.repeated = 0
         self.lists: list[tuple[str, Sequence[Context]]] = []
         self._counts: list[int] = []
+        self._lengths: list[int] = []
         self._level: list[float | None] = []
         self._scale: list[int] = []
         self._verdict: list[int] = []
@@ -337,6 +338,7 @@ class PlaceLabels:
                 for sample, some, depth in zip(samples, lists, depths)  # noqa: B905 - depths may go on for ever
             ]
             self.lists += chain.from_iterable(lists)
+        self._lengths += [len(contexts) for _, contexts in self.lists[len(self._lengths) :]]
         self._counts += map(len, lists)
         self.samples += samples
 
@@ -404,7 +406,7 @@ class PlaceLabels:
             relevance_items([(sample.query, passage_of(context)) for context in contexts], history)
             for _, contexts in lists
         ]
-        rounds = book.turns(item for listed in items for item in listed)
+        rounds = book.turns(chain.from_iterable(items))
         for turn in range(rounds):
             for (_, contexts), listed in zip(lists, items, strict=True):
                 for context, item in zip(contexts, listed, strict=True):
@@ -415,6 +417,17 @@ class PlaceLabels:
                     else:
                         self._add_own(context, scale)
         return [*lists] * rounds
+
+    def add_items(self, lists: Sequence[Sequence[str]]) -> None:
+        """Add the rankings of one sample, of whose passages only the items are given: people labelled all of them."""
+        book = self.settings.labels
+        assert book is not None
+        rounds = book.turns(chain.from_iterable(lists))
+        for turn in range(rounds):
+            for item in chain.from_iterable(lists):
+                self._add_vote(book.votes(item), book.turn(item, turn))
+        self._lengths += [*map(len, lists)] * rounds
+        self._counts.append(len(lists) * rounds)
 
     def _add_own(self, context: Context, scale: int) -> None:
         """The label on a context itself."""
@@ -520,7 +533,7 @@ class PlaceLabels:
     @cached_property
     def pointers(self) -> list[int]:
         """The first place of each ranking, and their number."""
-        result: list[int] = pointers_of([len(contexts) for _, contexts in self.lists]).tolist()
+        result: list[int] = pointers_of(self._lengths).tolist()
         return result
 
     @cached_property
@@ -533,8 +546,8 @@ class PlaceLabels:
         """The labels, once all answers are taken."""
         level = np.array(self._level, dtype=np.float64)
         scale = np.array(self._scale, np.int64) if self._scale else np.full(len(level), _GRADED)
-        sample = np.repeat(np.arange(len(self.samples)), np.diff(np.array(self.pointers)[self.rows]))
-        labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self.samples), dtype=np.bool_)
+        sample = np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
+        labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self._counts), dtype=np.bool_)
         if self._probabilities:
             chances = np.full((len(level), LEVELS), math.nan)
             chances[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]

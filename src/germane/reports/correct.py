@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import chain, islice, repeat
+from itertools import compress, islice, repeat
 from math import fsum, nan
+from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,7 +40,6 @@ from germane.statistics.correction import (
 from germane.statistics.intervals import mean_interval
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
-from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ _COMPLEMENTS = {"hallucination"}
 _BETWEEN = (
     "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
 )
-_TOGETHER = 500
-"""Samples whose answers are looked up together."""
+_BLOCK = 500
+"""Samples that are taken apart together."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
@@ -106,6 +106,8 @@ class TermTable(NamedTuple):
     weight    terms   what a hit adds to the score; nan where the score is no sum over hits
     call      terms   the search that brought the passage, from 1; 0 = the verdict is on no single passage
     rank      terms   the passage's place in it, from 1; 0 = the verdict is on no single passage
+    searches  samples the number of its rankings; 0 where the verdicts are on no single passages
+    lengths   rankings the number of terms in it
     ========= ======= ==========================================================================================
     """
 
@@ -120,6 +122,8 @@ class TermTable(NamedTuple):
     weight: Floats
     call: Ints
     rank: Ints
+    searches: Ints
+    lengths: Ints
 
     @property
     def kind(self) -> str:
@@ -145,8 +149,15 @@ class TermTable(NamedTuple):
             start = stop
 
 
+def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+    """The samples block by block."""
+    remaining = iter(samples)
+    while block := list(islice(remaining, _BLOCK)):
+        yield block
+
+
 class JudgedSamples:
-    """Samples with the stored answers to what was asked about them: the verdicts that their scores are made of.
+    """A block of samples with the stored answers to what was asked about them: the verdicts that their scores are made of.
 
     Ranked measures that read the same labels share one table of them.
     """
@@ -170,11 +181,9 @@ class JudgedSamples:
             labels = PlaceLabels(choice, self._settings)
             labels.add(self._samples, repeat(depth))
             asked = [labels.questions(number) for number in range(len(self._samples))]
-            for start in range(0, len(asked), _TOGETHER):
-                some = asked[start : start + _TOGETHER]
-                for number, values in enumerate(self._answers.values(some), start):
-                    if values:
-                        labels.take(number, values)
+            for number, values in enumerate(self._answers.values(asked)):
+                if values:
+                    labels.take(number, values)
             self._tables[choice, depth] = labels, asked
         return self._tables[choice, depth]
 
@@ -209,6 +218,7 @@ def _term_table(
         questions=asked, sample=np.array(sample, np.intp), item=item, number=np.array(number, np.intp),
         part=np.array(part, np.intp), scale=["binary"] * len(rows), verdict=np.array(verdict, float),
         chance=np.full(len(rows), nan), weight=np.array(weight, float), call=nowhere, rank=nowhere,
+        searches=np.zeros(len(asked), np.intp), lengths=nowhere[:0],
     )  # fmt: skip
 
 
@@ -217,7 +227,7 @@ def _places(measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequenc
     rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
     counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]
     sample = np.repeat(np.arange(len(numbers)), counts)
-    at = np.arange(len(sample)) + np.repeat(pointers[rows[numbers]] - np.cumsum(counts) + counts, counts)
+    at = _spans(pointers[rows[numbers]], counts)
     ranking = np.searchsorted(pointers, at, "right") - 1
     searches = rows[numbers + 1] - rows[numbers]
     weight = np.full(len(at), nan)
@@ -241,7 +251,14 @@ def _places(measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequenc
         weight=weight,
         call=ranking - rows[numbers][sample] + 1,
         rank=at - pointers[ranking] + 1,
+        searches=searches,
+        lengths=np.diff(pointers)[_spans(rows[numbers], searches)],
     )
+
+
+def _spans(starts: Ints, counts: Ints) -> Ints:
+    """The numbers in several spans, one after another, from their first numbers and their lengths."""
+    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -255,7 +272,12 @@ class ScoreTerms:
     names: Sequence[str]
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
-    samples: Sequence[Sequence[Sample]]
+    places: Ints
+    """The row of each place of the rankings of each trial of each case."""
+    searches: Ints
+    """The number of rankings of each trial."""
+    lengths: Ints
+    """The number of places of each ranking."""
     items: Sequence[str]
     case: NDArray[np.intp]
     verdict: Floats
@@ -264,6 +286,13 @@ class ScoreTerms:
     rank: NDArray[np.intp]
     scale: str
     kind: str
+
+    def rankings(self) -> Iterator[list[list[str]]]:
+        """The items of each ranking, of each trial of the cases in their order."""
+        items = map(self.items.__getitem__, self.places.tolist())
+        lengths = iter(self.lengths.tolist())
+        for searches in self.searches.tolist():
+            yield [list(islice(items, length)) for length in islice(lengths, searches)]
 
     @property
     def values(self) -> Floats:
@@ -363,10 +392,9 @@ class Corrections:
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """The terms that the scores of a measure of a system rest on."""
-        key = summary.measure, summary.system
-        if key not in self._known:
-            self._known[key] = self._rows(summary)
-        return self._known[key]
+        if not self._known:
+            self._known.update(self._take_apart())
+        return self._known[summary.measure, summary.system]
 
     @cached_property
     def book(self) -> LabelBook:
@@ -387,50 +415,29 @@ class Corrections:
         return any(count == groups[group] for group, count in labelled.items())
 
     @cached_property
-    def _samples(self) -> list[Sample]:
-        return list(self._tables.samples)
-
-    @cached_property
-    def _numbers(self) -> dict[SampleKey, int]:
-        return {sample.key: number for number, sample in enumerate(self._samples)}
-
-    @cached_property
     def _settings(self) -> Settings:
         return Settings.stored(self._manifest)
 
-    @cached_property
-    def _judged(self) -> JudgedSamples:
-        return JudgedSamples(self._samples, self._settings, StoredAnswers(self._tables.judgements))
-
-    def _rows(self, summary: MeasureSummary) -> ScoreTerms:
-        measure, table = Measure.remembered(summary.type), self._tables.scores
-        rows = table.rows_of((summary.measure, summary.type))
-        cases: dict[str, list[float]] = {}
-        numbers: dict[str, list[int]] = {}
-        keys = table.samples
-        for row, value in zip(table.sample[rows].tolist(), table.taken(rows).value.tolist(), strict=True):
-            case, system, _ = keys[row]
-            if system == summary.system:
-                cases.setdefault(case, []).append(value)
-                numbers.setdefault(case, []).append(self._numbers[keys[row]])
-        trials = np.array([len(of) for of in numbers.values()], np.intp)
-        terms = self._judged.score_terms(measure, list(chain.from_iterable(numbers.values())))
-        case = np.repeat(np.arange(len(trials)), trials)[terms.sample]
-        first, places = distinct_places(case, terms.item)
-        return ScoreTerms(
-            measure=measure,
-            names=list(cases),
-            cases=list(cases.values()),
-            samples=[[self._samples[number] for number in of] for of in numbers.values()],
-            items=[terms.item[at] for at in first.tolist()],
-            case=case[first],
-            verdict=terms.verdict[first],
-            chance=terms.chance[first],
-            weight=np.asarray(np.bincount(places, terms.weight / trials[case], len(first)), float),
-            rank=terms.rank[first],
-            scale="binary" if {terms.scale[at] for at in first.tolist()} == {"binary"} else "graded",
-            kind=terms.kind,
-        )
+    def _take_apart(self) -> Iterator[tuple[tuple[str, str], ScoreTerms]]:
+        """The terms of each measure of each system, by both names: all samples are read once."""
+        table = self._tables.scores
+        systems, system = table.keys.systems()
+        names = list(table.keys.ids())
+        scored = []
+        for name, canonical in table.measures:
+            rows = table.rows_of((name, canonical))
+            sample, value = table.sample[rows], table.taken(rows).value
+            for code, of in enumerate(systems):
+                mine = system[sample] == code
+                made = _Scored(Measure.remembered(canonical), names, sample[mine], value[mine])
+                scored.append(((name, of), made))
+        answers = StoredAnswers(self._tables.judgements)
+        for samples in blocks_of(self._tables.samples):
+            judged = JudgedSamples(samples, self._settings, answers)
+            numbers = [table.keys.find(sample.key) for sample in samples]
+            for _, made in scored:
+                made.add(judged, numbers)
+        return ((of, made.terms()) for of, made in scored)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
@@ -538,20 +545,86 @@ class Corrections:
             human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
         except MeasureError as error:
             return str(error)
-        cases = rows.case.tolist()
         missing = set(rows.case[np.isnan(labels)].tolist())
-        doubts = {case for case, item in zip(cases, rows.items, strict=True) if book.unsure(item)}
+        doubts = {
+            case for case, item in zip(rows.case.tolist(), rows.items, strict=True) if book.unsure(item)
+        }
+        whole = np.ones(len(rows.cases), np.bool_)
+        whole[[*missing, *doubts]] = False
         people = PlaceLabels(human.choice, replace(self._settings, labels=book))
-        whole = [n for n in range(len(rows.samples)) if n not in missing and n not in doubts]
-        for number in whole:
-            people.add(rows.samples[number], repeat(human.depth))
-        values = np.full(len(rows.samples), nan)
+        each = np.repeat(np.arange(len(rows.cases)), list(map(len, rows.cases)))  # the case of each trial
+        for lists in compress(rows.rankings(), whole[each].tolist()):
+            people.add_items(lists)
+        trials: list[list[float]] = [[] for _ in rows.cases]
+        means = sample_means(human, people.table, people.rows).tolist() if whole.any() else []
+        for number, mean in zip(each[whole[each]].tolist(), means, strict=True):
+            trials[number].append(mean)
+        values = np.array([fsum(mine) / len(mine) if mine else nan for mine in trials])
         values[[*doubts - missing]] = measure.definition.range[int(unsure)]
-        trials = iter(sample_means(human, people.table, people.rows).tolist() if whole else ())
-        for number in whole:
-            mine = list(islice(trials, len(rows.samples[number])))
-            values[number] = fsum(mine) / len(mine)
         return values
+
+
+class _Scored:
+    """The samples that have a value by one measure of one system, and their terms, which are collected block by block.
+
+    Args:
+        measure: The measure.
+        names: The ids of all samples, by number.
+        numbers: The numbers of the samples that have a value, in their order.
+        values: These values.
+    """
+
+    def __init__(self, measure: Measure, names: Sequence[str], numbers: Ints, values: Floats) -> None:
+        cases: dict[str, list[float]] = {}
+        for number, value in zip(numbers.tolist(), values.tolist(), strict=True):
+            cases.setdefault(names[number], []).append(value)
+        codes = {name: code for code, name in enumerate(cases)}
+        self._measure, self._cases = measure, cases
+        self._case_of: Mapping[int | None, int] = {
+            number: codes[names[number]] for number in numbers.tolist()
+        }
+        self._items, self._scales, self._kind = list[str](), set[str](), ""
+        self._columns: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.intp),) * 8]
+
+    def add(self, judged: JudgedSamples, numbers: Sequence[int | None]) -> None:
+        """Add the terms of a block's samples; `numbers` are theirs, None = without a score."""
+        at = [place for place, number in enumerate(numbers) if number in self._case_of]
+        case = np.array([self._case_of[numbers[place]] for place in at], np.intp)
+        terms = judged.score_terms(self._measure, at)
+        self._kind = self._kind or terms.kind
+        self._items += map(intern, terms.item)
+        self._scales.update(terms.scale)
+        columns = terms.verdict, terms.chance, terms.weight, terms.rank, terms.searches, terms.lengths
+        self._columns.append((case, case[terms.sample], *columns))
+
+    def terms(self) -> ScoreTerms:
+        """The terms, one row per distinct item of a case."""
+        trial, case, verdict, chance, weight, rank, searches, lengths = map(
+            np.concatenate, zip(*self._columns, strict=True)
+        )
+        # the trials of a case may stand apart
+        order, by_trial = np.argsort(case, kind="stable"), np.argsort(trial, kind="stable")
+        by_search = np.argsort(np.repeat(trial, searches), kind="stable")
+        items, case = [self._items[at] for at in order.tolist()], case[order]
+        first, places = distinct_places(case, items)
+        trials = np.array([len(values) for values in self._cases.values()], np.intp)
+        weights = np.bincount(places, weight[order] / trials[case], len(first))
+        return ScoreTerms(
+            measure=self._measure,
+            names=list(self._cases),
+            cases=list(self._cases.values()),
+            places=places,
+            searches=searches[by_trial],
+            lengths=lengths[by_search],
+            items=[items[at] for at in first.tolist()],
+            case=case[first],
+            verdict=verdict[order][first],
+            chance=chance[order][first],
+            weight=np.asarray(weights, float),
+            rank=rank[order][first],
+            scale="binary" if self._scales == {"binary"} else "graded",
+            kind=self._kind,
+        )
 
 
 def _of_terms(

@@ -151,14 +151,6 @@ class ReportData:
         return CaseScores(self.tables.scores)
 
     @cached_property
-    def cases_of_systems(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
-        """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
-        result: dict[str, dict[str, list[Sample]]] = {}
-        for sample in self.samples():
-            result.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
-        return result
-
-    @cached_property
     def files(self) -> tuple[Slice, ...]:
         """The summaries over each eval file's own cases, where several files were evaluated together."""
         slices, start, why = [], 0, "people's labels correct the mean over all files"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -137,11 +139,6 @@ class Side:
         self.types = {line.measure: line.type for line in report.summaries if line.system == system}
         self.scores = report.case_scores
 
-    @property
-    def samples(self) -> Mapping[str, Sequence[Sample]]:
-        """The system's samples by the case's id."""
-        return self.report.cases_of_systems.get(self.system, {})
-
     def read(self) -> Iterator[Sample]:
         """The system's samples in input order, one at a time."""
         return (sample for sample in self.report.samples() if sample.system == self.system)
@@ -270,6 +267,19 @@ class Pair:
             for side in (self.a, self.b)
         )
         return [case for case in a if case not in b], [case for case in b if case not in a]
+
+    def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
+        """Each case that both have, with A's and B's samples of it: its trials. Only what waits for more of its case is held."""
+        sides = self.a, self.b
+        due = [Counter(key[0] for key in side.scores.table.keys if key[1] == side.system) for side in sides]
+        waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]
+        for both in zip_longest(*(side.read() for side in sides)):
+            for sample, mine in zip(both, waiting, strict=True):
+                if sample is not None and all(sample.id in of for of in due):
+                    case = sample.id
+                    mine.setdefault(case, []).append(sample)
+                    if all(len(of.get(case, ())) == n[case] for of, n in zip(waiting, due, strict=True)):
+                        yield case, waiting[0].pop(case), waiting[1].pop(case)
 
     def _due(self, measure: str) -> list[CaseValues]:
         """The values of the cases due for each side."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
 from operator import attrgetter
+from sys import intern
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 from msgspec.structs import fields
@@ -24,7 +25,7 @@ Frame: TypeAlias = Any
 
 
 class RowTable(Generic[R]):
-    """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
+    """Rows of one type, stored as columns, every distinct text of those that are added together once, every item once in all tables. Iterating over it makes the row objects.
 
     A subclass names the type of its rows, a record with these fields.
     """
@@ -38,7 +39,6 @@ class RowTable(Generic[R]):
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in self.row.__struct_fields__}
-        self._texts: dict[str, str] = {}
         self.extend(rows)
 
     def extend(self, rows: Iterable[R]) -> Self:
@@ -47,12 +47,13 @@ class RowTable(Generic[R]):
             for name, column in self._columns.items():
                 column.extend(rows.column(name))
             return self
-        known, values_of = self._texts.setdefault, attrgetter(*self._columns)
+        known, values_of = dict[str, str]().setdefault, attrgetter(*self._columns)
         remaining = iter(rows)
         while some := list(islice(remaining, _AT_ONCE)):
             columns = zip(*map(values_of, some), strict=True)
             for name, values in zip(self._columns, columns, strict=True):
-                self._columns[name] += map(known, values, values) if name in self._of_texts else values
+                texts = map(intern, map(str, values)) if name == "item" else map(known, values, values)
+                self._columns[name] += texts if name in self._of_texts else values
         return self
 
     def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:

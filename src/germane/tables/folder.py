@@ -699,9 +699,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
 
 def _of_people(path: Path) -> Iterator[Label]:
     """The labels in a file that people gave."""
-    for first, lines in blocks(path, _any_of_people):
-        labels = (label_in(path, number, line) for number, line in enumerate(lines, first))
-        yield from filter(by_people, labels)
+    return filter(by_people, labels_in(path, blocks(path, _any_of_people)))
 
 
 def _any_of_people(block: bytes) -> bool:

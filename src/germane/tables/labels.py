@@ -64,18 +64,14 @@ dump_label = asdict
 _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
-_label_in = msgspec.json.Decoder(Label).decode
+_labels_in = msgspec.json.Decoder(Label).decode_lines
 _AT = re.compile(r"`\$\.(\w+)|field `(\w+)`")
 _KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool": "true or false"}
 
 
-def decode_label(line: bytes, place: SourceLocation | None = None) -> Label | None:
-    """The label in a line of labels.jsonl; None where it is not one, which `load_label` explains."""
-    try:
-        label = _label_in(line)
-    except (ValueError, RecursionError):
-        return None
-    return _on_scale(label, place)
+def decode_labels(lines: bytes) -> list[Label]:
+    """The labels in lines of labels.jsonl; ValueError or InputError where one is none, which `load_label` explains."""
+    return [_on_scale(label, None) for label in _labels_in(lines)]
 
 
 def load_label(row: Json, place: SourceLocation | None = None) -> Label:
@@ -99,7 +95,7 @@ def load_label(row: Json, place: SourceLocation | None = None) -> Label:
 
 def _on_scale(label: Label, place: SourceLocation | None) -> Label:
     """The label; InputError where its answer is not on its scale."""
-    low, high = scale_ends(label.scale, place)
+    low, high = _ends(label.scale) or scale_ends(label.scale, place)
     answer = label.answer
     graded = isinstance(answer, int | float) or (label.kind == "relevance" and answer is not None)
     if graded and not (isinstance(answer, int) and low <= answer <= high):
@@ -151,7 +147,10 @@ class LabelBook:
             of_items.setdefault(label.item, []).append(label)
         for item, several in of_items.items():
             newest = _newest(several) if len(several) > 1 else several
-            if answers := [label for label in newest if label.answer is not None]:
+            answers = [label for label in newest if label.answer is not None]
+            if len(answers) == 1:
+                self._votes[item] = (answers[0],)
+            elif answers:
                 median, self._votes[item] = _agreed(answers)
                 if len(self._votes[item]) > 1:
                     self._medians[item] = median
@@ -207,9 +206,8 @@ def _newest(labels: Iterable[Label]) -> list[Label]:
 
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[Label, ...]]:
-    """The label that stands for all, and those that count, of each person's newest one."""
-    if len(newest) > 1:
-        newest.sort(key=lambda label: label.at or "")  # stable: the later row of one time comes last
+    """The label that stands for all, and those that count, of the newest one of each of several people."""
+    newest.sort(key=lambda label: label.at or "")  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):

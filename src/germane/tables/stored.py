@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -16,7 +17,7 @@ import numpy as np
 from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
-from germane.tables.labels import Label, decode_label, load_label
+from germane.tables.labels import Label, decode_labels, load_label
 from germane.tables.parquet import GROUP, Where, read_columns, read_fields, read_group, read_part
 from germane.types import Judgement
 
@@ -43,21 +44,47 @@ def rows_in(path: Path, wanted: Callable[[bytes], bool], where: Where | None = N
 
 
 def records_in(
-    path: Path, kind: type[S], wanted: Callable[[bytes], bool] = lambda _: True, where: Where | None = None
+    path: Path, kind: type[S], wanted: Callable[[bytes], bool] | None = None, where: Where | None = None
 ) -> Iterator[S]:
     """The records in the wanted lines of a table; none where there is no file. InputError names a damaged line."""
-    read = msgspec.json.Decoder(kind).decode
-    for number, (_, line) in enumerate(lines_of(path, where), 1):
-        if not wanted(line):
-            continue
+
+    def one(number: int, line: bytes) -> S:
         try:
-            yield read(line)
-        except (ValueError, RecursionError):
-            row = row_in(path, number, line)  # half a surrogate pair is read there
-            try:
-                yield msgspec.convert(row, kind)
-            except msgspec.ValidationError:
-                raise _damaged(path, number) from None
+            return msgspec.convert(row_in(path, number, line), kind)  # half a surrogate pair is read here
+        except msgspec.ValidationError:
+            raise _damaged(path, number) from None
+
+    return _together(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, one, wanted)
+
+
+def _numbered(path: Path, where: Where | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of a table, many at a time, each time with the number of the first."""
+    first = 1
+    parts, rest = _parts_and_lines(path)
+    rows = (row for part in parts for row in read_part(part, where))
+    for lines in chain(iter(lambda: list(islice(rows, GROUP)), []), _blocks_in(rest)):
+        yield first, lines
+        first += len(lines)
+
+
+def _together(
+    blocks: Iterable[tuple[int, list[bytes]]],
+    read: Callable[[bytes], list[S]],
+    one: Callable[[int, bytes], S],
+    wanted: Callable[[bytes], bool] | None = None,
+) -> Iterator[S]:
+    """The records in the wanted lines: those of a block are read together, and one by one where one of them is refused."""
+    for first, lines in blocks:
+        some = lines if wanted is None else list(filter(wanted, lines))
+        try:
+            records = read(b"".join(some))
+        except (ValueError, RecursionError, InputError):
+            records = []
+        if len(records) == len(some):
+            yield from records
+        else:
+            numbered = enumerate(lines, first)
+            yield from (one(number, line) for number, line in numbered if wanted is None or wanted(line))
 
 
 def parts_folder(path: Path) -> Path:
@@ -126,14 +153,20 @@ def columns_of(path: Path) -> Iterator[Any]:
 
 
 def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
-    if not rest.exists():
-        return
     offset = 0
-    with rest.open("rb") as lines:
+    for lines in _blocks_in(rest):
         for line in lines:
-            if line.endswith(b"\n") or rest.suffix != UNFINISHED:
-                yield offset, line
+            yield offset, line
             offset += len(line)
+
+
+def _blocks_in(rest: Path) -> Iterator[list[bytes]]:
+    """The lines of a file block by block, without one that was cut off while it was written; none where there is no file."""
+    if rest.exists():
+        with rest.open("rb") as file:
+            while lines := file.readlines(_BLOCK):
+                cut_off = rest.suffix == UNFINISHED and not lines[-1].endswith(b"\n")
+                yield lines[:-1] if cut_off else lines
 
 
 def blocks(file: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
@@ -175,15 +208,14 @@ def _damaged(path: Path, number: int) -> InputError:
     )
 
 
-def labels_in(path: Path) -> Iterator[Label]:
-    """The labels of a file; none where there is no file. InputError names a damaged line."""
-    return (label_in(path, number, line) for number, (_, line) in enumerate(lines_of(path), 1))
+def labels_in(path: Path, lines: Iterable[tuple[int, list[bytes]]] | None = None) -> Iterator[Label]:
+    """The labels of a file, or of these blocks of its lines; none where there is no file. InputError names a damaged line."""
+    return _together(_numbered(path) if lines is None else lines, decode_labels, partial(label_in, path))
 
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
     """The label of a line; InputError where it is damaged."""
-    location = SourceLocation(str(path), number)
-    return decode_label(line, location) or load_label(row_in(path, number, line), location)
+    return load_label(row_in(path, number, line), SourceLocation(str(path), number))
 
 
 class LinesAt:
