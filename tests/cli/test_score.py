@@ -102,3 +102,17 @@ def test_a_grade_that_no_column_holds_is_refused(inside: Cli, tmp_path: Path) ->
     assert "data.jsonl:1:" in ran.err
     assert "more than 64 bits" in ran.err
     assert not list(tmp_path.glob("germane-reports/*"))
+
+
+def test_places_that_nobody_judged_have_no_row_of_judgements(inside: Cli, tmp_path: Path) -> None:
+    """Deeper down the score is incomplete; no row says so in place of a judgement, and it can be scored again."""
+    contexts = [{"id": f"d{n}", "text": f"{'rain' if n % 2 else 'tide'} {n}"} for n in range(5)]
+    rows = [{"id": f"q{n}", "query": "tide", "contexts": contexts[:n]} for n in (3, 5)]
+    data = write_jsonl(tmp_path / "deep.jsonl", *rows)
+    assert inside("run", data, "-m", "context_precision@3", "--judge", "lexical", "-o", "three").code == 0
+    for words in (("three", "-o", "five"), ("five", "-o", "again"), ("three",)):
+        ran = inside("score", *words, "-m", "context_precision@5", "--json")
+        scores = [(score["status"], score["why"]) for score in ran.json["scores"]]
+        assert scores == [("ok", None), ("incomplete", "2 of 5 verdicts missing: no stored judgement")]
+    for name in ("three", "five", "again"):
+        assert len((tmp_path / name / "judgements.jsonl").read_text().splitlines()) == 3

@@ -168,7 +168,8 @@ class Working:
                     part.references.setdefault(measure, Counter()).update(counts)
                 for number, answer in enumerate(answers):
                     judgement = answer.judgement
-                    if part.judgements.add(judgement) and judgement.prompt:
+                    # without a key nobody was asked
+                    if judgement.key and part.judgements.add(judgement) and judgement.prompt:
                         part.prompts[example_of(questions, number).prompt] = judgement.prompt
                     if answer.children:
                         part.judgements.extend(answer.children)
