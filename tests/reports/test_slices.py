@@ -66,3 +66,4 @@ def test_an_unknown_slice_names_what_there_is() -> None:
         report.slices("color")
     report.by = "color"
     assert "no slices: no sample has the tag or metadata 'color'" in str(report)
+    assert all(FORMATS[suffix](report) for suffix in (".html", ".md", ".jsonl"))

@@ -111,6 +111,15 @@ class ReportData:
         kept = {name: np.array([key[0] in cases for key in samples], bool) for name, cases in slices.items()}
         return self._slices(kept.items())
 
+    def own_slices(self) -> tuple[list[Slice], str]:
+        """The slices that the report was asked for, or why there are none."""
+        if not self.by:
+            return [], ""
+        try:
+            return self.slices(self.by), ""
+        except InputError as error:
+            return [], str(error)
+
     def tag_slices(self, most: int) -> list[Slice]:
         """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
         results: dict[str, array[int]] = {}

@@ -20,7 +20,7 @@ from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of, pictures
-from germane.reports.text.terminal import Results, notes_of, remarks_of, render_plain, slices_shown
+from germane.reports.text.terminal import Results, notes_of, remarks_of, render_plain
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -43,7 +43,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         "notes": list(notes_of(report)),
         **({"systems": systems} if len(systems) > 1 else {"measures": systems[0]["measures"]}),
     }
-    for key, of, slices in (("files", "file", report.files), ("slices", "slice", slices_shown(report)[0])):
+    for key, of, slices in (("files", "file", report.files), ("slices", "slice", report.own_slices()[0])):
         if slices:
             lines = (system_lines(value.summaries, **{of: value.name}) for value in slices)
             document[key] = list(chain.from_iterable(lines))

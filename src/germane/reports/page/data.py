@@ -307,7 +307,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 def _slices_of(report: ReportData) -> list[Slice]:
     """The slices that the report is shown in, else its tags and the turns of conversations."""
     if report.by:
-        return report.slices(report.by)
+        return report.own_slices()[0]
     turns = report.slices("turn") if report.tables.any_has("history") else []
     return [*report.tag_slices(_TAGS), *turns]
 

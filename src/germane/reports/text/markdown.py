@@ -30,7 +30,6 @@ from germane.reports.text.terminal import (
     means_table,
     notes_of,
     remarks_of,
-    slices_shown,
 )
 from germane.tables.scores import SampleKey
 from germane.types import Json
@@ -130,7 +129,7 @@ def _further_means(report: ReportData, means: TextTable) -> Iterator[str]:
     for file in report.files:
         yield f"### {markdown_text(file.name)}\n\n"
         yield from _first_rows(means_table(report, [file], counts=COUNTS), _MOST_ROWS)
-    if slices := slices_shown(report)[0]:
+    if slices := report.own_slices()[0]:
         yield from _first_rows(means_table(report, slices, "slice", COUNTS), _MOST_ROWS)
     if report.by_call:
         yield from _first_rows(by_call_table(report), _MOST_ROWS)

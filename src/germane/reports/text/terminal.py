@@ -11,7 +11,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
-from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import CaseResult, ReportData, Slice
 from germane.reports.explain import grader_results, strips
@@ -148,7 +147,7 @@ def render(report: ReportData) -> RenderableType:
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
     """The parts in the order of a terminal, which stops at the last: details, the basis of the means, means, gates, verdict."""
-    slices, problem = slices_shown(report)
+    slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
@@ -182,16 +181,6 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
     yield _verdict(report)
-
-
-def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
-    """The slices that the report is shown in, or why there are none."""
-    if not report.by:
-        return (), ""
-    try:
-        return report.slices(report.by), ""
-    except InputError as error:
-        return (), str(error)
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
