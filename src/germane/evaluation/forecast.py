@@ -27,7 +27,7 @@ from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
 from germane.judging.requests import model_of
-from germane.judging.spending import UsageLog
+from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Job
@@ -37,7 +37,7 @@ from germane.reports.ranking import TextTable
 from germane.tables.part import Part
 from germane.tables.scores import SampleKey
 from germane.tables.stored import EarlierJudgements
-from germane.types import Context, Json, Judgement, Usage
+from germane.types import Context, Json, Judgement
 
 _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 
@@ -60,14 +60,14 @@ class ForecastLine:
     asked: list[_ToAsk] = field(default_factory=list)
 
     @cached_property
-    def usage(self) -> Usage:
+    def spent(self) -> Spent:
         """The cost of the measure by itself."""
-        return _sum(usage for _, usage in _usages(self.asked))
+        return sum((spent for _, spent in _spent(self.asked)), Spent())
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`. Where samples are waiting, they are estimates."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared", "waiting")}
-        return {"calls": self.new, **counts, **_spending(self.usage)}
+        return {"calls": self.new, **counts, **_spending(self.spent)}
 
 
 @dataclass
@@ -98,18 +98,18 @@ class Forecast:
         return fsum(self.took) / len(self.took) / 1000 if self.took else None
 
     @cached_property
-    def total(self) -> Usage:
+    def total(self) -> Spent:
         """The requests once questions share them."""
-        return _sum(usage for _, usage in self._by_judge)
+        return sum((spent for _, spent in self._by_judge), Spent())
 
     @cached_property
-    def _by_judge(self) -> list[tuple[Judge, Usage]]:
-        return _usages(value for line in self.lines.values() for value in line.asked)
+    def _by_judge(self) -> list[tuple[Judge, Spent]]:
+        return _spent(value for line in self.lines.values() for value in line.asked)
 
     @cached_property
     def later_usd(self) -> float | None:
         """The cost of the requests in batches; None where a price is not known, or a judge's provider has no batches."""
-        costs = [_later(judge, usage) for judge, usage in self._by_judge if usage.requests]
+        costs = [_later(judge, spent) for judge, spent in self._by_judge if spent.requests]
         return fsum(costs) if costs and None not in costs else None  # type: ignore[arg-type]
 
     @property
@@ -128,7 +128,7 @@ class Forecast:
             reached = self.calls > self.max_calls
             yield "max_calls", f"--max-calls {self.max_calls}", reached
         if self.max_cost is not None:
-            reached = (self.total.cost_usd or 0.0) > self.max_cost
+            reached = (self.total.cost or 0.0) > self.max_cost
             yield "max_cost", f"--max-cost {self.max_cost:g}", reached
 
     def as_json(self) -> dict[str, Json]:
@@ -158,10 +158,10 @@ class Forecast:
         )
         for line in lines:
             counts = (getattr(line, name) for name in names)
-            tokens = line.usage.input_tokens, line.usage.output_tokens
+            tokens = line.spent.input_tokens, line.spent.output_tokens
             calls = f"{'~' if line.estimated else ''}{line.new:,}"
             table.add(
-                [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.usage)]
+                [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.spent)]
             )
         table.print(output)
         head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; nobody is asked"
@@ -182,7 +182,7 @@ class Forecast:
             yield f"~ {counted(guessed, 'call follows', 'calls follow')} from answers that are not known yet: an estimate"
         if total.requests:
             yield "~ tokens in are counted from the texts, tokens out are those of typical answers: a model that reasons writes more"
-        if sum(line.usage.requests for line in lines) > total.requests:
+        if sum(line.spent.requests for line in lines) > total.requests:
             yield "measures share requests: each line has them in full, the sum has them once"
         if self.waiting:
             yield f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')} no answer of their target yet, and a dry run asks no target:"
@@ -199,17 +199,15 @@ class Forecast:
             yield f"{flag} {words[reached]}, by this estimate"
 
 
-def _price(usage: Usage) -> str:
-    if not usage.requests:
+def _price(spent: Spent) -> str:
+    if not spent.requests:
         return "free"
-    if usage.cost_usd is None:
-        return "price unknown"
-    return f"${usage.cost_usd:.4f}"
+    return "price unknown" if spent.cost is None else f"${spent.cost:.4f}"
 
 
-def _spending(usage: Usage) -> dict[str, Json]:
-    tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
-    return {"tokens": tokens, "cost_usd": usage.cost_usd}
+def _spending(spent: Spent) -> dict[str, Json]:
+    fields = spent.as_json()
+    return {name: fields[name] for name in ("tokens", "cost_usd")}
 
 
 class _LookedUp(NamedTuple):
@@ -377,7 +375,7 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
     forecast, read_all = forecaster.found, next(seen) + sum(1 for _ in read)
     if not forecast.samples:
         return None
-    share, cost = read_all / forecast.samples, forecast.total.cost_usd
+    share, cost = read_all / forecast.samples, forecast.total.cost
     return Expected(
         calls=round(forecast.calls * share),
         cost_usd=None if cost is None else cost * share,
@@ -390,32 +388,23 @@ ASSUMED = 10
 _TYPICAL = "A passage about as long as most systems return, which says something about what was asked. " * 6
 
 
-def _usages(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Usage]]:
-    """The usage of the requests for these questions, by judge; a judge that sends none uses nothing."""
+def _spent(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Spent]]:
+    """The cost of the requests for these questions, by judge; a judge that sends none costs nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
-    return [
-        (judge, _sum(map(estimate, judge.group(questions))))
-        for judge, questions in by_judge.values()
-        if (estimate := getattr(judge, "forecast", None)) is not None
-    ]
+    result = []
+    for judge, questions in by_judge.values():
+        if (estimate := getattr(judge, "forecast", None)) is not None:
+            result.append((judge, Spent()))
+            for together in judge.group(questions):
+                result[-1][1].add(estimate(together))
+    return result
 
 
-def _sum(usages: Iterable[Usage]) -> Usage:
-    parts = list(usages)
-    unknown = any(part.cost_usd is None for part in parts)
-    return Usage(
-        requests=sum(part.requests for part in parts),
-        input_tokens=sum(part.input_tokens for part in parts),
-        output_tokens=sum(part.output_tokens for part in parts),
-        cost_usd=None if unknown else sum(part.cost_usd or 0.0 for part in parts),
-    )
-
-
-def _later(judge: Judge, usage: Usage) -> float | None:
+def _later(judge: Judge, spent: Spent) -> float | None:
     """The cost of that usage in batches of the judge's provider; None where it has none, or its price is not known."""
     model = model_of(judge)
     if model is None or not model.has_batches or model.later_price is None:
         return None
-    return model.later_price.cost(usage.input_tokens, usage.output_tokens)
+    return model.later_price.cost(spent.input_tokens, spent.output_tokens)
