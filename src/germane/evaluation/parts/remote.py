@@ -71,13 +71,7 @@ def fetched(url: str) -> Path:
     """A copy of what stands at a URL, a file or a folder, under its own name; made once."""
     with _store(url) as (files, path):
         local = scratch() / (Path(path).name or "data")
-        if files.isdir(path):
-            for name in files.find(path):
-                target = local / str(name)[len(path.rstrip("/")) :].lstrip("/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                files.get_file(name, str(target))
-        else:
-            files.get_file(path, str(local))
+        files.get(path, str(local), recursive=True)
     return local
 
 
