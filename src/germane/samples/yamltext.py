@@ -18,7 +18,6 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -383,6 +382,7 @@ _WRITE = {
     "greater_than_equal": "write a number from {ge:g}",
     "whole_from": "write a whole number from {ge}",
     "greater_than": "write a number above {gt:g}",
+    "less_than": "write a smaller number",
     "less_than_equal": "write a number up to {le:g}",
     "literal_error": "write {expected}",
     "too_short": "write at least {min_length}",
@@ -427,13 +427,6 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
     return loc, Invalid(f"is {describe(fault['input'])}", fix)
 
 
-def _storable(value: int) -> int:
-    """The number; raises Invalid where no column of a table holds it."""
-    if value.bit_length() > 63:
-        raise Invalid(f"is {value}, more than 64 bits hold", "write a smaller number")
-    return value
-
-
 def no_word(value: Json) -> Json:
     """Numbers in quotes and booleans are refused, which pydantic would read; numbers of numpy pass."""
     if isinstance(value, str | bytes | bool):
@@ -442,7 +435,6 @@ def no_word(value: Json) -> Json:
 
 
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
-Whole = Annotated[int, BeforeValidator(no_word), AfterValidator(_storable)]
 
 
 def plain_value(value: Any) -> Json:
@@ -475,8 +467,8 @@ def _mapping(value: Any) -> FrozenDict:
 plain = BeforeValidator(plain_value)
 Flag = Annotated[StrictBool, plain]
 Positive = Annotated[Number, Field(ge=0.001), plain]
-WholeNumber = Annotated[Whole, Field(strict=True, ge=0), plain]
-Count = Annotated[Whole, Field(strict=True, ge=1), plain]
+WholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**63), plain]
+Count = Annotated[int, Field(strict=True, ge=1, lt=2**63), plain]
 Share = Annotated[Number, Field(ge=0.0, le=1), plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
