@@ -241,6 +241,7 @@ def test_a_command_starts_where_its_files_are(tmp_path):
         ("cat <<EOF\nasked: {PROMPT}\nEOF", "in a heredoc"),
         ("cat <<-'END' | sort {EVAL_ID}\n\t{PROMPT}\n\tEND", "{PROMPT} in a heredoc"),
         ("eval rag {PROMPT}", "after eval"),
+        ('eval ""#{PROMPT}', "after eval"),  # what follows a quote begins no comment
         ("true && X=1 eval {PROMPT}", "after eval"),
         ("sh -c {PROMPT}", "after -c"),
         ("bash -e -lc rag{PROMPT}", "after -lc"),
@@ -249,6 +250,8 @@ def test_a_command_starts_where_its_files_are(tmp_path):
         ("ssh host rag {PROMPT}", "after ssh"),
         ("echo \\{PROMPT}", "after a backslash"),
         ("echo $((1 + {PROMPT}))", "in arithmetic"),
+        ("echo $((1 + (2) + {PROMPT}))", "in arithmetic"),
+        ("echo $((2#{PROMPT}))", "in arithmetic"),
     ],
 )
 def test_a_slot_that_a_shell_would_parse_is_refused(command, template, where):
