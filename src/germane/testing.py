@@ -326,7 +326,8 @@ def report_of(
     from germane.reports.report import Report
     from germane.tables.part import merge
 
-    ordered = sorted(((name, value) for name in records for value in records[name]), key=_place)
+    pairs = ((name, value) for name in records for value in records[name])
+    ordered = sorted(pairs, key=lambda pair: (pair[1].file, pair[0]))  # those of an eval file stand together
     seen: dict[tuple[str, str, int], str] = {}
     for name, record in ordered:
         for sample in record.part.samples:
@@ -357,8 +358,3 @@ def report_of(
 
         settle_changes(report, baseline, every=not any(gate.how == "change" for gate in decided))
     return report
-
-
-def _place(named: tuple[str, RecordedSample]) -> tuple[str, str]:
-    """The order of records: those of an eval file stand together."""
-    return named[1].file, named[0]

@@ -11,9 +11,11 @@ import pytest
 
 import germane
 from germane.cli.parser import parse
+from germane.cli.rank import files_of
 from germane.cli.verbs import VERBS, function_of
 from germane.evaluation.options import Options
 from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of
+from germane.ledger.upkeep import Selection
 from tests.command import invoke
 
 
@@ -32,7 +34,11 @@ def test_every_flag_is_used(verb: str) -> None:
     elif verb == "compare":
         taken |= inspect.signature(germane.compare).parameters.keys() & given
     elif verb in {"rank", "stages"}:
-        taken |= set(re.findall(r"chosen\.(\w+)", inspect.getsource(inspect.getmodule(function))))  # type: ignore[arg-type]
+        module = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
+        shared = inspect.getsource(files_of) if verb == "stages" else ""
+        taken |= set(re.findall(r"chosen\.(\w+)", module + shared))
+    elif verb in {"ledger export", "ledger prune"}:
+        taken |= {field.name for field in fields(Selection)} & given
     assert given == taken
 
 

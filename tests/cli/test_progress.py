@@ -127,12 +127,12 @@ def test_a_build_server_hears_of_a_run_while_nothing_is_answered(
 
     monkeypatch.setattr(printing, "say", hear)
     with printing.Progress() as callbacks:
-        callbacks.on_targets(2, 8)
+        callbacks.on_progress("asking the target", 2, 8)
         assert heard.wait(20)
     assert all(line.startswith("asking the target: 2 of 8") for line in said[1:])
     said.clear()
     with printing.Progress(quiet=True) as callbacks:
-        callbacks.on_targets(2, 8)
+        callbacks.on_progress("asking the target", 2, 8)
         assert callbacks._over.wait(0.3) is False
     assert said == []
     capsys.readouterr()

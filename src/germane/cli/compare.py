@@ -70,7 +70,7 @@ def overlap(a: Path, b: Path, *, k: int, p: float, json: bool) -> None:
     if json:
         print_document(overlap.as_json())
     else:
-        print(overlap)
+        print_lines(str(overlap))
 
 
 def _lists(path: Path) -> Mapping[str, Sequence[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from germane.cli.values import pairs, print_document
+from germane.cli.values import print_document
 from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
@@ -70,18 +70,13 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
     """The stages in a run file each."""
-    from germane.cli.rank import system_names
+    from germane.cli.rank import files_of
     from germane.diagnosis.stages import follow, of_hits
-    from germane.evaluation import rank as ranking
-    from germane.samples.contexts import document_ids
+    from germane.evaluation.rank import hits_of
 
-    named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
-    mapping = document_ids(chosen.doc_id) if chosen.doc_id else None
-    first = chosen.duplicates == "first"
-    gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first)
+    gold, files, how = files_of(paths, chosen)
     runs: dict[str, Hits] = {}
-    for path, stage in zip(paths, system_names(paths), strict=True):
-        run = ranking.RunFile(path, chosen.format, named)
-        name, hits = ranking.hits_of(run, gold, duplicates=chosen.duplicates, doc_id=mapping)
+    for run, stage in files:
+        name, hits = hits_of(run, gold, **how)
         runs[stage or Path(name).stem] = hits
     return [follow(of_hits(runs, rel=chosen.rel, k=chosen.k))]

@@ -205,7 +205,8 @@ class _View:
     """
 
     def __init__(self, task: LabelTask, session: LabellingSession) -> None:
-        relevance, height = task.kind == "relevance", _height()
+        relevance, terminal = task.kind == "relevance", sys.stdin.isatty() and sys.stdout.isatty()
+        height = shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
         names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
         kind = session.scale if relevance else "sufficiency" if task.claim is None else "support"
         self.question, self._at = _QUESTIONS.get(kind, _QUESTIONS["graded"]), 0
@@ -243,12 +244,6 @@ _QUESTIONS = {
 """The question by the scale of relevance, else by the kind."""
 _BELOW = 4
 """Lines below a text: what is asked, the keys, which may take two, and one to spare."""
-
-
-def _height() -> int:
-    """Lines of the terminal; without one everything is a single page."""
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.clean import clean, counted
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,18 +93,16 @@ def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
     say(f"{name} is cancelled; germane run --resume REPORT fetches what it has answered")
 
 
-def export(
-    *, output: Path | None, judge: str | None, kind: str | None, since: str | None, ledger: str | None
-) -> None:
+def export(*, output: Path | None, ledger: str | None, **chosen: str | None) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.encoding import encode
     from germane.ledger.jsonl import written
     from germane.ledger.upkeep import chosen_rows
     from germane.tables.judgements import dump_judgement
 
-    chosen = _chosen(judge=judge, kind=kind, since=since)
+    selection = _selection(**chosen)
     with closing(_opened(ledger)) as ledger_table:
-        lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(ledger_table, chosen))
+        lines = (encode(dump_judgement(row)) + b"\n" for row in chosen_rows(ledger_table, selection))
         if output is None:
             if sys.stdout is None:  # it was closed (`>&-`) before we came
                 raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
@@ -127,27 +125,19 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
             say(f"{file}: {added}, {counted(done.errors, 'error')} left out")
 
 
-def prune(
-    *,
-    judge: str | None,
-    kind: str | None,
-    prompt: str | None,
-    before: str | None,
-    dry_run: bool,
-    ledger: str | None,
-) -> None:
+def prune(*, dry_run: bool, ledger: str | None, **chosen: str | None) -> None:
     """Delete answers. They cost money again if they are asked for again; export them first.
 
     The file keeps its size, with room for new answers; SQLite's VACUUM makes it smaller.
     """
     from germane.ledger import upkeep
 
-    chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
-    if chosen == upkeep.Selection():
+    selection = _selection(**chosen)
+    if selection == upkeep.Selection():
         fix = "say --judge, --kind, --prompt or --before; or delete the file"
         raise InputError("prune was not told what to delete", fix=fix)
     with closing(_opened(ledger)) as ledger_table:
-        count = upkeep.count(ledger_table, chosen)
+        count = upkeep.count(ledger_table, selection)
         judges, kinds = upkeep.judges_and_kinds(ledger_table)
     if not count:
         there = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
@@ -156,7 +146,7 @@ def prune(
         say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
     with closing(_opened(ledger, reading=False)) as ledger_table:
-        say(f"{counted(upkeep.prune(ledger_table, chosen), 'judgement was', 'judgements were')} deleted")
+        say(f"{counted(upkeep.prune(ledger_table, selection), 'judgement was', 'judgements were')} deleted")
 
 
 def check(*, ledger: str | None, json: bool) -> int:
@@ -188,7 +178,7 @@ def check(*, ledger: str | None, json: bool) -> int:
     return 1 if problems else 0
 
 
-def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Selection:
+def _selection(since: str | None = None, before: str | None = None, **alike: str | None) -> Selection:
     from germane.ledger.upkeep import Selection, parse_time
 
     return Selection(
@@ -210,11 +200,11 @@ def _print(found: dict[str, Json]) -> None:
     from germane.reports.ranking import TextTable, console_of
 
     size = f"{counted(found['judgements'], 'judgement')}, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
-    print(f"{found['ledger']}: {size}")
+    print_lines(f"{found['ledger']}: {size}")
     if not found["lines"]:
         return
     oldest, newest = (str(found[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
-    print(f"from {oldest} to {newest}\n")
+    print_lines(f"from {oldest} to {newest}\n")
     table = TextTable(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], names=3)
     for line in found["lines"]:
         names = clean(line["judge"]), line["kind"], line["prompt"] or "-"

@@ -6,7 +6,7 @@ import argparse
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from inspect import cleandoc
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
@@ -95,7 +95,8 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     values = vars(namespace)
     _add_arguments(parser, flags, values, list(words[end + 1 :]))
     for flag in flags:
-        if values[flag.parameter] in (None, []) and (flag.required or _needed(flag)):
+        needed = flag.required or (flag.argument and not flag.spelling.startswith("["))
+        if needed and values[flag.parameter] in (None, []):
             parser.error(f"{flag.long.removesuffix('...')} is missing")
     return values
 
@@ -110,10 +111,6 @@ def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any
             values[flag.parameter] = flag.kind(words.pop(0))
     for word in words:
         parser.error(f"{word!r} is one argument too many")
-
-
-def _needed(flag: Flag) -> bool:
-    return flag.argument and not flag.spelling.startswith("[")
 
 
 def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
@@ -160,8 +157,12 @@ def _reader(flag: Flag) -> Callable[[str], Any]:
             value = _at_url(flag, text)
         if flag.choices and value not in flag.choices:
             value = None
-        if flag.kind in {int, float} and value is not None and not _within(value, flag):
-            value = None
+        if flag.kind in {int, float} and value is not None:
+            least, most = (
+                (-inf if flag.least is None else flag.least),
+                (inf if flag.most is None else flag.most),
+            )
+            value = value if isfinite(value) and least <= value <= most else None
         if value is None:
             raise argparse.ArgumentTypeError(f"{text!r} is not possible; write {_expected(flag)}")
         return value
@@ -181,11 +182,6 @@ def _at_url(flag: Flag, url: str) -> Path:
     from germane.evaluation.parts.remote import local  # not at the top: most commands name none
 
     return local(url)
-
-
-def _within(value: float, flag: Flag) -> bool:
-    least, most = flag.least, flag.most
-    return isfinite(value) and (least is None or value >= least) and (most is None or value <= most)
 
 
 def _expected(flag: Flag) -> str:

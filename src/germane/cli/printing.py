@@ -75,7 +75,12 @@ def finish(
         from germane.comparison.compare import comparison_of
 
         changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
-    excerpt_of = cache(lambda name: _excerpt(reports[name], queries))
+
+    @cache
+    def excerpt_of(name: str) -> Excerpt:
+        from germane.reports.page.excerpt import Excerpt
+
+        return Excerpt(reports[name], queries)
 
     def page(name: str, kind: str = ".html") -> dict[str, Any]:
         report, excerpt = reports[name], excerpt_of(name)
@@ -130,12 +135,6 @@ def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[s
 
 _PAGES = {".html", ".md"}
 """Formats that show a comparison, and some of the queries of a large report."""
-
-
-def _excerpt(report: ReportData, queries: tuple[int, int] | None) -> Excerpt:
-    from germane.reports.page.excerpt import Excerpt
-
-    return Excerpt(report, queries)
 
 
 def _sections(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
@@ -334,17 +333,9 @@ class Progress(Callbacks):
         """The report of --baseline, of each evaluation one."""
         self.baselines.append(baseline)
 
-    def on_targets(self, done: int, total: int) -> None:
-        """Show the number of cases that have their answer."""
-        self._show("asking the target", done, total)
-
-    def on_batches(self, requests: int) -> None:
-        """Show the number of requests in batches that are waited for."""
-        self._show("waiting for batches: requests answered", 0, requests)
-
-    def on_parts(self, done: int, total: int) -> None:
-        """Show the number of parts that are finished."""
-        self._show("running in parts", done, total)
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """Show how much of it is done."""
+        self._show(what, done, total)
 
     def on_judgements(self, pool: Pool) -> None:
         """Show the number of questions that have their answer: of those that cost where their number is known."""

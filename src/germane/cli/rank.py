@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from germane.cli.values import pairs, print_document
 from germane.errors import InputError, install_extra
 
 if TYPE_CHECKING:
+    from germane.evaluation.rank import GoldFile, RunFile
     from germane.measures.measure import Measure
     from germane.reports.report import Report
     from germane.tables.part import Part
@@ -71,8 +72,10 @@ def rank(**flags: Any) -> int:
     return report.verdict.exit_code
 
 
-def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
-    """The scores of each run, and the remarks about the gold, which is held no longer."""
+def files_of(
+    runs: Sequence[Path], chosen: Any, *, skip: bool = False
+) -> tuple[GoldFile, list[tuple[RunFile, str]], Mapping[str, Any]]:
+    """The gold, each run with the name of its system, and how documents are read, as the flags say; `skip` bad rows."""
     from germane.evaluation import rank as ranking
     from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
@@ -81,16 +84,22 @@ def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequenc
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
     for name in named:
         role(name)
-    mapping = document_ids(chosen.doc_id) if chosen.doc_id else None
-    skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
-    bad = BadRows(skip=skip)
+    first, bad = chosen.duplicates == "first", BadRows(skip=skip)
     gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=bad)
-    runs = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in chosen.runs]
-    if any(run.slow for run in runs):
+    files = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in runs]
+    how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
+    return gold, list(zip(files, _system_names(runs), strict=True)), how
+
+
+def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
+    """The scores of each run, and the remarks about the gold, which is held no longer."""
+    from germane.evaluation import rank as ranking
+
+    gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
+    if any(run.slow for run, _ in runs):
         print(f"note: large runs are read faster with polars; {install_extra('tables')}", file=sys.stderr)
-    how = {"missing": chosen.missing, "duplicates": chosen.duplicates, "doc_id": mapping}
-    named_runs = zip(runs, system_names(chosen.runs), strict=True)
-    parts = [ranking.rank_part(run, gold, wanted, system=system, **how) for run, system in named_runs]
+    how = {"missing": chosen.missing, **how}
+    parts = [ranking.rank_part(run, gold, wanted, system=system, **how) for run, system in runs]
     return parts, gold.bad.notes()
 
 
@@ -121,7 +130,7 @@ def _print(report: Report, chosen: Any) -> None:
         print(clean(reason), file=sys.stderr)
 
 
-def system_names(runs: Sequence[Path]) -> list[str]:
+def _system_names(runs: Sequence[Path]) -> list[str]:
     """One run is the only system and needs no name; several are named by their files."""
     if len(runs) == 1:
         return [""]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.clean import clean, clean_json
-from germane.cli.values import queries_of_page, say
+from germane.cli.values import print_lines, queries_of_page, say
 from germane.errors import InputError
 
 
@@ -89,5 +89,4 @@ def explain(folder: Path, query: str, measure: str | None, *, json: bool) -> Non
         print(clean_json(encode(facts).decode()))
         return
     width = shutil.get_terminal_size((100, 24)).columns
-    for line in lines_of(facts, max(width, 60)):
-        print(clean(line))
+    print_lines("\n".join(map(clean, lines_of(facts, max(width, 60)))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -25,6 +25,7 @@ _PLAIN = ("GERMANE_JUDGE", "NO_COLOR", "CI")
 
 def details() -> str:
     """The versions, formats and settings that this installation works with, a line each."""
+    keys = {provider.key for provider in PROVIDERS.values() if os.environ.get(provider.key)}
     rows = [
         ("germane", f"{__version__}, in {Path(__file__).parents[1]}"),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
@@ -34,10 +35,10 @@ def details() -> str:
             "formats",
             f"report {SCHEMA_VERSION} (reads {OLDEST} to {SCHEMA_VERSION}), ledger {FORMAT}, --json 1",
         ),
-        ("settings", _settings()),
-        ("ledger", _ledger()),
+        ("settings", _readable(_settings)),
+        ("ledger", _readable(_ledger)),
         *((name, _ADDRESS.sub(r"\1...", os.environ[name])) for name in _PLAIN if os.environ.get(name)),
-        ("keys", ", ".join(_keys()) or "none set"),
+        ("keys", ", ".join(sorted(keys)) or "none set"),  # their names, never a value
     ]
     return "\n".join(f"{name:14} {value}" for name, value in rows)
 
@@ -61,26 +62,23 @@ def _installed(name: str) -> str:
 
 
 def _settings() -> str:
-    try:
-        config = read_config()
-    except GermaneError as error:
-        return f"cannot be read: {error}"
+    config = read_config()
     names = ", ".join(sorted(config.values))
     return f"{config.folder}: {names or 'none'}" if config.folder else "no germane.toml, no [tool.germane]"
 
 
 def _ledger() -> str:
     """The ledger that is used here, by GERMANE_LEDGER, the config, or the nearest project file."""
-    try:
-        place = ledger_place()
-    except GermaneError as error:
-        return f"cannot be named: {error}"
+    place = ledger_place()
     if "://" in place:
         return _ADDRESS.sub(r"\1...", place)
     path = Path(place)
     return f"{path} ({f'{path.stat().st_size:,} bytes' if path.is_file() else 'not there yet'})"
 
 
-def _keys() -> list[str]:
-    """The names of the providers' keys that the environment holds; never a value."""
-    return sorted({provider.key for provider in PROVIDERS.values() if os.environ.get(provider.key)})
+def _readable(read: Callable[[], str]) -> str:
+    """What is read, or why it cannot be."""
+    try:
+        return read()
+    except GermaneError as error:
+        return f"cannot be read: {error}"

@@ -254,14 +254,8 @@ class Callbacks:
     def on_baseline(self, baseline: ReportData) -> None:
         """The baseline of the run, read before it starts."""
 
-    def on_targets(self, done: int, total: int) -> None:
-        """So many cases have their target's answer."""
-
-    def on_batches(self, requests: int) -> None:
-        """So many requests in batches are waited for."""
-
-    def on_parts(self, done: int, total: int) -> None:
-        """So many of the parts that several workers run are finished."""
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """So much is done of what is under way: cases that ask their target, parts that workers run."""
 
     def on_judgements(self, pool: Pool) -> None:
         """The pool's counts have changed."""

@@ -351,7 +351,8 @@ class _Run:
                     return
                 if not options.wait:
                     raise AskedLater(batches.in_words())
-                self.callbacks.on_batches(sum(row.requests for row in batches.open()))
+                requests = sum(row.requests for row in batches.open())
+                self.callbacks.on_progress("waiting for batches: requests answered", 0, requests)
                 await batches.wait()
 
     async def _open_questions(
@@ -396,10 +397,11 @@ class _Run:
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
-        self.callbacks.on_targets(0, len(asked))
+        progress = partial(self.callbacks.on_progress, "asking the target")
+        progress(0, len(asked))
         parts = self.plan.share.of if self.plan.share else 1
         with prints_to_stderr():
-            targets, progress = open_targets(asked), self.callbacks.on_targets
+            targets = open_targets(asked)
             asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
             cases = await _interruptibly(asking)
         return [self._job(planned, session.folder.notes) for planned in cases]

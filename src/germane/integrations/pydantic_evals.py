@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
 from germane.evaluation.evaluate import asked_graders
-from germane.integrations.measuring import Measured, measure_case, row_of
+from germane.integrations.measuring import measure_case, row_of
 from germane.judges.judge import Judge
 
 __all__ = ["Germane"]
@@ -46,11 +46,10 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
         """The scores of one case. InputError where a field cannot be read."""
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
-        results = measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
-        return {measured.score.measure: _shown(measured) for measured in results}
-
-
-def _shown(measured: Measured) -> EvaluationReason:
-    if measured.score.value is None:
-        return EvaluationReason(measured.score.status, f"{measured.problem} [{measured.source}]")
-    return EvaluationReason(measured.score.value, f"{measured.reason} [{measured.source}]")
+        return {
+            of.score.measure: EvaluationReason(
+                of.score.status if of.score.value is None else of.score.value,
+                f"{of.problem or of.reason} [{of.source}]",
+            )
+            for of in measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
+        }

@@ -166,11 +166,8 @@ class EvaluationResult:
         return [row[metric] for row in self.scores]
 
     def __str__(self) -> str:
-        return "{" + ", ".join(f"{name}: {_shown(mean)}" for name, mean in self.means.items()) + "}"
-
-
-def _shown(mean: float | None) -> str:
-    return "not measured" if mean is None else f"{mean:.4f}"
+        means = {name: "not measured" if mean is None else f"{mean:.4f}" for name, mean in self.means.items()}
+        return "{" + ", ".join(f"{name}: {mean}" for name, mean in means.items()) + "}"
 
 
 class LLMContextPrecisionWithReference(_Class):

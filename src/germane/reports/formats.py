@@ -15,12 +15,12 @@ from msgspec import UNSET
 
 from germane.clean import clean, csv_lines
 from germane.errors import InputError
-from germane.reports.data import CaseResult, ReportData, system_lines
+from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of, pictures
-from germane.reports.text.terminal import Results, notes_of, remarks_of, render_plain
+from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -57,12 +57,24 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
     results = grader_results(report) if scores else {}
-    document["cases"] = [_case(case, results) for case in report.cases()]
+    document["cases"] = [
+        line_of(
+            CaseRow,
+            case,
+            results=results.get(case.key) or UNSET,
+            **({} if case.system or case.trial else _ALONE),
+        )
+        for case in report.cases()
+    ]
     if corpus := report.manifest.get("corpus"):
         document["corpus"] = corpus
     if report.stopped:
         document["stopped"] = report.stopped
     return document
+
+
+_ALONE = {"system": UNSET, "trial": UNSET}
+"""What is not said of a case of a report with one system and one trial."""
 
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
@@ -82,11 +94,6 @@ def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
     source, price = entry.get("source"), entry.get("cost_usd")
     fields = {"source": source, **counts, "tokens": tokens, "cost_usd": price}
     return line_of(JudgeLine, None, **{"estimated": UNSET, "stand_in": UNSET, **fields, **told})
-
-
-def _case(case: CaseResult, results: Results) -> dict[str, Json]:
-    named = {} if case.system or case.trial else {"system": UNSET, "trial": UNSET}
-    return line_of(CaseRow, case, results=results.get(case.key) or UNSET, **named)
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:

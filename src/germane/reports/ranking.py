@@ -53,7 +53,9 @@ def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
         line = [report[name, system] for system in systems]
         pick = max if higher_is_better(line[0].type) else min
         best = pick((summary.mean for summary in line if summary.mean is not None), default=None)
-        rows.append([_with_interval(summary) for summary in line])
+        rows.append(
+            [in_digits(of.mean) + (f" ({of.interval_in_words()})" if of.interval else "") for of in line]
+        )
         bold.append([summary.mean is not None and summary.mean == best for summary in line])
     rows.append([summary.count_in_words() for summary in (report[measures[0], system] for system in systems)])
     bold.append([False] * len(systems))
@@ -159,11 +161,6 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
     values[scores.sample, scores.measure] = scores.value
     for key, row in zip(scores.samples, values.tolist(), strict=True):
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
-
-
-def _with_interval(summary: MeasureSummary) -> str:
-    mean = in_digits(summary.mean)
-    return f"{mean} ({summary.interval_in_words()})" if summary.interval else mean
 
 
 @dataclass(slots=True)

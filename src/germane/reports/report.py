@@ -294,21 +294,15 @@ def required_gates(
 
     `stand_ins` are the graders that a stand-in for a model judged.
     """
-    failed: dict[str, list[str]] = {name: [] for name in required}
-    undecided: dict[str, list[str]] = {name: [] for name in failed}
-    for case in cases:
-        for name in case.failed_required:
-            failed[name].append(case.sample)
-        for name in case.undecided_required:
-            undecided[name].append(case.sample)
-    results = []
-    for name, below in failed.items():
-        outcome: Outcome = "passed"
+    listed, results = list(cases), []
+    for name in required:
+        below = [case.sample for case in listed if name in case.failed_required]
+        missing = [case.sample for case in listed if name in case.undecided_required]
+        outcome: Outcome = "failed" if below else "undecided" if missing else "passed"
         detail = "reached in every case"
-        if below:
-            outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
-        elif undecided[name]:
-            outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
+        if below or missing:
+            what = "below its threshold" if below else "not measured"
+            detail = f"{what} in {some_of(below or missing, 3)}"
         stand_in = bool(stand_ins) if name == CASE_SCORE else name in stand_ins
         results.append(GateResult(f"{REQUIRED}{name}", outcome, detail, stand_in))
     return results

@@ -12,6 +12,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 Pair = Annotated[list[float], Meta(min_length=2, max_length=2, description="the lower one first")]
+Bounds = (
+    Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
+    | None
+)
 
 
 class Line(msgspec.Struct):
@@ -135,12 +139,7 @@ class ScoreRow(Line):
     value: float | None
     status: Literal["ok", "skipped", "incomplete", "error"]
     why: str | None
-    bounds: (
-        Annotated[
-            tuple[float | None, float | None], Meta(description="the lower one first; null = without end")
-        ]
-        | None
-    )
+    bounds: Bounds
 
 
 class ResultRow(Line):
@@ -189,12 +188,10 @@ class SystemLine(Line):
     measures: dict[str, MeasureLine]
 
 
-class SliceLine(Line):
+class SliceLine(SystemLine):
     """The measures of one system over one slice of the cases."""
 
     slice: str
-    system: str
-    measures: dict[str, MeasureLine]
 
 
 class RankedLine(Line):
@@ -248,12 +245,10 @@ class SearchLine(Line):
     repeated: int
 
 
-class FileLine(Line):
+class FileLine(SystemLine):
     """The measures of one system over the cases of one of several eval files."""
 
     file: str
-    system: str
-    measures: dict[str, MeasureLine]
 
 
 class CorpusLine(Line):
@@ -387,7 +382,7 @@ class ExplainedLine(Line):
     value: float | None
     status: Literal["ok", "skipped", "incomplete", "error"]
     why: str | None
-    bounds: Annotated[tuple[float | None, float | None], Meta(description="null = without end")] | None
+    bounds: Bounds
     formula: str | UnsetType = UNSET
     details: dict[str, Any] | UnsetType = UNSET
     panel: list[dict[str, Any]] | UnsetType = UNSET

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
-from germane.samples.fields import yes_no
+from germane.samples.fields import SPELLINGS, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import Json
 
@@ -92,7 +92,11 @@ def _exchanged(source: Any) -> Iterable[Any]:
 
 
 def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    for key, value in row.items():
+    for key, given in row.items():
+        series = SPELLINGS.get(key) == "qrels" and hasattr(given, "to_dict") and hasattr(given, "dtype")
+        value = (
+            given.to_dict() if series and given.dtype.kind in "iuf" else given
+        )  # its index are the documents
         plain = value if type(value) in _PLAIN else _plain(value)
         if plain is not None:
             yield str(key), yes_no(plain) if key == "answerable" else plain

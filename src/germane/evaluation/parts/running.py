@@ -237,7 +237,7 @@ def _all_parts(
             if inputs is None:
                 inputs, shares = begin(workers)
                 left = list(shares)
-            callbacks.on_parts(len(shares) - len(left), len(shares))
+            callbacks.on_progress("running in parts", len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
             with _passed_on(futures):
@@ -245,7 +245,7 @@ def _all_parts(
                     error = Interrupted("interrupted") if future.cancelled() else future.exception()
                     if error is None:
                         left.remove(futures[future])
-                        callbacks.on_parts(len(shares) - len(left), len(shares))
+                        callbacks.on_progress("running in parts", len(shares) - len(left), len(shares))
                     elif isinstance(error, GermaneError):
                         failures.append(error)
                     else:

@@ -21,7 +21,7 @@ from germane.reports.page.render import pack
 from germane.reports.schema import SearchLine, line_of
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.tables.scores import SampleKey
-from germane.types import Json, Sample
+from germane.types import Json, Sample, Score
 
 SOURCES = {
     "gold": "gold labels",
@@ -151,21 +151,16 @@ class Pages:
 
         Labels are given in the `drawn` samples.
         """
-        measures = {name: number for number, name in enumerate(report.measures)}
         systems = {name: number for number, name in enumerate(report.systems)}
         explainer = Explainer(report)
         rows: list[dict[str, Json]] = []
+        scored: list[dict[str, Score]] = []
         strips: list[str] = []
         details: list[Facts] = []
         places: dict[tuple[str, str], LabelPlace] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
-            values: list[float | None] = [None] * len(measures)
-            state = ["-"] * len(measures)
-            for score in scores:
-                at = measures[score.measure]
-                values[at] = _rounded(score.value)
-                state[at] = score.status[0]
+            scored.append({score.measure: score for score in scores})
             lists = [call["contexts"] for call in facts["calls"]]
             strips.append("|".join("".join(_signs(place["labels"]) for place in of) for of in lists))
             rows.append(
@@ -179,8 +174,6 @@ class Pages:
                     "gold": sum(grade > 0 for grade in (sample.qrels or {}).values()),
                     "bad": sum(score.status in {"error", "incomplete"} for score in scores),
                     "drawn": sample.key in drawn,
-                    "values": values,
-                    "status": state,
                 }
             )
             for call, contexts in enumerate(lists if sample.key in drawn else ()):
@@ -190,8 +183,9 @@ class Pages:
                         places.setdefault((sample.id, context["item"]), place)
             details.append(self._stored(facts))
         columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
-        columns["values"] = [[row["values"][at] for row in rows] for at in measures.values()]
-        columns["status"] = ["".join(row["status"][at] for row in rows) for at in measures.values()]
+        by_measure = [[of.get(name) for of in scored] for name in report.measures]
+        columns["values"] = [[score and _rounded(score.value) for score in of] for of in by_measure]
+        columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
         sources = _sources(report, strips).items()
         columns["strips"] = {source: [_of_source(strip, at) for strip in strips] for source, at in sources}
         return details, columns, list(places.values())
@@ -225,9 +219,9 @@ def _without_text(facts: Facts) -> None:
             label.pop("votes", None)
 
 
-def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Any]]]:
+def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Score]]]:
     """Each sample with its scores, both in input order."""
-    rows: dict[SampleKey, list[Any]] = {}
+    rows: dict[SampleKey, list[Score]] = {}
     for key, scores in groupby(report.scores(), key=lambda score: score.key):
         rows.setdefault(key, []).extend(scores)
     for sample in report.samples():

@@ -39,7 +39,8 @@ def page_html(
     yield f'<script type="application/json" id="data">{embedded(data)}</script>\n'
     for group, packed in enumerate(blocks):
         for number, block in enumerate(packed):
-            yield f'<script type="text/plain" id="block-{group}-{number}">{_text_of(block)}</script>\n'
+            text = base64.b85encode(block).translate(_SAFE).decode()
+            yield f'<script type="text/plain" id="block-{group}-{number}">{text}</script>\n'
     for kind, svg in charts.items():
         yield f'<template id="chart-{kind}">{svg}</template>\n'
     yield tail.replace("{{script}}", script)
@@ -60,11 +61,7 @@ def pack(value: Json) -> bytes:
 
 
 _SAFE = bytes.maketrans(b"<&>", b",./")
-
-
-def _text_of(block: bytes) -> str:
-    """Bytes as text: base 85, a quarter longer than they are, without the signs that HTML reads."""
-    return base64.b85encode(block).translate(_SAFE).decode()
+"""In base 85, which is a quarter longer than the bytes are: other signs for those that HTML reads."""
 
 
 @cache

@@ -319,7 +319,15 @@ def scatter(
     )  # fmt: skip
 
 
-KINDS = ("cutoffs", "ranks", "differences", "tokens", "latency")
+_LACKS = {
+    "cutoffs": "measure at two cut-offs or deeper than @1, e.g. -m nDCG@10",
+    "ranks": "it takes labelled contexts: a ranked measure in a report of germane run",
+    "differences": "name what the report is compared with: --baseline REPORT",
+    "tokens": "it takes samples whose contexts have texts",
+    "latency": 'it takes samples that say how long each search took: "calls": [{"contexts": [...], "ms": 120}]',
+}
+"""What a report needs for each kind of chart."""
+KINDS = tuple(_LACKS)
 """The kinds of charts."""
 
 
@@ -352,7 +360,7 @@ def charts_of(
         baseline.reported(name)
     charts: list[Chart] = []
     for kind in kinds or [kind for kind in KINDS if kind not in _COSTS or len(report.systems) > 1]:
-        mine = list(_charts(kind, report, strips, name, baseline))
+        mine = [chart for chart in _charts(kind, report, strips, name, baseline) if chart is not None]
         if kinds and not mine:
             raise InputError(f"nothing to draw as {kind}", fix=_LACKS[kind])
         charts += mine
@@ -367,27 +375,17 @@ def _charts(
     strips: Sequence[tuple[str, str]] | None,
     measure: str,
     baseline: ReportData | None,
-) -> Iterator[Chart]:
-    """The charts of one kind; none where the report has nothing for it."""
+) -> Iterator[Chart | None]:
+    """The charts of one kind; None where the report has nothing for it."""
     if kind == "cutoffs":
         yield from cutoffs(report)
-    elif kind == "differences":
-        if baseline is not None:
-            yield from (differences(report, baseline, measure, system) for system in report.systems)
-    else:
-        what, cost = _COSTS.get(kind, ("", None))
-        chart = scatter(report, measure, cost, kind=kind, what=what) if cost else ranks(report, strips)
-        if chart is not None:
-            yield chart
-
-
-_LACKS = {
-    "cutoffs": "measure at two cut-offs or deeper than @1, e.g. -m nDCG@10",
-    "ranks": "it takes labelled contexts: a ranked measure in a report of germane run",
-    "differences": "name what the report is compared with: --baseline REPORT",
-    "tokens": "it takes samples whose contexts have texts",
-    "latency": 'it takes samples that say how long each search took: "calls": [{"contexts": [...], "ms": 120}]',
-}
+    elif kind == "ranks":
+        yield ranks(report, strips)
+    elif kind in _COSTS:
+        what, cost = _COSTS[kind]
+        yield scatter(report, measure, cost, kind=kind, what=what)
+    elif baseline is not None:
+        yield from (differences(report, baseline, measure, system) for system in report.systems)
 
 
 def report_svg(report: ReportData) -> Iterator[str]:
