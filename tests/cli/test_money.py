@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from germane.ledger.store import SQLiteLedger
-from germane.reports.schema import document_schema
+from germane.reports.schema import Document, schema_of
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 from tests.server import Act, ModelServer, by_overlap
@@ -104,7 +104,7 @@ def test_a_run_that_stops_prints_its_document(inside: Cli, data: Path) -> None:
     with ModelServer() as server:
         ran = inside(*words(data, server, "--max-calls", 12, "-o", "r", "--json"), env=KEY)
         found = ran.json
-        jsonschema.validate(found, document_schema())
+        jsonschema.validate(found, schema_of(Document))
         assert (ran.code, found["exit_code"], found["passed"], found["report"]) == (3, 3, False, "r")
         assert found["judge"]["calls"] == 12
         assert found["verdict"] == ["stopped at --max-calls 12: 12 calls were made"]

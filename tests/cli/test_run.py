@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from germane.reports.schema import document_schema
+from germane.reports.schema import Document, schema_of
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 
@@ -31,7 +31,7 @@ def test_labelled_samples_are_scored(cli: Cli, data: Path, tmp_path: Path) -> No
     """People's grades judge, the document obeys its schema, the folder holds the four tables."""
     ran = cli("run", data, "-m", "context_precision@5 RR", "--judge", "labels", "--json", "-o", "report")
     assert ran.code == 0, ran.err
-    jsonschema.validate(ran.json, document_schema())
+    jsonschema.validate(ran.json, schema_of(Document))
     assert ran.json["measures"]["context_precision@5"]["mean"] == pytest.approx(0.75)
     assert ran.json["measures"]["RR"]["n"] == 2
     files = {path.name for path in (tmp_path / "report").iterdir()}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError
-from germane.integrations.liverag import AGGREGATES, COLUMNS
-from germane.integrations.liverag_files import read_references, read_results
+from germane.integrations.liverag import AGGREGATES, COLUMNS, ContextRecall
+from germane.integrations.liverag_files import read_rows
 from tests.command import invoke
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "evaluate.py"
@@ -189,15 +189,15 @@ def test_json_and_json_lines(tmp_path, name, text):
     """Rows with lists as lists, or as the texts that a TSV holds."""
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    assert [(row.qid, row.doc_ids) for row in read_results(path)] == [(3, ("a",)), (None, ())]
-    assert [(row.qid, row.document_ids) for row in read_references(path)] == [(3, ("a",)), (None, ("b",))]
+    result = ContextRecall().evaluate(read_rows(path, "doc_ids"), read_rows(path, "document_ids"))
+    assert [(row.qid, row.metrics["context_recall"]) for row in result.rows] == [("3", 1.0), ("2", 0.0)]
 
 
 def test_one_object_is_one_row(tmp_path):
     """And a file may be gzipped."""
     path = tmp_path / "r.json.gz"
     path.write_bytes(gzip.compress(json.dumps(ROWS[0]).encode()))
-    assert [row.doc_ids for row in read_results(path)] == [("a",)]
+    assert [row["doc_ids"] for row in read_rows(path, "doc_ids")] == [["a"]]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +229,6 @@ def test_faults_say_file_line_and_what_to_write(tmp_path, name, text, said):
     if text is not None:
         path.write_text(text, encoding="utf-8", newline="")
     with pytest.raises(InputError) as caught:
-        read_results(path)
+        ContextRecall().evaluate(read_rows(path, "doc_ids"), [])
     assert said in str(caught.value)
     assert caught.value.fix

@@ -197,7 +197,7 @@ def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
 
 
 def _print(found: dict[str, Json]) -> None:
-    from germane.reports.ranking import TextTable, console_of
+    from germane.reports.ranking import TextTable
 
     size = f"{counted(found['judgements'], 'judgement')}, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
     print_lines(f"{found['ledger']}: {size}")
@@ -210,7 +210,7 @@ def _print(found: dict[str, Json]) -> None:
         names = clean(line["judge"]), line["kind"], line["prompt"] or "-"
         counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
         table.add([*names, *counts, _cost(line)])
-    table.print(sys.stdout, console_of(sys.stdout))
+    table.print(sys.stdout)
 
 
 def _cost(line: dict[str, Json]) -> str:

@@ -22,13 +22,14 @@ def liverag(
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
     from germane.integrations.liverag import ContextRecall
-    from germane.integrations.liverag_files import read_references, read_results, report, write_files
+    from germane.integrations.liverag_files import read_rows, report, write_files
 
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
         raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
-    results_read, gold = read_results(results, parity=parity), read_references(reference, parity=parity)
-    result = ContextRecall(parity=parity).evaluate(results_read, gold)
+    retrieved = read_rows(results, "doc_ids", parity=parity)
+    gold = read_rows(reference, "document_ids", parity=parity)
+    result = ContextRecall(parity=parity).evaluate(retrieved, gold)
     if not result.sample_count:
         fix = "write document_ids in the references, and the same qids in both files"
         raise InputError("no question could be measured", fix=fix)

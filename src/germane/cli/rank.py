@@ -104,7 +104,7 @@ def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequenc
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
+    from germane.reports.ranking import print_table, print_trec, queries_table, slices_table
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
@@ -116,12 +116,12 @@ def _print(report: Report, chosen: Any) -> None:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
         if chosen.per_query:
-            print_queries(report, sys.stdout)
+            queries_table(report).print(sys.stdout)
             print()
         print_table(report, sys.stdout)
         if report.by is not None:
             print()
-            print_slices(report, report.slices(report.by), sys.stdout)
+            slices_table(report, report.slices(report.by)).print(sys.stdout)
         if len(report.systems) > 1:
             from germane.reports.pairing import rankings
 

@@ -46,6 +46,7 @@ def run(
     queries = queries_of_page(flags["page_queries"])
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
+    again = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
     options = {
         "folder": str(outputs.folder or ""),
         "outputs": [path for path in files if path not in outputs.urls],
@@ -60,7 +61,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        _print_forecast(chosen, resume, retry_errors=retry_errors, reask=reask, json=json)
+        _print_forecast(chosen, again, json=json)
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.part or resume))
     from germane.reports.formats import json_document
@@ -68,7 +69,7 @@ def run(
     reports: dict[str, Report] = {}
     try:
         with Progress(quiet=quiet) as callbacks:
-            reports.update(_evaluated(chosen, callbacks, resume, retry_errors=retry_errors, reask=reask))
+            reports.update(_evaluated(chosen, callbacks, again))
     except BaseException:
         if reports:
             finish(reports, files, as_json=json, quiet=quiet, queries=queries)
@@ -90,14 +91,12 @@ def run(
     return code
 
 
-def _evaluated(
-    chosen: Options, callbacks: Progress, resume: Path | None, *, retry_errors: bool, reask: bool
-) -> Iterator[tuple[str, Report]]:
-    """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
+def _evaluated(chosen: Options, callbacks: Progress, again: dict[str, Any]) -> Iterator[tuple[str, Report]]:
+    """Run what is asked for, in this process or by an engine: each evaluation's path and its report; `again` is how one is resumed."""
     from germane.evaluation.run import run, run_each
     from germane.tables.folder import read_manifest
 
-    again: dict[str, Any] = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
+    resume = again["resume"]
     stored = {} if resume is None else read_manifest(resume).get("options") or {}
     if chosen.engine or stored.get("engine"):
         from germane.evaluation.parts.running import run_in_parts
@@ -136,9 +135,7 @@ def _check_later(chosen: Options) -> None:
             raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
 
 
-def _print_forecast(
-    chosen: Options, resume: Path | None, *, retry_errors: bool, reask: bool, json: bool
-) -> None:
+def _print_forecast(chosen: Options, again: dict[str, Any], *, json: bool) -> None:
     """Print the questions that each evaluation would ask, and their price."""
     from germane.cli.printing import Progress
     from germane.evaluation.plan import separate
@@ -146,11 +143,8 @@ def _print_forecast(
 
     with Progress() as callbacks:
         with chosen.confined():
-            parts = separate(chosen, dry=True) if resume is None else {"": chosen}
-        forecasts = {
-            path: forecast(part, callbacks, resume=resume, retry_errors=retry_errors, reask=reask)
-            for path, part in parts.items()
-        }
+            parts = {"": chosen} if again["resume"] else separate(chosen, dry=True)
+        forecasts = {path: forecast(part, callbacks, **again) for path, part in parts.items()}
     if json:
         fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
         print_document(fields.get("") or {"schema_version": 1, "reports": fields})

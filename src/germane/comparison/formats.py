@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, csv_lines, html_table, markdown_text, shorten, some_of
-from germane.comparison.schema import ComparedLine, CorrectedChangeLine, MovedLine
+from germane.comparison.schema import ComparedLine, ComparisonDocument, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
@@ -110,25 +110,22 @@ class Comparison:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
-        slices = [row for row in self.comparisons if row.slice]
+        slices = [{**_line(row), "slice": row.slice} for row in self.comparisons if row.slice]
         moved = {"worst": self.worst, "best": self.best}
-        return {
-            "schema_version": 1,
-            "passed": self.exit_code == 0,
-            "exit_code": self.exit_code,
-            "verdict": self.verdict,
-            "systems": list(self.systems),
-            "primary": list(self.primary),
-            "comparisons": list(map(_line, self.whole)),
-            "slices": [{**_line(row), "slice": row.slice} for row in slices],
-            "only_in": {system: list(cases) for system, cases in self.only_in.items()},
-            "moved": {
+        return line_of(
+            ComparisonDocument,
+            self,
+            schema_version=1,
+            passed=self.exit_code == 0,
+            comparisons=list(map(_line, self.whole)),
+            slices=slices,
+            only_in={system: list(cases) for system, cases in self.only_in.items()},
+            moved={
                 system: {name: to_builtins(of.get(system, [])) for name, of in moved.items()}
                 for system in self.held
             },
-            "orders": orders_json(self.orders),
-            "notes": list(self.notes),
-        }
+            orders=orders_json(self.orders),
+        )
 
     def save(self, path: str | Path) -> None:
         """Write a file: .json, .csv, .md, .tex or .txt; InputError for another extension."""

@@ -75,7 +75,6 @@ class RAGResult:
     answer_words_count: int | None = None
     system_name: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    place: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,6 @@ class QAPair:
     user_categories: Sequence[Any] = ()
     document_ids: Sequence[Id] = ()
     qid: Id | None = None
-    place: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +145,7 @@ class ContextRecall:
         found = list(_listed(results, "doc_ids", strict=strict))
         gold = list(_listed(references, "document_ids", strict=strict))
         metrics, rows, notes = _corrected(found, gold) if strict else _as_the_original(found, gold)
-        system = _get(results[0], "system_name") if results else None
+        system = (_get(results[0], "system_name") or None) if results else None
         return EvaluationResult(
             metrics=metrics,
             rows=tuple(EvaluationRow(qid=qid, metrics=values) for qid, values in rows),

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import counted, csv_lines
-from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.errors import InputError, SourceLocation, describe
 from germane.integrations.liverag import (
     AGGREGATES,
     COLUMNS,
     EvaluationResult,
-    Id,
     Parity,
-    QAPair,
-    RAGResult,
-    ids_in,
 )
 from germane.samples.files import (
     JsonFault,
@@ -36,44 +32,27 @@ _Placed: TypeAlias = Iterator[tuple[SourceLocation, Json]]
 OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
-def read_results(path: str | Path, *, parity: Parity | None = None) -> list[RAGResult]:
-    """The results in a file: `qid`, `doc_ids` (a list of chunk ids, [] = nothing retrieved), `system_name`.
+def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) -> list[dict[str, Json]]:
+    """The rows of a file, each with its `place`: results, of which `doc_ids` are needed, or references with `document_ids`.
 
-    Other columns are passed over. Raises InputError, with file and line, at the first thing that cannot be read.
-    `parity="liverag"` reads a TSV's column of whole numbers as numbers, as the original does.
+    `qid` tells the question; ids are a JSON list ([] = nothing retrieved), a Python list literal, or one id. Raises
+    InputError, with file and line, at the first row that cannot be read. `parity="liverag"` reads a TSV's column of whole
+    numbers as numbers, as the original does.
     """
-    return [
-        RAGResult(
-            qid=row.get("qid"),
-            doc_ids=_ids(row, "doc_ids", location, parity),
-            system_name=str(row.get("system_name") or "") or None,
-            place=location,
-        )
-        for location, row in _rows(Path(path), "doc_ids", parity)
-    ]
-
-
-def read_references(path: str | Path, *, parity: Parity | None = None) -> list[QAPair]:
-    """The references in a file: `qid`, `document_ids` (a JSON list, a Python list literal, or one id)."""
-    return [
-        QAPair(qid=row.get("qid"), document_ids=_ids(row, "document_ids", location, parity), place=location)
-        for location, row in _rows(Path(path), "document_ids", parity)
-    ]
-
-
-def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[SourceLocation, dict[str, Json]]]:
+    path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = SourceLocation(shown_name(path))
     if not path.exists():
         raise InputError("no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
-    rows = [(location, _checked(location, row, needed)) for location, row in _READERS[suffix](path)]
+    rows = [{**_checked(place, row, needed), "place": place} for place, row in _READERS[suffix](path)]
     if not rows:
         raise InputError("nothing in it", fix=f"write qid and {needed}", place=file)
-    qids = [row["qid"] for _, row in rows if row.get("qid")]
-    if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", qid) for qid in qids):
-        rows = [(at, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for at, row in rows]
+    named = [row for row in rows if row.get("qid")]
+    if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", row["qid"]) for row in named):
+        for row in named:
+            row["qid"] = int(row["qid"])
     return rows
 
 
@@ -84,16 +63,9 @@ def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if needed not in row:
         text = ", ".join(row)[:200]
         raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
-    return row
-
-
-def _ids(row: dict[str, Json], name: str, place: SourceLocation, parity: Parity | None) -> tuple[Id, ...]:
-    if name == "doc_ids" and row[name] in ("", None):
+    if needed == "doc_ids" and row[needed] in ("", None):
         raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=place)
-    try:
-        return ids_in(row[name], strict=parity is None)
-    except Invalid as wrong:
-        raise wrong.under(name).error(place) from None
+    return row
 
 
 def _tsv(path: Path) -> _Placed:

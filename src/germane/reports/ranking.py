@@ -27,7 +27,7 @@ def print_table(report: ReportData, out: TextIO) -> None:
     table, console = means_table(report), console_of(out)
     if console is not None and len(report.systems) > 1 and table.width > console.width:
         table = means_table(report, turned=True)
-    table.print(out, console)
+    table.print(out)
 
 
 def console_of(out: TextIO) -> Console | None:
@@ -80,7 +80,7 @@ def _with_counts(table: TextTable, lines: Iterable[tuple[list[str], MeasureSumma
     return table
 
 
-def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> None:
+def slices_table(report: ReportData, slices: Iterable[Slice]) -> TextTable:
     """The means over each slice of the queries, a line per slice, system and measure."""
     named = len(report.systems) > 1
     heads = ["slice", *(["system"] if named else []), "measure"]
@@ -89,18 +89,17 @@ def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> No
         for value in slices
         for summary in value.summaries
     )
-    _with_counts(TextTable([*heads, *_NUMBERS], names=len(heads)), lines).print(out, console_of(out))
+    return _with_counts(TextTable([*heads, *_NUMBERS], names=len(heads)), lines)
 
 
-def print_queries(report: ReportData, out: TextIO) -> None:
+def queries_table(report: ReportData) -> TextTable:
     """The value of every query, a line each."""
     named = len(report.systems) > 1
     heads = [*(["system"] if named else []), "query"]
     table = TextTable([*heads, *report], names=len(heads))
     for (query, system, _), row in per_query(report):
-        cells = list(map(in_digits, row))
-        table.add([*([clean(system)] if named else []), clean(query), *cells])
-    table.print(out, console_of(out))
+        table.add([*([clean(system)] if named else []), clean(query), *map(in_digits, row)])
+    return table
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
@@ -186,9 +185,9 @@ class TextTable:
     def _widths(self) -> list[int]:
         return [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
 
-    def print(self, out: TextIO, console: Console | None = None) -> None:
-        """To a console with rules and weight, fitted to its width; else plain columns, never cut to a width."""
-        if console is not None:
+    def print(self, out: TextIO) -> None:
+        """To a terminal with rules and weight, fitted to its width; else plain columns, never cut to a width."""
+        if (console := console_of(out)) is not None:
             console.print(self.rich(show_edge=False, header_style="bold"))
             return
         widths = self._widths

@@ -19,7 +19,7 @@ from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
-from germane.samples.files import JsonFault, parse_strict_json, read_text
+from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
@@ -245,44 +245,39 @@ LARGEST = 1e100
 def read_document(path: Path) -> ReportData:
     """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
     import msgspec  # not at the top: `germane rank` reads no document
+    from msgspec import UNSET
 
     from germane.reports.schema import ScoredDocument
 
     location = SourceLocation(str(path))
-    text = read_text(path)
+    fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
-        document = parse_strict_json(text)
-    except JsonFault as fault:
-        why = fault.problem.removeprefix("this is not JSON: ")
-        problem = f"this is neither a report folder nor a document of --json ({why})"
-        fix = "name the folder that `germane run` wrote, or such a document"
+        document = msgspec.json.decode(read_text(path), type=ScoredDocument)
+    except msgspec.DecodeError as error:
+        problem = f"this is neither a report folder nor a document of --json: {error}"
         raise InputError(problem, fix=fix, place=location) from None
-    result = document if isinstance(document, dict) else {}
-    if "scores" not in result:
+    rows, table = document.scores, ScoreTable()
+    if rows is UNSET:
         problem = "this document holds no scores"
-        fix = "write it with germane run --json, or germane rank --json -q"
-        if isinstance(result.get("reports"), dict):
-            problem = f"this document holds {counted(len(result['reports']), 'report')}"
+        if document.reports is not UNSET:
             fix = "name the folder of one of them"
+            problem = f"this document holds {counted(len(document.reports), 'report')}"
         raise InputError(problem, fix=fix, place=location)
-    try:
-        rows = msgspec.convert(document, ScoredDocument).scores
-        table = ScoreTable()
-        for row in rows:
+    for row in rows:
+        low, high = row.bounds or (None, None)
+        bounds = None if low is None else (low, inf if high is None else high)
+        key = row.sample, row.system, row.trial
+        try:
             if not abs(row.value or 0) <= LARGEST:
                 raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
-            low, high = row.bounds or (None, None)
-            bounds = None if low is None else (low, inf if high is None else high)
-            key = row.sample, row.system, row.trial
             table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
-    except (ValueError, OverflowError) as error:
-        problem, fix = f"this is not a --json document: {error}", "name a report folder or such a document"
-        raise InputError(problem, fix=fix, place=location) from None
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"this is no document of --json: {error}", fix=fix, place=location) from None
     names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
-    manifest: dict[str, Json] = {"judge": document.get("judge") or {}, "corpus": document.get("corpus")}
+    manifest: dict[str, Json] = {"judge": document.judge or {}, "corpus": document.corpus}
     tables = Part(scores=table)
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 

@@ -289,11 +289,12 @@ class Document(Line, kw_only=True):
 
 
 class ScoredDocument(Line):
-    """The part of a document that `compare` and a baseline read."""
+    """The part of a document that `compare` and a baseline read; `reports` where it is of several evaluations."""
 
-    scores: list[ScoreRow]
-    judge: dict[str, Any] | UnsetType | None = UNSET
-    corpus: dict[str, Any] | UnsetType | None = UNSET
+    scores: list[ScoreRow] | UnsetType = UNSET
+    judge: dict[str, Any] | None = None
+    corpus: dict[str, Any] | None = None
+    reports: dict[str, Any] | UnsetType = UNSET
 
 
 class Documents(Line):
@@ -430,8 +431,3 @@ def schema_of(kind: Any) -> dict[str, Any]:
         line["description"] = cleandoc(line.get("description", ""))
     one_of = results[0] if len(results) == 1 else {"anyOf": [*results]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **one_of, "$defs": lines}
-
-
-def document_schema() -> dict[str, Any]:
-    """The JSON Schema of the document."""
-    return schema_of(Document)

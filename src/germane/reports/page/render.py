@@ -55,9 +55,14 @@ def embedded(value: Json) -> str:
 
 
 def pack(value: Json) -> bytes:
-    """A JSON value compressed (raw deflate), as the browser's DecompressionStream reads it."""
+    """A JSON value compressed, as the page reads it."""
+    return deflated([encode(value)])
+
+
+def deflated(parts: Iterable[bytes]) -> bytes:
+    """Bytes compressed (raw deflate), as the browser's DecompressionStream reads them."""
     packer = zlib.compressobj(9, wbits=-15)
-    return packer.compress(encode(value)) + packer.flush()
+    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 _SAFE = bytes.maketrans(b"<&>", b",./")

@@ -6,13 +6,12 @@ The page that is chosen stands behind the ? of the address, so that what it keep
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from germane.clean import clean
 from germane.reports.data import ReportData
-from germane.reports.page.render import policy_of, script_text, style_text
+from germane.reports.page.render import deflated, policy_of, script_text, style_text
 
 _MOST = 4
 """Means that the index shows of each evaluation."""
@@ -60,7 +59,8 @@ def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iter
         yield f'<td class="number">{_means(report)}</td></tr>\n'
     yield "</tbody></table>\n</main>\n"
     for number, (_, _, parts) in enumerate(pages, 1):
-        yield f'<script type="text/plain" id="page-{number}">{_packed(parts)}</script>\n'
+        packed = base64.b64encode(deflated(part.encode() for part in parts)).decode()
+        yield f'<script type="text/plain" id="page-{number}">{packed}</script>\n'
     yield f'<script type="module">{_SCRIPT}</script>\n</body>\n</html>\n'
 
 
@@ -73,9 +73,3 @@ def _means(report: ReportData) -> str:
 
 def _shown(text: str) -> str:
     return escape(clean(text))
-
-
-def _packed(parts: Iterable[str]) -> str:
-    packer = zlib.compressobj(9, wbits=-15)
-    packed = b"".join([*(packer.compress(part.encode()) for part in parts), packer.flush()])
-    return base64.b64encode(packed).decode()
