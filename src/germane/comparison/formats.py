@@ -340,6 +340,7 @@ def _line(row: MeasureComparison) -> dict[str, Json]:
     """A comparison as scripts read it."""
     interval, decision, corrected, parts = row.interval, row.decision, row.corrected, row.parts
     ends = corrected and {"interval": corrected.interval.ends, "set_interval": corrected.set_ends}
+    none = dict.fromkeys(("retrieval", "judge", "labels"), 0.0)
     return line_of(
         ComparedLine,
         row,
@@ -354,15 +355,16 @@ def _line(row: MeasureComparison) -> dict[str, Json]:
         needed_to_decide=decision and decision.needed,
         corrected=ends and line_of(CorrectedChangeLine, corrected, **ends),
         corrected_why=row.corrected_why or None,
-        parts=parts and _parts_line(parts),
+        parts=parts
+        and {
+            **none,
+            **parts.causes,
+            "intervals": {cause: list(both) for cause, both in parts.ends.items()},
+            "n": parts.n,
+            "share": parts.share,
+        },
         parts_why=row.parts_why or None,
     )
-
-
-def _parts_line(parts: DifferenceParts) -> dict[str, Json]:
-    causes = {**dict.fromkeys(("retrieval", "judge", "labels"), 0.0), **parts.causes}
-    ends = {cause: list(both) for cause, both in parts.ends.items()}
-    return {**causes, "intervals": ends, "n": parts.n, "share": parts.share}
 
 
 def _csv(found: Comparison) -> str:

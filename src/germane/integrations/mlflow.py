@@ -104,17 +104,13 @@ def _passages(documents: Any) -> Iterator[dict[str, Json]]:
 
 def _feedback(measured: Measured) -> Feedback:
     score, kind = measured.score, "CODE" if measured.source == "gold" else "LLM_JUDGE"
+    plain = re.sub(r"[^A-Za-z0-9_. :/-]+|_{2,}", "_", score.measure.replace("@", "_at_"))
     bounds = {"bounds": f"{score.bounds[0]:g} to {score.bounds[1]:g}"} if score.bounds else {}
     return Feedback(
-        name=_allowed(score.measure),
+        name=plain.replace("__", "_").strip("_"),  # in the characters that MLflow takes for a metric
         value=score.value,
         error=AssessmentError(score.status.upper(), measured.problem) if measured.problem else None,
         rationale=measured.reason,
         source=AssessmentSource(source_type=kind, source_id=measured.source),
         metadata={"measure": score.measure, "status": score.status, **bounds},
     )
-
-
-def _allowed(name: str) -> str:
-    """A measure's name in the characters that MLflow takes for a metric."""
-    return re.sub(r"[^A-Za-z0-9_. :/-]+|_{2,}", "_", name.replace("@", "_at_")).replace("__", "_").strip("_")

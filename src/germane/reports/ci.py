@@ -121,7 +121,8 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
         place = _place(report, case)
         at = " title=germane"
         if place:
-            at = f" file={_property(_within(str(place[0]), workspace))},line={place[1]},title=germane"
+            file = _data(_within(str(place[0]), workspace)).replace(":", "%3A").replace(",", "%2C")
+            at = f" file={file},line={place[1]},title=germane"
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
         text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
         yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"
@@ -139,7 +140,3 @@ def _within(file: str, workspace: Path | None) -> str:
 
 def _data(text: str) -> str:
     return shorten(clean(text), 400).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
