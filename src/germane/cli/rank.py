@@ -104,7 +104,7 @@ def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequenc
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.reports.ranking import print_table, print_trec, queries_table, slices_table
+    from germane.reports.ranking import means_table, print_table, print_trec, queries_table
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
@@ -121,7 +121,7 @@ def _print(report: Report, chosen: Any) -> None:
         print_table(report, sys.stdout)
         if report.by is not None:
             print()
-            slices_table(report, report.slices(report.by)).print(sys.stdout)
+            means_table(report, report.slices(report.by), "slice", (), "n/N").print(sys.stdout)
         if len(report.systems) > 1:
             from germane.reports.pairing import rankings
 

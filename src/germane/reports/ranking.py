@@ -1,4 +1,4 @@
-"""The tables that `germane rank` prints and writes."""
+"""Tables of text: those of means, in every format, and what else `germane rank` prints and writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from germane.clean import clean, csv_lines
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import MeasureSummary, higher_is_better, in_digits
+from germane.reports.summary import higher_is_better, in_digits
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""
-    table, console = means_table(report), console_of(out)
+    table, console = ranked_table(report), console_of(out)
     if console is not None and len(report.systems) > 1 and table.width > console.width:
-        table = means_table(report, turned=True)
+        table = ranked_table(report, turned=True)
     table.print(out)
 
 
@@ -39,15 +39,45 @@ def console_of(out: TextIO) -> Console | None:
     return Console(file=out, highlight=False)
 
 
-def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
-    """The means as a table of text: a row per measure, the last one saying over how many queries.
+COUNTS = ("skipped", "incomplete", "errors")
+"""The counts of scores without a value, shown with a mean."""
 
-    Of several systems each has a column; `turned` it has a row, and each measure a column.
+
+def means_table(
+    report: ReportData,
+    slices: Iterable[Slice] | None = None,
+    first: str = "",
+    counts: Sequence[str] | None = None,
+    of_all: str = "n",
+) -> TextTable:
+    """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
+
+    `counts` are the columns of counts; None = those in which anything stands. `of_all` heads how many scores there are.
+    """
+    zero = "0" if counts else "-"
+    lines = [("", summary) for summary in report.summaries]
+    if slices is not None:
+        lines = [(value.name, summary) for value in slices for summary in value.summaries]
+    if counts is None:
+        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
+    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
+    table = TextTable([*names, "mean", "interval", of_all, *counts], names=len(names))
+    for name, value in lines:
+        called = {first: name, "system": value.system, "measure": value.measure}
+        numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
+        cells = [str(getattr(value, count) or zero) for count in counts]
+        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
+    return table
+
+
+def ranked_table(report: ReportData, *, turned: bool = False) -> TextTable:
+    """The means of a ranking: a row per measure, of several systems a column for each and how many queries they have.
+
+    `turned`, each system has a row and each measure a column.
     """
     measures, systems = list(report), report.systems
     if len(systems) == 1:
-        table = TextTable(["measure", *_NUMBERS], names=1)
-        return _with_counts(table, (([], report[name]) for name in measures))
+        return means_table(report, counts=(), of_all="n/N")
     rows, bold = [], []
     for name in measures:
         line = [report[name, system] for system in systems]
@@ -67,29 +97,6 @@ def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
     for head, row, marked in zip(heads[1], rows, bold, strict=True):
         table.add([head, *row], bold={at for at, mark in enumerate(marked, 1) if mark})
     return table
-
-
-_NUMBERS = ("mean", "interval", "n/N")
-
-
-def _with_counts(table: TextTable, lines: Iterable[tuple[list[str], MeasureSummary]]) -> TextTable:
-    """A table with a line per summary below its names: the measure, its mean in bold, interval and counts."""
-    for names, summary in lines:
-        numbers = [in_digits(summary.mean), summary.interval_in_words(), summary.count_in_words()]
-        table.add([*names, summary.measure, *numbers], bold={len(names) + 1})
-    return table
-
-
-def slices_table(report: ReportData, slices: Iterable[Slice]) -> TextTable:
-    """The means over each slice of the queries, a line per slice, system and measure."""
-    named = len(report.systems) > 1
-    heads = ["slice", *(["system"] if named else []), "measure"]
-    lines = (
-        ([clean(value.name), *([clean(summary.system)] if named else [])], summary)
-        for value in slices
-        for summary in value.summaries
-    )
-    return _with_counts(TextTable([*heads, *_NUMBERS], names=len(heads)), lines)
 
 
 def queries_table(report: ReportData) -> TextTable:
@@ -137,9 +144,7 @@ def write(report: ReportData, path: Path) -> None:
     check_output(path)
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
-        table = means_table(report)
-        if len(report.systems) == 1:  # nothing is the best of several
-            table.bold = [set()] * len(table.rows)
+        table = ranked_table(report)
         path.write_text(table.markdown() if suffix == ".md" else table.latex(), encoding="utf-8")
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
@@ -188,7 +193,7 @@ class TextTable:
     def print(self, out: TextIO) -> None:
         """To a terminal with rules and weight, fitted to its width; else plain columns, never cut to a width."""
         if (console := console_of(out)) is not None:
-            console.print(self.rich(show_edge=False, header_style="bold"))
+            console.print(self.rich({"mean": "bold"}, show_edge=False, header_style="bold"))
             return
         widths = self._widths
         for row in (self.header, *self.rows):

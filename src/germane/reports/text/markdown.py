@@ -15,10 +15,9 @@ from germane.errors import InputError
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import grader_results, left_out, strips
 from germane.reports.manifest import spent_in_words
-from germane.reports.ranking import TextTable
+from germane.reports.ranking import COUNTS, TextTable, means_table
 from germane.reports.summary import corrected_in_words, in_digits, interval_in_words, p_in_words
 from germane.reports.text.terminal import (
-    COUNTS,
     INTERVALS,
     SIGNS,
     Results,
@@ -27,7 +26,6 @@ from germane.reports.text.terminal import (
     case_name,
     failed_cases,
     lowest,
-    means_table,
     notes_of,
     remarks_of,
 )

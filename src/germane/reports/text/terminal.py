@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
 from rich.console import RenderableType
@@ -15,7 +15,7 @@ from germane.measures.measure import Measure
 from germane.reports.data import CaseResult, ReportData, Slice
 from germane.reports.explain import grader_results, strips
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
-from germane.reports.ranking import TextTable
+from germane.reports.ranking import COUNTS, TextTable, means_table
 from germane.reports.summary import (
     LIKE_THESE,
     MeasureSummary,
@@ -28,8 +28,6 @@ from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 from germane.wholetable import CutRows, hanging, plain_text
 
-COUNTS = ("skipped", "incomplete", "errors")
-"""The counts of scores without a value, shown with a mean."""
 INTERVALS = f"intervals: 95%, {LIKE_THESE}"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
@@ -89,32 +87,6 @@ def bar(summary: MeasureSummary) -> Markup:
         f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
         f' aria-label="{title}">{shapes}</svg>'
     )
-
-
-def means_table(
-    report: ReportData,
-    slices: Iterable[Slice] | None = None,
-    first: str = "",
-    counts: Sequence[str] | None = None,
-) -> TextTable:
-    """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
-
-    `counts` are the columns of counts; None = those in which anything stands.
-    """
-    zero = "0" if counts else "-"
-    lines = [("", summary) for summary in report.summaries]
-    if slices is not None:
-        lines = [(value.name, summary) for value in slices for summary in value.summaries]
-    if counts is None:
-        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
-    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
-    table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
-    for name, value in lines:
-        called = {first: name, "system": value.system, "measure": value.measure}
-        numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
-        cells = [str(getattr(value, count) or zero) for count in counts]
-        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
-    return table
 
 
 _CALL_HEADS = ("made", "first hit", "recall so far", "interval", "spare", "repeated")
