@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,18 +42,16 @@ def say(message: str) -> None:
 
 def print_lines(text: str) -> None:
     """Lines on stdout: wrapped between words to the width of a terminal, elsewhere as they are."""
+    lines = text.split("\n")
     if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        text = "\n".join(chain.from_iterable(_wrapped(line, width) for line in text.split("\n")))
-    print(text)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    words = textwrap.TextWrapper(
-        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return words.wrap(line) or [line]
+        words = textwrap.TextWrapper(
+            shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
+        )
+        lines = []
+        for line in text.split("\n"):
+            words.subsequent_indent = " " * (len(line) - len(line.lstrip()) + 2)
+            lines += words.wrap(line) or [line]
+    print("\n".join(lines))
 
 
 def print_document(document: object) -> None:

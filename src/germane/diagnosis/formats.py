@@ -79,53 +79,45 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
         if words := _in_depth(before, stage):
             yield Text(f"  {words}")
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.counts().items()))
-    document_lines = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
-    if document_lines:
+    documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
+    if documents:
         yield Text("every relevant document" if every else "lost, the best first")
-        yield _documents(report, document_lines)
-    more = report.known - report.stages[-1].found - len(document_lines)
+        yield _documents(report, documents)
+    more = report.known - report.stages[-1].found - len(documents)
     if more > 0 and not every:
         yield Text(f"  and {more:,} more: -q prints every document, --json too", style="dim")
     yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
 
 
-def _in_depth(before: StageRow, stage_line: StageRow) -> str:
+def _in_depth(before: StageRow, stage: StageRow) -> str:
     """The share that a stage keeps of what it got, and how deep its list would have to be."""
-    if stage_line.kept is None or stage_line.kept.keeps is None or not stage_line.lost:
+    if stage.kept is None or stage.kept.keeps is None or not stage.lost:
         return ""
-    words = f"{clean(stage_line.name)} keeps {_share(stage_line.kept)} of what {clean(before.name)} had"
-    if stage_line.depth >= before.depth:
+    words = f"{clean(stage.name)} keeps {_share(stage.kept)} of what {clean(before.name)} had"
+    if stage.depth >= before.depth:
         return words
-    same = next((line for line in stage_line.depths if line.depth == stage_line.depth), None)
-    words += f", with {stage_line.depth} of its {counted(before.depth, 'place')}"
-    if same is not None and same.keeps is not None and abs(same.keeps - stage_line.kept.keeps) >= 0.005:
-        words += f" (its first {stage_line.depth} hold {same.keeps:.0%})"
-    if stage_line.deeper is not None:
-        words += f"; depth {stage_line.deeper.depth} instead of {stage_line.depth} keeps {_share(stage_line.deeper)}"
+    same = next((line for line in stage.depths if line.depth == stage.depth), None)
+    words += f", with {stage.depth} of its {counted(before.depth, 'place')}"
+    if same is not None and same.keeps is not None and abs(same.keeps - stage.kept.keeps) >= 0.005:
+        words += f" (its first {stage.depth} hold {same.keeps:.0%})"
+    if stage.deeper is not None:
+        words += f"; depth {stage.deeper.depth} instead of {stage.depth} keeps {_share(stage.deeper)}"
     return words
 
 
-def _share(depth_line: DepthRow) -> str:
-    ends = depth_line.interval
-    return f"{depth_line.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
+def _share(row: DepthRow) -> str:
+    ends = row.interval
+    return f"{row.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
 
 
-def _documents(report: StagesReport, document_lines: Sequence[DocumentRow]) -> RenderableType:
-    table = TextTable(
-        ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)], names=3
-    )
-    for document_line in document_lines:
-        where = f"lost at {document_line.lost}" if document_line.where == "lost" else document_line.where
-        ranks = (str(rank) if rank else "-" for rank in document_line.ranks.values())
-        table.add(
-            [
-                shorten(document_line.sample, 40),
-                shorten(document_line.document, 60),
-                clean(where),
-                str(document_line.grade),
-                *ranks,
-            ]
-        )
+def _documents(report: StagesReport, documents: Sequence[DocumentRow]) -> RenderableType:
+    heads = ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)]
+    table = TextTable(heads, names=3)
+    for row in documents:
+        where = f"lost at {row.lost}" if row.where == "lost" else row.where
+        ranks = (str(rank) if rank else "-" for rank in row.ranks.values())
+        names = [shorten(row.sample, 40), shorten(row.document, 60), clean(where)]
+        table.add([*names, str(row.grade), *ranks])
     return table.rich()
 
 
@@ -153,11 +145,8 @@ def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
 def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     if diagnosis.system:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
-    over = (
-        counted(diagnosis.n, "sample")
-        if diagnosis.n == diagnosis.total
-        else f"{diagnosis.n:,} of {counted(diagnosis.total, 'sample')}"
-    )
+    some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
+    over = f"{some}{counted(diagnosis.total, 'sample')}"
     yield Text(f"{clean(diagnosis.measure)} is {diagnosis.mean:.4f} over {over}; what would change it")
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
     table = TextTable(heads, names=2)
