@@ -12,7 +12,7 @@ from rich.text import Text
 
 from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
 from germane.measures.measure import Measure
-from germane.reports.data import CaseResult, ReportData, Slice
+from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import grader_results, strips
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.ranking import COUNTS, TextTable, means_table
