@@ -286,10 +286,15 @@ class Sample(Record, frozen=True, kw_only=True):
             whole = _INT.issuperset(map(type, self.qrels.values()))
             force_setattr(self, "qrels", (FrozenDict if whole else freeze)(self.qrels) or NOTHING)
         unusual = self.calls or self.grade_scale is not None
-        if unusual or [
-            1 for context in self.contexts or () if context.grade is not None and not 0 <= context.grade <= 3
-        ]:
-            self._check_grades()
+        try:
+            if unusual or [
+                1
+                for context in self.contexts or ()
+                if context.grade is not None and not 0 <= context.grade <= 3
+            ]:
+                self._check_grades()
+        except AttributeError:
+            raise Invalid("must hold Context objects", 'write Context(text="...")', "contexts") from None
 
     def _freeze_rare_fields(self) -> None:
         for name in _RARE_LISTS:

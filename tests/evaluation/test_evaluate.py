@@ -113,12 +113,21 @@ class Half:
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexical", ledger=5), "5 is not a ledger"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
+        (lambda: evaluate([{"query": "q"}], None), "a measure is null"),  # type: ignore[arg-type]
+        (lambda: evaluate([{"query": "q"}], [3]), "a measure is the number 3"),  # type: ignore[list-item]
     ],
 )
 def test_mistakes_are_input_errors(call: object, message: str) -> None:
     """What the caller can mend is said in one sentence."""
     with pytest.raises(InputError, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("contexts", [["text"], [None], [{"text": "a"}]])
+def test_a_sample_holds_contexts(contexts: Any) -> None:
+    """A record of ours made of something else says so at once; a mapping's contexts may be texts."""
+    with pytest.raises(ValueError, match="contexts must hold Context objects"):
+        Sample(id="a", query="q", contexts=contexts)
 
 
 def test_frozen_means_frozen() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from germane.clean import counted
-from germane.errors import InputError
+from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     NAME_A_JUDGE,
     Router,
@@ -313,9 +313,14 @@ evaluate = _waited_for(aevaluate, "evaluate")
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     """Measures, their names and graders as what is run, each once; their reported names differ."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
-    listed = cast("Iterable[Asked]", [measures] if single else measures)
+    several = isinstance(measures, Iterable) and not single
+    listed = cast("Iterable[Asked]", measures if several else [measures])
     result: dict[Grader, None] = {}
     for value in listed:
+        if not (isinstance(value, Measure | str) or hasattr(value, "grade")):
+            raise InputError(
+                f"a measure is {describe(value)}", fix='write "nDCG@10" or context_precision @ 5'
+            )
         if isinstance(value, Measure | str):
             plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
             result.update(dict.fromkeys(graders_of(plain)))
