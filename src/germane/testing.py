@@ -296,7 +296,7 @@ def _measured(
     from germane.measures.scoring import Job
 
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
-    options = Options().filled({name: getattr(file, name) for name in IN_FILES} if file else {})
+    options = Options().with_defaults({name: getattr(file, name) for name in IN_FILES} if file else {})
     who: Judge | None = None
     if needs_judge(graders):
         named = file.judge if file else None

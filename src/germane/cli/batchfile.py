@@ -28,7 +28,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.evaluation.choice import ledger_place
     from germane.evaluation.options import Callbacks
     from germane.evaluation.parts.remote import local
-    from germane.evaluation.plan import separate
+    from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
     from germane.judges.batches.openai import line_of
     from germane.judging.requests import known_at_once, requests_for_file
@@ -40,7 +40,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
-        parts = {"": chosen} if stored is not None else separate(chosen, dry=True)
+        parts = {"": chosen} if stored is not None else split_evaluations(chosen, dry=True)
     forecasts = [forecast(part, Callbacks(), resume=stored, retry_errors=True) for part in parts.values()]
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_place()

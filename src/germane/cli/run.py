@@ -116,7 +116,7 @@ def _check_same_paths(chosen: Options, resume: Path) -> None:
     from germane.evaluation.options import Options
     from germane.tables.folder import read_manifest
 
-    before = Options().over(read_manifest(resume)).paths
+    before = Options().merged_with(read_manifest(resume)).paths
     known = {Path(path).resolve() for path in before}
     if all(path.exists() for path in known) and known != {Path(path).resolve() for path in chosen.paths}:
         raise InputError(
@@ -138,12 +138,12 @@ def _check_later(chosen: Options) -> None:
 def _print_forecast(chosen: Options, again: dict[str, Any], *, json: bool) -> None:
     """Print the questions that each evaluation would ask, and their price."""
     from germane.cli.printing import Progress
-    from germane.evaluation.plan import separate
+    from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
 
     with Progress() as callbacks:
         with chosen.confined():
-            parts = {"": chosen} if again["resume"] else separate(chosen, dry=True)
+            parts = {"": chosen} if again["resume"] else split_evaluations(chosen, dry=True)
         forecasts = {path: forecast(part, callbacks, **again) for path, part in parts.items()}
     if json:
         fields = {path: forecast.as_json() for path, forecast in forecasts.items()}

@@ -147,55 +147,57 @@ class Comparison:
         return html_table(table.header, table.rows, [*lines, *self.notes, *verdict])
 
 
-def render_comparison(found: Comparison) -> RenderableType:
+def render_comparison(comparison: Comparison) -> RenderableType:
     """The comparison for a rich console."""
-    return hanging(_parts(found))
+    return hanging(_parts(comparison))
 
 
-def _parts(found: Comparison) -> Iterator[RenderableType]:
+def _parts(comparison: Comparison) -> Iterator[RenderableType]:
     """What moved and what to know first, the differences and the verdict last: they stay on a screen of 24 lines."""
-    if slices := [row for row in found.comparisons if row.slice]:
-        yield _table(found, slices, slices=True).rich()
+    if slices := [row for row in comparison.comparisons if row.slice]:
+        yield _table(comparison, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
-    for system in found.held:
-        for word, moved in (("worse", found.worst), ("better", found.best)):
+    for system in comparison.held:
+        for word, moved in (("worse", comparison.worst), ("better", comparison.best)):
             if queries := moved.get(system):
-                of = f" in {clean(system)}" if len(found.systems) > 2 else ""
-                yield Text(f"{word} by {clean(found.primary[0])}{of}")
+                of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
+                yield Text(f"{word} by {clean(comparison.primary[0])}{of}")
                 yield from map(_moved, queries)
-    notes = (f"note     {clean(note)}" for note in found.notes)
-    yield from map(Text, (*_orders(found), *_only_in(found, "only in  "), *notes, *_methods(found)))
-    heads = _heads(found)
+    notes = (f"note     {clean(note)}" for note in comparison.notes)
+    yield from map(
+        Text, (*_orders(comparison), *_only_in(comparison, "only in  "), *notes, *_methods(comparison))
+    )
+    heads = _heads(comparison)
     against: dict[str, dict[str, None]] = {}
-    for row in found.comparisons:
+    for row in comparison.comparisons:
         against.setdefault(clean(row.a), {})[clean(row.b)] = None
     for a, others in against.items():
-        named = len(found.systems) == 2 and heads[0] != a
+        named = len(comparison.systems) == 2 and heads[0] != a
         b = ", ".join(others)
         yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
-    yield _table(found, found.whole).rich()
-    for row in found.whole:
-        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, row))
-    if found.verdict is not None:
-        word = _WORDS[found.verdict]
-        text = Text(f"verdict  {word} (exit code {found.exit_code})")
-        text.stylize(f"bold {_COLOUR[found.verdict]}", 9, 9 + len(word))
-        yield text.append("".join(f"\n  {line}" for line in _decisions(found)))
+    yield _table(comparison, comparison.whole).rich()
+    for row in comparison.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
+    if comparison.verdict is not None:
+        word = _WORDS[comparison.verdict]
+        text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
+        text.stylize(f"bold {_COLOUR[comparison.verdict]}", 9, 9 + len(word))
+        yield text.append("".join(f"\n  {line}" for line in _decisions(comparison)))
 
 
-def _methods(found: Comparison) -> Iterator[str]:
+def _methods(comparison: Comparison) -> Iterator[str]:
     """The methods of the intervals and p-values, and what the intervals are of."""
     for head, methods in (
-        (f"interval 95%, {LIKE_THESE}: ", {row.interval.method for row in found.comparisons}),
-        ("test     ", {row.test or "" for row in found.comparisons}),
+        (f"interval 95%, {LIKE_THESE}: ", {row.interval.method for row in comparison.comparisons}),
+        ("test     ", {row.test or "" for row in comparison.comparisons}),
     ):
         if names := ", ".join(sorted(filter(None, methods))):
             yield f"{head}{names}"
 
 
-def _heads(found: Comparison) -> tuple[str, ...]:
+def _heads(comparison: Comparison) -> tuple[str, ...]:
     """The headings of the means: the systems' names, or baseline and new where two names are too long for a column."""
-    names = tuple(map(clean, found.systems))
+    names = tuple(map(clean, comparison.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
 
@@ -203,17 +205,17 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 
 def _table(
-    found: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
+    comparison: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
 ) -> TextTable:
     """A line per comparison; with several systems a line for each, the first one's above.
 
     `file`: a line for each system always, with every column, and the slice after the name of the measure.
     """
-    several = file or len(found.systems) > 2
+    several = file or len(comparison.systems) > 2
     adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)
     numbers = [name for name in _NUMBERS if adjusted or name != "p (Holm)"]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
-    means = ("mean",) if several else _heads(found)
+    means = ("mean",) if several else _heads(comparison)
     table = TextTable([*heads, *means, *numbers], names=len(heads))
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
     for row in rows:
@@ -256,13 +258,13 @@ def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]
     return {**cells, "win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": n}
 
 
-def _name(found: Comparison, row: MeasureComparison) -> str:
-    return clean(f"{row.measure}, {row.b}" if len(found.systems) > 2 else row.measure)
+def _name(comparison: Comparison, row: MeasureComparison) -> str:
+    return clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
 
 
-def _remarks(found: Comparison, row: MeasureComparison) -> Iterator[str]:
+def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     """The remarks that a difference is read with: what could have been shown, and its parts."""
-    name, ends, parts = _name(found, row), row.interval.ends, row.parts
+    name, ends, parts = _name(comparison, row), row.interval.ends, row.parts
     if 0 < row.wins + row.losses < FEW_DIFFER <= row.n:
         yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
     if (corrected := row.corrected) is not None:
@@ -305,14 +307,14 @@ def _part(parts: DifferenceParts, cause: str) -> str:
     return f"{cause} {parts.causes[cause]:+.4f}{within}"
 
 
-def _only_in(found: Comparison, start: str) -> Iterator[str]:
-    for system, cases in found.only_in.items():
+def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
+    for system, cases in comparison.only_in.items():
         if cases:
             yield f"{start}{clean(system)}: {len(cases)} ({some_of(cases)})"
 
 
-def _orders(found: Comparison) -> Iterator[str]:
-    for measure, (tau, top) in found.orders.items():
+def _orders(comparison: Comparison) -> Iterator[str]:
+    for measure, (tau, top) in comparison.orders.items():
         both = f"Kendall's tau {in_digits(tau, digits=3)}, of the better half {in_digits(top, digits=3)}"
         yield f"order    of the systems by {clean(measure)}: {both}"
 
@@ -326,11 +328,13 @@ def _moved(query: MovedLine) -> Text:
     return Text(f"  {query.change:+.4f}  {shorten(query.sample, 80)}  {query.a:.4f} -> {query.b:.4f}  {text}")
 
 
-def _decisions(found: Comparison) -> Iterator[str]:
-    for row in found.comparisons:
+def _decisions(comparison: Comparison) -> Iterator[str]:
+    for row in comparison.comparisons:
         if (decision := row.decision) is not None:
             ends = interval_in_words(row.deciding[1].ends, sign="+")
-            text = f"{_WORDS[decision.verdict]:9}  {_name(found, row)}, margin {decision.margin:g}: {ends}"
+            text = (
+                f"{_WORDS[decision.verdict]:9}  {_name(comparison, row)}, margin {decision.margin:g}: {ends}"
+            )
             if decision.needed:
                 text += f"; {decision.needed:,} queries would likely pass a B that is no worse"
             yield text
@@ -367,10 +371,10 @@ def _line(row: MeasureComparison) -> dict[str, Json]:
     )
 
 
-def _csv(found: Comparison) -> str:
+def _csv(comparison: Comparison) -> str:
     rows: list[dict[str, Json]] = []
-    for comparison in found.comparisons:
-        row: dict[str, Json] = {"slice": comparison.slice, **_line(comparison)}
+    for compared in comparison.comparisons:
+        row: dict[str, Json] = {"slice": compared.slice, **_line(compared)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
@@ -382,13 +386,15 @@ def _csv(found: Comparison) -> str:
     return "".join(csv_lines([rows[0], *(row.values() for row in rows)]))
 
 
-def _markdown(found: Comparison) -> str:
-    lines = [line for row in found.whole for line in _remarks(found, row)]
-    lines += [*_only_in(found, "only in "), *_orders(found), *found.notes]
-    parts = [_file_table(found).markdown(markdown_text), "\n", *map(_bullet, lines)]
-    if found.verdict is not None:
-        parts.append(f"\n**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})\n\n")
-        parts += map(_bullet, _decisions(found))
+def _markdown(comparison: Comparison) -> str:
+    lines = [line for row in comparison.whole for line in _remarks(comparison, row)]
+    lines += [*_only_in(comparison, "only in "), *_orders(comparison), *comparison.notes]
+    parts = [_file_table(comparison).markdown(markdown_text), "\n", *map(_bullet, lines)]
+    if comparison.verdict is not None:
+        parts.append(
+            f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})\n\n"
+        )
+        parts += map(_bullet, _decisions(comparison))
     return "".join(parts)
 
 
@@ -396,15 +402,15 @@ def _bullet(line: str) -> str:
     return f"- {markdown_text(line, 300)}\n"
 
 
-def _file_table(found: Comparison) -> TextTable:
-    return _table(found, found.comparisons, file=True)
+def _file_table(comparison: Comparison) -> TextTable:
+    return _table(comparison, comparison.comparisons, file=True)
 
 
 COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
-    ".json": lambda found: json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n",
+    ".json": lambda comparison: json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda found: _file_table(found).latex(("hline",) * 3),
-    ".txt": lambda found: f"{found}\n",
+    ".tex": lambda comparison: _file_table(comparison).latex(("hline",) * 3),
+    ".txt": lambda comparison: f"{comparison}\n",
 }
 """The formats of a comparison, by the file's extension."""

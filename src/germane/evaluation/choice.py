@@ -150,7 +150,7 @@ def pick_judge(
     Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
     environment for its URL. `options` None = as the config says. InputError where one is needed and none is named.
     """
-    asked = (options or JudgeOptions()).filled()
+    asked = (options or JudgeOptions()).with_defaults()
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:

@@ -110,7 +110,7 @@ class JudgeOptions:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
-    def filled(self, *sources: Mapping[str, Json]) -> Self:
+    def with_defaults(self, *sources: Mapping[str, Json]) -> Self:
         """These options; one that is not given takes its value from the first source that has it, else from the config."""
         options, known = self.given(), {field.name for field in fields(self)}
         result: dict[str, Json] = {}
@@ -171,7 +171,7 @@ class Options(JudgeOptions):
     later: bool = False
     wait: bool = False
 
-    def over(self, stored: Mapping[str, Json]) -> Options:
+    def merged_with(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
         result = {**(stored.get("options") or {})}
         if (cwd := Path(stored.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
@@ -185,7 +185,7 @@ class Options(JudgeOptions):
 
         What these options name themselves may stand anywhere; paths of a manifest that is continued are in the repository.
         """
-        if not self.over(stored or {}).untrusted:
+        if not self.merged_with(stored or {}).untrusted:
             return nullcontext()
         paths = [Path(without_scheme(path)).absolute() for path in self.paths if path != "-"]
         folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]

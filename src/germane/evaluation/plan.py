@@ -450,7 +450,7 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     return replace(suite, usual=parse_measures(measures.measures), _made={}), measures
 
 
-def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
+def split_evaluations(options: Options, *, dry: bool = False) -> dict[str, Options]:
     """The evaluations that the paths of these options are, by path: one, or one for each path.
 
     They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
@@ -522,7 +522,7 @@ class Feasibility:
         self._others: dict[str, None] = {}
         self._without_slices = [gate for gate in gates if gate.by]
 
-    def look(self, job: Job) -> None:
+    def add(self, job: Job) -> None:
         """Take one more sample and its graders into account."""
         sample = job.sample
         self._without_slices = [
@@ -577,7 +577,7 @@ class Plan:
         dry: bool = False,
     ) -> None:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
-        self.options = flags.over(stored or {})
+        self.options = flags.merged_with(stored or {})
         self.share = Share.parse(self.options.part) if self.options.part else None
         if (self.options.until or self.options.until_decided) and (self.options.part or self.options.engine):
             problem = "--until looks at all cases together, and parts know nothing of one another"
@@ -594,7 +594,9 @@ class Plan:
         if self.defaults is not None and self.defaults.judge:
             self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
         values = self.options.given()
-        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in values})
+        self.options = self.options.with_defaults(
+            {n: self.suite.setting(n) for n in IN_FILES if n not in values}
+        )
         options = self.options
         read = self._judge_words()[0] if options.repeat in {None, 1} else ""
         settings = Settings.of(options.against, options.scale, options.rubric).with_judge(read)
@@ -635,7 +637,7 @@ class Plan:
         elif self.share is not None:
             return  # a measure that no sample of a part can have may be one of other parts
         for job in jobs:
-            feasibility.look(job)
+            feasibility.add(job)
             if self.share is None or self.share.has(job.sample.query):
                 yield job
         feasibility.check()

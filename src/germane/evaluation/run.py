@@ -33,7 +33,7 @@ from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.remote import local
-from germane.evaluation.plan import Feasibility, Plan, separate
+from germane.evaluation.plan import Feasibility, Plan, split_evaluations
 from germane.evaluation.session import (
     Session,
     answers_so_far,
@@ -86,7 +86,9 @@ def run(
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
         plan = Plan(options, callbacks.warn, stored)
-        return _Run(plan, callbacks, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole).go()
+        return _Run(
+            plan, callbacks, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole
+        ).run()
 
 
 def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
@@ -97,7 +99,7 @@ def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[t
     """
     callbacks = callbacks or Callbacks()
     with options.confined():
-        plans = {path: Plan(options, callbacks.warn) for path, options in separate(options).items()}
+        plans = {path: Plan(options, callbacks.warn) for path, options in split_evaluations(options).items()}
     if options.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
@@ -107,7 +109,7 @@ def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[t
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
             with options.confined():
-                report = _Run(plan, callbacks, budget=budget, command=part).go()
+                report = _Run(plan, callbacks, budget=budget, command=part).run()
             yield path, report
         except AskedLater as under_way:
             later.append(under_way)
@@ -173,7 +175,7 @@ def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecas
         for planned, has_answer in cases:
             job = plan.job(planned)
             if has_answer:
-                feasibility.look(job)
+                feasibility.add(job)
             yield job if has_answer else forecaster.waiting(job)
 
     run_coroutine(forecaster.count(jobs()))
@@ -246,8 +248,8 @@ class _Run:
                 problem = f"this run has batches under way in the ledger {first}"
                 raise InputError(problem, fix="leave out --ledger, or cancel them: germane ledger batches")
 
-    def go(self) -> Report:
-        """Everything, then the report."""
+    def run(self) -> Report:
+        """Ask the targets and the judge, score, and build the report."""
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None

@@ -15,7 +15,7 @@ from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, example_of
 from germane.tables.judgements import load_judgement
-from germane.tables.stored import ITEM, LinesAt, Places, StoredJudgements, row_in
+from germane.tables.stored import ITEM, LineIndex, LinesAt, StoredJudgements, row_in
 from germane.types import Judgement
 
 R = TypeVar("R")
@@ -45,7 +45,7 @@ class StoredAnswers:
         self.found = self.unknown = 0
         self._however = however
         self._known: dict[_Name, Judgement] = {}
-        self._places: Places | None = None
+        self._places: LineIndex | None = None
         if isinstance(judgements, StoredJudgements):
             self._index(judgements)
             return
@@ -81,7 +81,7 @@ class StoredAnswers:
             if settings is not None:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
-        self._places, self._lines = Places(hashes, positions), LinesAt(judgements.path)
+        self._places, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""

@@ -138,11 +138,11 @@ def _store(pl: Any, file: Path, frames: Iterable[Any]) -> None:
     temporary.replace(file)
 
 
-Where: TypeAlias = Mapping[str, Collection[str]]
+RowFilter: TypeAlias = Mapping[str, Collection[str]]
 """The values of some columns of which a row has one at least."""
 
 
-def read_part(file: Path, where: Where | None = None) -> Iterator[bytes]:
+def read_part(file: Path, where: RowFilter | None = None) -> Iterator[bytes]:
     """The lines of a part: of the rows that have one of these values, and of those that are kept whole."""
     pl = polars(f"{file}")
     wanted = pl.lit(where is None) | pl.col(_LINE).is_not_null()

@@ -18,7 +18,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_labels, load_label
-from germane.tables.parquet import GROUP, Where, read_columns, read_fields, read_group, read_part
+from germane.tables.parquet import GROUP, RowFilter, read_columns, read_fields, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -36,7 +36,7 @@ _IN_PART = 40
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def rows_in(path: Path, wanted: Callable[[bytes], bool], where: Where | None = None) -> Iterator[Any]:
+def rows_in(path: Path, wanted: Callable[[bytes], bool], where: RowFilter | None = None) -> Iterator[Any]:
     """The JSON values of the wanted lines of a table; none where there is no file. InputError names a damaged line."""
     for number, (_, line) in enumerate(lines_of(path, where), 1):
         if wanted(line):
@@ -44,7 +44,7 @@ def rows_in(path: Path, wanted: Callable[[bytes], bool], where: Where | None = N
 
 
 def records_in(
-    path: Path, kind: type[S], wanted: Callable[[bytes], bool] | None = None, where: Where | None = None
+    path: Path, kind: type[S], wanted: Callable[[bytes], bool] | None = None, where: RowFilter | None = None
 ) -> Iterator[S]:
     """The records in the wanted lines of a table; none where there is no file. InputError names a damaged line."""
 
@@ -57,7 +57,7 @@ def records_in(
     return _together(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, one, wanted)
 
 
-def _numbered(path: Path, where: Where | None = None) -> Iterator[tuple[int, list[bytes]]]:
+def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """The lines of a table, many at a time, each time with the number of the first."""
     first = 1
     parts, rest = _parts_and_lines(path)
@@ -130,7 +130,7 @@ def is_stored(path: Path) -> bool:
     return bool(files_of(path))
 
 
-def lines_of(path: Path, where: Where | None = None) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, bytes]]:
     """Each line of a table with its place, which `LinesAt` finds again; without one that was cut off while it was written.
 
     A table is in parts, in a file, or in parts and, for what came last, a file. The place of a line is its offset in the
@@ -239,7 +239,7 @@ class LinesAt:
                     yield file.readline()
 
 
-class Places:
+class LineIndex:
     """The offsets of lines in a file, by the 64-bit hash of a name: 16 bytes each."""
 
     def __init__(self, hashes: array[int], offsets: array[int]) -> None:
@@ -337,7 +337,7 @@ class EarlierJudgements:
         self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
     ) -> None:
         self._files, self._keep = files, keep
-        self._places: list[tuple[LinesAt, Places, Places]] | None = None
+        self._places: list[tuple[LinesAt, LineIndex, LineIndex]] | None = None
 
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
@@ -363,7 +363,7 @@ class EarlierJudgements:
             judgements |= {row.key: row for row in rows if row.parent in keys}
         return list(judgements.values())
 
-    def _index(self) -> list[tuple[LinesAt, Places, Places]]:
+    def _index(self) -> list[tuple[LinesAt, LineIndex, LineIndex]]:
         """Of each file the places of judgements by key, and those of merged ones by their parent."""
         if self._places is None:
             self._places = [
@@ -371,7 +371,7 @@ class EarlierJudgements:
             ]
         return self._places
 
-    def _places_in(self, path: Path) -> tuple[Places, Places]:
+    def _places_in(self, path: Path) -> tuple[LineIndex, LineIndex]:
         keyed, merged = (array("q"), array("q")), (array("q"), array("q"))
         for offset, line in lines_of(path):
             key, parent = line[KEY].decode(errors="replace"), None
@@ -383,7 +383,7 @@ class EarlierJudgements:
             hashes, offsets = keyed if parent is None else merged
             hashes.append(hash(key if parent is None else parent))
             offsets.append(offset)
-        return Places(*keyed), Places(*merged)
+        return LineIndex(*keyed), LineIndex(*merged)
 
 
 def _judgement(line: bytes) -> Judgement | None:

@@ -24,7 +24,7 @@ from germane.evaluation.parts.engines import Engine
 from germane.evaluation.parts.merging import merge_parts
 from germane.evaluation.parts.remote import is_there, local, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
-from germane.evaluation.plan import Plan, separate
+from germane.evaluation.plan import Plan, split_evaluations
 from germane.evaluation.run import run
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
 from germane.reports.data import ReportData
@@ -131,7 +131,7 @@ def run_in_parts(
     """
     stored = read_stored(resume) if resume is not None else {}
     with options.confined(stored):
-        if resume is None and len(separate(options)) > 1:
+        if resume is None and len(split_evaluations(options)) > 1:
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
         plan = Plan(options, callbacks.warn, stored)
