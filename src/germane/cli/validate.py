@@ -1,4 +1,4 @@
-"""`germane validate`: every fault of eval files at once, each with its line and column; nothing is run."""
+"""`germane measures` and `validate`: what can be written into an eval file, and every fault of one at once; nothing is run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,28 @@ from typing import TYPE_CHECKING
 
 from germane.clean import clean, counted
 from germane.cli.init import shipped
-from germane.cli.values import print_lines, say
+from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.samples.evalfile import EvalFile
     from germane.samples.files import Warn
+
+
+def measures(name: str | None, *, json: bool) -> None:
+    """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
+    from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
+    from germane.measures.declaration import install_all, named
+    from germane.measures.explaining import as_json, listing
+    from germane.measures.measure import definitions
+
+    install_all()
+    chosen = definitions() if name is None else (named(name, lenient=True).definition,)
+    if json:
+        print_document([as_json(definition) for definition in chosen])
+    else:
+        value = chosen[0]
+        print_lines(listing(chosen) if name is None else f"{value.heading}  {value.described()}")
 
 
 def validate(paths: Sequence[Path], *, schema: bool) -> int:

@@ -17,8 +17,7 @@ from germane.version import __version__
 
 _MODULES = {
     "init": ("init",),
-    "run": ("run",),
-    "merge": ("merge",),
+    "run": ("run", "merge"),
     "batchfile": ("questions", "answers"),
     "rank": ("rank",),
     "score": ("score",),
@@ -29,8 +28,7 @@ _MODULES = {
     "label": ("label", "audit"),
     "labels": ("labels check", "labels move"),
     "liverag": ("liverag",),
-    "measures": ("measures",),
-    "validate": ("validate",),
+    "validate": ("measures", "validate"),
     "ledger": (
         "ledger stats",
         "ledger batches",

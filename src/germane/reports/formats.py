@@ -314,7 +314,7 @@ def write_several(
     if kind == ".json":
         parts = _json(json_documents({name: json_document(report) for name, report in reports.items()}))
     elif kind == ".html":
-        from germane.reports.page.several import several_html
+        from germane.reports.page.render import several_html
 
         parts = several_html([(name, report, html(report, **page(name))) for name, report in reports.items()])
     elif kind == ".xml":

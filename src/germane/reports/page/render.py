@@ -1,4 +1,4 @@
-"""One HTML file: the page's modules, styles and data joined, with a policy that lets nothing else in."""
+"""One HTML file: the page's modules, styles and data joined, with a policy that lets nothing else in; and one of several pages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import base64
 import hashlib
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from html import escape
 from importlib.resources import files
 
+from germane.clean import clean
 from germane.encoding import encode
+from germane.reports.data import ReportData
 from germane.reports.plots.svg import dark_colours
 from germane.types import FrozenDict, Json
 
@@ -105,3 +108,46 @@ def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
 
     scripts_and_styles = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
     return f"default-src 'none'; {scripts_and_styles}; base-uri 'none'; form-action 'none'"
+
+
+_MOST = 4
+"""Means that the index shows of each evaluation."""
+
+
+def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iterator[str]:
+    """One file for several evaluations, in pieces: an index, whose links open the page of each from the same file.
+
+    The page that is chosen stands behind the ? of the address, so that what it keeps behind the # stays its own. Of each
+    evaluation its name, its report and the pieces of its page are given.
+    """
+    script, style = _file("index.js"), _file("index.css")
+    policy = policy_of([script, script_text()], [style, style_text()])
+    title = f"{len(pages)} evaluations"
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+    yield "<table><thead><tr>"
+    yield from (f'<th scope="col">{name}</th>' for name in ("evaluation", "result", "queries", "means"))
+    yield "</tr></thead>\n<tbody>\n"
+    for number, (name, report, _) in enumerate(pages, 1):
+        yield f'<tr><td><a href="?{number}">{_shown(name)}</a></td>'
+        yield f"<td>{_shown(report.verdict.word)}</td>"
+        yield f'<td class="number">{len({key[0] for key in report.tables.scores.samples}):,}</td>'
+        yield f'<td class="number">{_means(report)}</td></tr>\n'
+    yield "</tbody></table>\n</main>\n"
+    for number, (_, _, parts) in enumerate(pages, 1):
+        packed = base64.b64encode(deflated(part.encode() for part in parts)).decode()
+        yield f'<script type="text/plain" id="page-{number}">{packed}</script>\n'
+    yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
+
+
+def _means(report: ReportData) -> str:
+    several = len(report.systems) > 1
+    lines = [f"{f'{s.system}: ' if several else ''}{s.measure} {s.in_words()}" for s in report.summaries]
+    more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    return "<br>".join(map(_shown, [*lines[:_MOST], *more]))
+
+
+def _shown(text: str) -> str:
+    return escape(clean(text))
