@@ -305,11 +305,8 @@ def _verdict(report: ReportData) -> Text:
     text = Text("\n".join(lines))
     colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
     text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
-    start = len(lines[0]) + 1
-    for line in lines[1:]:
-        word = line.split(maxsplit=1)[0]
-        text.stylize(_STYLE[word], start + 2, start + 2 + len(word))
-        start += len(line) + 1
+    for word, style in _STYLE.items():
+        text.highlight_regex(rf"(?m)^  {word}", style)
     return text
 
 
