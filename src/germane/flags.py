@@ -254,7 +254,7 @@ FLAGS = (
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document, query by query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
     Flag("--kind", "plot", OUTPUT, "cutoffs, ranks, differences, tokens or latency; repeatable. Without it all that there is.", many=True),
-    Flag("--page-queries", "run,score,report", OUTPUT, "Queries of a large report that .html and .md show: the worst and a random sample, or all.", value="WORST+RANDOM", default="200+1000"),
+    Flag("--page-queries", "run,merge,score,report", OUTPUT, "Queries of a large report that .html and .md show: the worst and a random sample, or all.", value="WORST+RANDOM", default="200+1000"),
     Flag("--no-text", "report", OUTPUT, "Leave queries, passages, references and reasons out of the .html.", bool),
     Flag("--for-width", "label", OUTPUT, "Only tell how many labels make the corrected intervals this narrow, e.g. 0.05.", float, value="WIDTH"),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),

@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
 
 
-PAGE_QUERIES = 200, 1000
-"""Queries of a large report that a page shows: the worst, and a random sample."""
-
-
 class _Stdout(Console):
     def on_broken_pipe(self) -> None:
         """As with any other output: rich would leave with 1, which is a gate that failed."""
@@ -61,13 +57,14 @@ def finish(
     quiet: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
-    queries: tuple[int, int] | None = PAGE_QUERIES,
+    queries: tuple[int, int] | None,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
-    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
+    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts. `queries`: how
+    many of a large report a page shows, the worst and a random sample; None = all.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}

@@ -91,7 +91,15 @@ def run(
     return code
 
 
-def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool) -> int:
+def merge(
+    folders: Sequence[Path],
+    *,
+    output: Sequence[Path],
+    page_queries: str,
+    force: bool,
+    json: bool,
+    quiet: bool,
+) -> int:
     """Make one report of the parts that `germane run --part` made: the same as of a run in one part.
 
     The gates of the run are decided here, on the whole; exit codes are those of `germane run`.
@@ -100,7 +108,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
     from germane.evaluation.parts.merging import merge_parts
     from germane.evaluation.parts.remote import unpacked, url_of
 
-    outputs = Outputs.of(output)
+    queries, outputs = queries_of_page(page_queries), Outputs.of(output)
     files, target = outputs.files, outputs.folder or outputs.made
     for path in files:
         check_writable(path, ())
@@ -121,7 +129,7 @@ def merge(folders: Sequence[Path], *, output: Sequence[Path], force: bool, json:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
     baselines = {} if before is None else {"": before}
-    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
+    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     outputs.put({"": report}, store=outputs.store or "")
     return code
 
