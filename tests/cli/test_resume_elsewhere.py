@@ -194,3 +194,16 @@ def test_the_data_is_found_from_another_folder(inside: Cli, data: Path, tmp_path
         ran = inside(*resume, env=KEY, cwd=tmp_path / "elsewhere")
         assert (ran.code, server.count) == (0, 12), ran.err
     assert (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("options", [{"paths": 5}, {"columns": [["query"]]}, {"seed": "x"}, []])
+def test_damaged_options_are_named(inside: Cli, data: Path, tmp_path: Path, options: Json) -> None:
+    """A manifest that somebody has edited is an error, and no traceback."""
+    assert (
+        inside("run", str(data), "-m", "context_precision", "--judge", "lexical", "-o", "r", "-q").code == 0
+    )
+    file = tmp_path / "r/manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "options": options}))
+    ran = inside("run", "--resume", "r")
+    assert ran.code == 2
+    assert "run the evaluation again" in ran.err

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS
 from germane.samples.files import nearest, reading_only, repository_root, without_scheme
@@ -173,11 +175,13 @@ class Options(JudgeOptions):
 
     def merged_with(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
-        result = {**(stored.get("options") or {})}
+        try:
+            earlier = msgspec.convert(stored.get("options") or {}, Options)
+        except msgspec.ValidationError as wrong:
+            problem = f"the manifest is damaged: {wrong} of its options"
+            raise InputError(problem, fix="run the evaluation again") from None
         if (cwd := Path(stored.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
-            result |= _placed(result, cwd)
-        known = {field.name for field in fields(self)}
-        earlier = Options(**{name: _tuples(value) for name, value in result.items() if name in known})
+            earlier = _placed(earlier, cwd)
         return replace(earlier, **self.given())
 
     def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
@@ -200,25 +204,17 @@ class Options(JudgeOptions):
         return fields
 
 
-def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
-    """Stored paths as they are found from here; where nothing stands there any more, as they were written."""
+def _placed(stored: Options, cwd: Path) -> Options:
+    """Stored options with paths as they are found from here; where nothing stands there any more, as they were written."""
 
     def found(path: str) -> str:
         return str(cwd / path) if (cwd / path).exists() else path
 
-    placed: dict[str, Json] = {
-        "paths": list(map(found, stored.get("paths") or ())),
-        "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
-    }
-    for name in ("targets_file", "baseline", "replay", "corpus"):
-        if stored.get(name):
-            placed[name] = found(stored[name])
-    return placed
-
-
-def _tuples(value: Json) -> Json:
-    """JSON lists as the tuples that options hold."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    named = {name: getattr(stored, name) for name in ("targets_file", "baseline", "replay", "corpus")}
+    placed: dict[str, Json] = {name: found(path) for name, path in named.items() if path}
+    placed["paths"] = tuple(map(found, stored.paths))
+    placed["outputs"] = tuple(str(cwd / path) for path in stored.outputs)
+    return replace(stored, **placed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ from germane.evaluation.session import (
     check_same_judge,
     ledger_of,
     new_folder,
-    read_stored,
 )
 from germane.judges.judge import Judge
 from germane.judging.pool import Pool
@@ -50,7 +49,7 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
-from germane.tables.folder import ReportFolder
+from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def run(
         Interrupted: After Ctrl-C; the message names the command that continues.
     """
     callbacks = callbacks or Callbacks()
-    stored = read_stored(resume) if resume is not None else {}
+    stored = read_manifest(resume) if resume is not None else {}
     with options.confined(stored):
         plan = Plan(options, callbacks.warn, stored)
         return _Run(
@@ -142,7 +141,7 @@ def forecast(
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import is_there
 
-    callbacks, stored = callbacks or Callbacks(), read_stored(resume) if resume is not None else {}
+    callbacks, stored = callbacks or Callbacks(), read_manifest(resume) if resume is not None else {}
     with options.confined(stored), contextlib.ExitStack() as opened:
         plan = Plan(options, callbacks.warn, stored, dry=True)
         options = plan.options

@@ -16,17 +16,9 @@ from germane.judges.judge import Judge
 from germane.judges.panel import whole
 from germane.judging.spending import Spent, UsageLog
 from germane.reports.manifest import spent_in_words
-from germane.tables.folder import ReportFolder, read_manifest
+from germane.tables.folder import ReportFolder
 from germane.tables.stored import EarlierJudgements
 from germane.types import Json
-
-
-def read_stored(folder: Path) -> dict[str, Json]:
-    """The manifest of a report folder that is to be continued, finished or not; InputError where there is none."""
-    manifest = read_manifest(folder)
-    if not isinstance(manifest.get("options", {}), dict):
-        raise InputError(f"{folder} is not a report folder that can be continued", fix="start a new run")
-    return manifest
 
 
 def check_same_judge(stored: Mapping[str, Json], judge: Judge | None) -> None:

@@ -26,7 +26,7 @@ from germane.evaluation.parts.remote import is_there, local, pack, remove, unpac
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, split_evaluations
 from germane.evaluation.run import run
-from germane.evaluation.session import command_to_resume, ledger_of, new_folder, read_stored
+from germane.evaluation.session import command_to_resume, ledger_of, new_folder
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder, read_manifest
@@ -129,7 +129,7 @@ def run_in_parts(
     A part whose worker is killed is continued by another one. With `resume`, finished parts are kept and the others
     continued. Raises as `run` does, and InputError where the engine cannot be used.
     """
-    stored = read_stored(resume) if resume is not None else {}
+    stored = read_manifest(resume) if resume is not None else {}
     with options.confined(stored):
         if resume is None and len(split_evaluations(options)) > 1:
             problem = "these paths are several evaluations, and an engine runs one"
