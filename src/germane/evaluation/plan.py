@@ -158,16 +158,15 @@ class Suite:
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
-                if not (
-                    wanted is None or any(fnmatchcase(text, wanted) for text in (sample.id, *sample.tags))
+                if wanted is not None and not any(
+                    fnmatchcase(text, wanted) for text in (sample.id, *sample.tags)
                 ):
                     continue
-                query = " ".join(sample.query.casefold().split())
-                if self.options.dedupe and not asked.add(
-                    hash((query, sample.system, sample.trial, planned.target))
-                ):
-                    repeated += 1
-                    continue
+                if self.options.dedupe:
+                    query = " ".join(sample.query.casefold().split())
+                    if not asked.add(hash((query, sample.system, sample.trial, planned.target))):
+                        repeated += 1
+                        continue
                 # within one file the reader has checked it
                 if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
                     first = seen[key]
