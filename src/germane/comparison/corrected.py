@@ -133,7 +133,7 @@ class CorrectedDifferences:
         if not draws:
             return "no labels were drawn at random"
         items = frozenset[str]().union(*(draw.items for draw in draws))
-        return _Drawn(draws, list(dict.fromkeys(label for label in labels if label.item in items)))
+        return _Drawn(draws, [label for label in labels if label.item in items])
 
     def unshared(self, kind: str) -> Pool:
         """The items that do not count alike in both, and can make a difference, by query."""
@@ -167,33 +167,26 @@ class CorrectedDifferences:
         if not any(draw.complete and draw.items for draw in drawn.draws):
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         book = drawn.whole
-        values: list[list[dict[str, float]]] = []
+        values: list[tuple[Floats, ...]] = []
         for side, corrections in zip(sides, self._corrections, strict=True):
             unsure = any(map(book.unsure, side.items))
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
             if refusal := next((end for end in ends if isinstance(end, str)), None):
                 return refusal
-            low, *_, high = [dict(zip(side.names, np.asarray(end).tolist(), strict=True)) for end in ends * 2]
-            values.append([low, high])
-        scores = [
-            {
-                case: trials[0] if len(trials) == 1 else float(np.mean(trials))
-                for case, trials in zip(side.names, side.cases, strict=True)
-            }
-            for side in sides
-        ]
-        (a_low, a_high), (b_low, b_high) = values
-        people, most, verdicts = (
-            np.array([theirs[case] - ours[case] for case in numbers])
-            for ours, theirs in ((a_high, b_low), (a_low, b_high), scores)
-        )
+            place = {name: number for number, name in enumerate(side.names)}
+            rows = [place[case] for case in numbers]
+            cases = side.cases
+            verdicts = np.array([np.mean(trials) if len(trials) > 1 else trials[0] for trials in cases])
+            values.append(tuple(np.asarray(of)[rows] for of in (ends[0], ends[-1], verdicts)))
+        ours, theirs = values
+        people, most, judged = theirs[0] - ours[1], theirs[1] - ours[0], theirs[2] - ours[2]
         known = ~np.isnan(people)
         share = float(known.mean())
         labelled = {item for side in sides for item in side.items if item in book}
         difference = corrected_difference(
             np.ones(len(people)),
             people,
-            verdicts,
+            judged,
             np.full(len(people), share or 1.0),
             np.arange(len(people)),
             len(people),
@@ -247,7 +240,7 @@ def _of_terms(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The draws from both reports, and all labels that were drawn, each once."""
+    """The draws from both reports, and all labels that were drawn; one that both reports hold counts once."""
 
     draws: Sequence[Draw]
     labels: Sequence[Label]

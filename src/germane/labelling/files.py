@@ -12,7 +12,7 @@ from msgspec import structs
 from germane.clean import cell
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
-from germane.measures.labels import turns
+from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, table_rows
@@ -134,7 +134,8 @@ class LabelFile:
         history, several = turns(sample), dict[str, list[Label]]()
 
         def labelled(context: Context) -> Context:
-            item, names = _names(sample, context, history)
+            item = relevance_item(sample.query, passage_of(context), history)
+            names = _names(sample, context, item)
             if shared := next((self._several[name] for name in names if name in self._several), None):
                 several.setdefault(item, [_placed(label, item, sample) for label in shared])
                 return structs.replace(context, grade=None, relevant=None)
@@ -152,20 +153,15 @@ class LabelFile:
 
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
-        history = turns(sample)
-        for _, _, _, context in sample.ranked_passages():
-            item, names = _names(sample, context, history)
-            for name in names:
+        for item, passage in labelled_passages(sample):
+            for name in _names(sample, passage.context, item):
                 for label in self._several.get(name) or filter(None, [self._alone.get(name)]):
                     yield _placed(label, item, sample)
 
 
-def _names(
-    sample: Sample, context: Context, history: tuple[tuple[str, str], ...]
-) -> tuple[str, tuple[str, ...]]:
-    """The item of a context, and the names under which a file may label it: the item, and the sample with the document."""
-    item = relevance_item(sample.query, passage_of(context), history)
-    return item, (item,) if context.id is None else (item, _document(sample.id, context.id))
+def _names(sample: Sample, context: Context, item: str) -> tuple[str, ...]:
+    """The names under which a file may label a context: its item, and the sample with the document."""
+    return (item,) if context.id is None else (item, _document(sample.id, context.id))
 
 
 def _placed(label: Label, item: str, sample: Sample) -> Label:
@@ -181,14 +177,12 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
     kinds = {row.item: row.kind for row in report.items()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
-        history = turns(sample)
-        for call, rank, _, context in sample.ranked_passages():
-            item = relevance_item(sample.query, passage_of(context), history)
+        for item, (call, rank, _, context) in labelled_passages(sample):
             kinds.setdefault(item, "relevance")
             if context.id is not None:
-                seen = Label(item, "relevance", None, "", call=call, rank=rank)
-                seen = structs.replace(seen, sample=sample.id, system=sample.system)
-                documents.setdefault((sample.id, context.id), {}).setdefault(item, seen)
+                name, system = sample.id, sample.system
+                seen = Label(item, "relevance", None, "", sample=name, system=system, call=call, rank=rank)
+                documents.setdefault((name, context.id), {}).setdefault(item, seen)
     return kinds, documents
 
 

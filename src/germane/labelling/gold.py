@@ -14,13 +14,13 @@ from germane.clean import counted, markdown_table, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
-from germane.measures.labels import Settings, turns
+from germane.measures.labels import Settings, labelled_passages, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits
 from germane.statistics.agreement import doubt_of_labels
-from germane.tables.labels import LabelBook, passage_of, relevance_item
+from germane.tables.labels import LabelBook, passage_of
 from germane.types import FrozenDict, Json, Sample
 
 MOST = 1000
@@ -99,12 +99,9 @@ def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) 
     book = LabelBook(label for judge in read for label in judge.labels if label.who is not None)
     rows: dict[tuple[str, str], tuple[str, Sample, str]] = {}
     for sample in samples:
-        history = turns(sample)
-        for _, _, _, context in sample.ranked_passages():
-            passage = passage_of(context)
-            item = relevance_item(sample.query, passage, history)
+        for item, (_, _, _, context) in labelled_passages(sample):
             if context.id is not None and any(item in mine for mine in graded):
-                rows.setdefault((sample.id, context.id), (item, sample, passage))
+                rows.setdefault((sample.id, context.id), (item, sample, passage_of(context)))
     if not rows:
         fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
         raise InputError("no judge judged a passage that gold could be about", fix=fix)

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from germane.labelling.corpus import Corpus, FoundPlace
 from germane.labelling.files import LabelFile
-from germane.measures.labels import turns
+from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.reports.schema import Line
 from germane.tables.labels import UNSURE, Label, LabelTable, add_labels, passage_of, relevance_item
@@ -97,11 +97,8 @@ def _labelled_passages(
     """The newest label of each person and passage, with the passage. Other labels are counted."""
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
-        history = turns(sample)
-        for _, _, _, context in sample.ranked_passages():
-            passage = passage_of(context)
-            item = relevance_item(sample.query, passage, history)
-            passages.setdefault(item, (sample, passage, context.id))
+        for item, (_, _, _, context) in labelled_passages(sample):
+            passages.setdefault(item, (sample, passage_of(context), context.id))
     newest: dict[tuple[str, str | None], Label] = {}
     for label in labels:
         before = newest.get((label.item, label.who))

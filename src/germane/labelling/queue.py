@@ -5,10 +5,9 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from math import isnan, nan
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -19,8 +18,9 @@ from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
 from germane.measures.labels import turns
 from germane.measures.measure import Measure
+from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import JudgedSamples, ScoreTerm
+from germane.reports.correct import JudgedSamples, blocks_of
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
@@ -82,16 +82,30 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     }
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     tasks: dict[tuple[str, str], LabelTask] = {}
-    samples = list(report.samples())
-    judged = JudgedSamples(samples, settings, answers)
-    by_measure = [judged.score_terms(measure, range(len(samples))).by_sample() for measure in measures]
-    for sample, *terms in zip(samples, *by_measure, strict=True):
-        for term in chain.from_iterable(terms):
-            if term.kind == kind and (sample.id, term.item) not in tasks:
-                tasks[sample.id, term.item] = _task(term, sample, agreed.get(term.question.item))
-    if not tasks and kind == "relevance":
-        unjudged = ((sample, judged) for sample in report.samples() for judged in _unjudged(sample))
-        tasks = {(sample.id, judged.item): _task(judged, sample, None) for sample, judged in unjudged}
+    for samples in blocks_of(report.samples()):
+        judged = JudgedSamples(samples, settings, answers)
+        terms = [judged.score_terms(measure, range(len(samples))) for measure in measures]
+        places = (
+            (number, table, at)
+            for table, of_kind in enumerate(terms)
+            if of_kind.kind == kind
+            for at, number in enumerate(of_kind.sample.tolist())
+        )
+        for number, table, at in sorted(places):
+            sample, of_kind = samples[number], terms[table]
+            if (sample.id, item := of_kind.item[at]) not in tasks:
+                question = of_kind.questions[number][int(of_kind.number[at])]
+                tasks[sample.id, item] = _task(
+                    sample, question, item, int(of_kind.part[at]), float(of_kind.verdict[at]), of_kind.scale[at],
+                    (int(of_kind.call[at]), int(of_kind.rank[at])), agreed.get(question.item),
+                )  # fmt: skip
+    if not tasks and kind == "relevance":  # no judge was asked
+        for sample in report.samples():
+            history = turns(sample)
+            for call, rank, _, context in sample.ranked_passages():
+                if context.text.strip():
+                    question = Relevance(query=sample.query, passage=passage_of(context), history=history)
+                    tasks[sample.id, question.item] = _task(sample, question, question.item, at=(call, rank))
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
@@ -122,40 +136,40 @@ def queue_of(
     return LabelQueue(tasks=list(tasks.values()), design=design, between=between, **how)
 
 
-def _task(term: ScoreTerm, sample: Sample, agreement: float | None) -> LabelTask:
-    fields = term.question.inputs()
+def _task(
+    sample: Sample,
+    question: AnyQuestion,
+    item: str,
+    part: int = 0,
+    verdict: float = nan,
+    scale: str = "binary",
+    at: tuple[int, int] = (0, 0),
+    agreement: float | None = None,
+) -> LabelTask:
+    """The task of a question's item, or of one part of it, with the judge's verdict; `at` is its call and rank, 0 = none."""
+    fields = question.inputs()
     claims = fields.get("claims") or ()
     doubt = 0.0
-    if not isnan(term.verdict):  # the nearer to the threshold the more doubtful; a split panel before all
-        distance = abs(term.verdict - (HELPS - 0.5)) / HELPS
-        doubt = 0.5 if term.scale == "binary" else 1 - distance
+    if not isnan(verdict):  # the nearer to the threshold the more doubtful; a split panel before all
+        doubt = 0.5 if scale == "binary" else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
     if agreement is not None:
         doubt += 1 - agreement
     return LabelTask(
-        item=term.item,
-        kind=term.question.kind,
+        item=item,
+        kind=question.kind,
         case=sample.id,
         query=sample.query if claims else fields.get("query", sample.query),
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
-        claim=claims[term.part - 1] if claims else None,
+        claim=claims[part - 1] if claims else None,
         history=turns(sample),
         beside=tuple((name, str(fields[name])) for name in _BESIDE if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
-        call=term.call,
-        rank=term.rank,
-        verdict=term.verdict,
+        call=at[0] or None,
+        rank=at[1] or None,
+        verdict=verdict,
         doubt=doubt,
     )
-
-
-def _unjudged(sample: Sample) -> Iterable[ScoreTerm]:
-    """The passages of a sample where no judge was asked."""
-    history = turns(sample)
-    for call, rank, _, context in sample.ranked_passages():
-        if context.text.strip():
-            question = Relevance(query=sample.query, passage=passage_of(context), history=history)
-            yield ScoreTerm(item=question.item, questions=[question], call=call, rank=rank)
 
 
 class DrawnTask(NamedTuple):

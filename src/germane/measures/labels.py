@@ -7,7 +7,7 @@ judge it says which passages are asked about (`cells`), and takes the answers (`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
@@ -35,7 +35,7 @@ from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank, tokens_in
 from germane.tables.labels import Label, LabelBook, passage_of
-from germane.types import NOTHING, Context, Json, Sample
+from germane.types import NOTHING, Context, Json, RankedPassage, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -172,6 +172,13 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
         if not blank(text):
             result.append((turn.role, text))
     return tuple(result)
+
+
+def labelled_passages(sample: Sample) -> Iterator[tuple[str, RankedPassage]]:
+    """Each passage of each call of a sample, with the item under which people label it."""
+    passages = list(sample.ranked_passages())
+    cells = ((sample.query, passage_of(passage.context)) for passage in passages)
+    return zip(relevance_items(cells, turns(sample)), passages, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,35 +63,10 @@ _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
 
-class ScoreTerm(NamedTuple):
-    """A term of a sample's score: the verdict on a passage, on a claim (`part`, from 1) with the contexts, or on these alone.
-
-    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `call` and `rank` say where a passage
-    stands. It was asked about in question `number` of `questions`.
-    """
-
-    item: str
-    questions: Sequence[AnyQuestion]
-    number: int = 0
-    part: int = 0
-    verdict: float = nan
-    scale: str = "binary"
-    call: int | None = None
-    rank: int | None = None
-
-    @property
-    def question(self) -> AnyQuestion:
-        """The question that was asked about it, or about the list that it is a part of."""
-        return self.questions[self.number]
-
-    @property
-    def kind(self) -> str:
-        """The kind of that question."""
-        return example_of(self.questions, self.number).kind
-
-
 class TermTable(NamedTuple):
     """The terms of some samples' scores by one measure, one column each, in the order of these samples.
+
+    A term is the verdict on a passage, on a claim with the contexts, or on these alone.
 
     ========= ======= ==========================================================================================
     questions samples what was asked about each sample
@@ -131,22 +106,6 @@ class TermTable(NamedTuple):
         if not self.item:
             return ""
         return example_of(self.questions[int(self.sample[0])], int(self.number[0])).kind
-
-    def by_sample(self) -> Iterator[list[ScoreTerm]]:
-        """The terms of each sample as rows."""
-        columns = (self.number, self.part, self.verdict, self.call, self.rank)
-        number, part, verdict, call, rank = (column.tolist() for column in columns)
-        stops = np.cumsum(np.bincount(self.sample, minlength=len(self.questions))).tolist()
-        start = 0
-        for questions, stop in zip(self.questions, stops, strict=True):
-            yield [
-                ScoreTerm(
-                    self.item[at], questions, number[at], part[at], verdict[at], self.scale[at],
-                    call[at] or None, rank[at] or None,
-                )
-                for at in range(start, stop)
-            ]  # fmt: skip
-            start = stop
 
 
 def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:

@@ -17,7 +17,7 @@ from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.kernel import RankedLabels
-from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table, turns
+from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table, labelled_passages
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
@@ -28,7 +28,7 @@ from germane.reports.data import ReportData
 from germane.reports.schema import ExplainDocument, ResultRow, line_of
 from germane.reports.summary import in_digits, known_measure
 from germane.tables.judgements import GRADED, result_item, result_of_case
-from germane.tables.labels import LabelBook, passage_of, relevance_item
+from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -296,8 +296,7 @@ class Explainer:
         ]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append({"query": sample.query, "contexts": []} | ({"final": True} if calls else {}))
-        history = turns(sample)
-        for passage in sample.ranked_passages():
+        for item, passage in labelled_passages(sample):
             context = passage.context
             labels: list[Facts] = []
             gold = sample.qrels or FrozenDict()
@@ -305,7 +304,6 @@ class Explainer:
                 labels.append({"source": "gold", "grade": grade, "relevant": grade >= 1})
             asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, passage.query)))
             labels += [dict(verdicts[value]) for value in asked_with if value in verdicts]
-            item = relevance_item(sample.query, passage_of(context), history)
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 fields = {"who": label.who, "reason": label.reason or ""}
