@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from germane.errors import InputError
 from germane.statistics.components import split_variance
 
 
@@ -43,8 +42,6 @@ def test_what_is_there_once_cannot_be_told_apart() -> None:
     alone = split_variance(values[::3], query[::3], trial[::3])
     assert (alone.trials, alone.replicas) == (None, None)
     assert alone.queries == pytest.approx(values[::3].var(ddof=1))
-    with pytest.raises(InputError, match="two queries"):
-        split_variance([0.1, 0.2], ["a", "a"], [0, 1])
 
 
 def test_unequal_numbers_of_trials() -> None:

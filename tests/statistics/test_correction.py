@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from germane.errors import InputError
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 
 SIZE = 600
@@ -296,18 +295,6 @@ def test_strata_with_one_label_are_joined() -> None:
     strata = np.r_[np.zeros(300), np.ones(290), np.full(10, 2)]
     found = corrected_mean(judge, labelled(people, np.r_[0:40, 300:340, 595]), strata=strata)
     assert width(found.ends) > 0
-
-
-@pytest.mark.parametrize(
-    ("judged", "message"), [(np.ones(3), "one of each per unit"), (np.full(SIZE, np.nan), "missing")]
-)
-def test_unusable_input_is_refused(judged: np.ndarray, message: str) -> None:
-    """An error says what is wrong."""
-    labels = labelled(population(0.5)[0], np.arange(50))
-    with pytest.raises(InputError, match=message):
-        corrected_mean(judged, labels)
-    with pytest.raises(InputError, match="no judged values"):
-        corrected_query_mean([], [], [])
 
 
 @pytest.mark.parametrize("budget", [12, 25, 28, 40])

@@ -269,11 +269,8 @@ def test_weights_give_the_ratio_mean() -> None:
     [
         ([0.5, np.nan], {}, "bounds"),
         ([0.5, 1.5], {"value_range": RANGE}, "outside its range"),
-        ([0.5, 0.6], {"clusters": [1]}, "one cluster per value"),
         ([0.5, np.nan], {"bounds": ([0, 1], [1, 0])}, "lower bound"),
-        ([[0.5]], {}, "one score per case"),
         ([0.5, 0.5], {"value_range": (1, 1)}, "outside|empty"),
-        ([0.5, 0.5], {"weights": [1, 0]}, "weights"),
     ],
 )
 def test_unusable_input_is_refused(values: Any, given: dict[str, Any], message: str) -> None:

@@ -35,14 +35,6 @@ def test_top_half_is_by_the_first_source() -> None:
     assert top_half_tau([], []) is None
 
 
-def test_unpaired_rankings_are_refused() -> None:
-    """The same systems, each with a score."""
-    with pytest.raises(InputError, match="same systems"):
-        kendall_tau([1, 2], [1])
-    with pytest.raises(InputError, match="not a number"):
-        kendall_tau([1, np.nan], [1, 2])
-
-
 def test_overlap_counts_what_both_hold() -> None:
     """Of the first k; short lists are compared over their length."""
     assert overlap_at("abcd", "badx", 3) == pytest.approx(2 / 3)

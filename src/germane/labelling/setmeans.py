@@ -50,7 +50,7 @@ def set_means(
         return
     mine, queue, design = largest_draw(labels) if labels else ([], "", "")
     drawn = LabelBook(mine)
-    of_case = cluster_codes([cases.get(item, item) for item in items], len(items))
+    of_case = cluster_codes([cases.get(item, item) for item in items])
     illegal = int(((grades < 0) | (grades > (1 if yes_no else 3))).sum())
     for value in (YES,) if yes_no else (SHARE, MEAN):
         judged = (grades >= HELPS).astype(float) if value == SHARE else grades

@@ -9,7 +9,6 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import Interval, cluster_codes, mean_interval
 
@@ -82,11 +81,8 @@ def agreement(
         scale: The legal grades, ascending.
         queries: Query of each item, shape (n,).
         weights: 1 / inclusion probability of each item, shape (n,), for labels of a stratified queue; None = 1 each.
-
-    Raises:
-        InputError: Shapes differ, or a grade is not a number.
     """
-    values, truth = _grades(judge, people)
+    values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale, weights=weights)
     table = pairs.table
     total = float(table.sum())
@@ -122,11 +118,8 @@ def confusion(
         people: People's grades, shape (n,).
         scale: Grades that have a row and a column whether they occur or not.
         weights: Weight of each pair, shape (n,).
-
-    Raises:
-        InputError: Shapes differ, or a grade is not a number.
     """
-    values, truth = _grades(judge, people)
+    values, truth = np.asarray(judge, float), np.asarray(people, float)
     names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
     size = len(names)
     positions = np.searchsorted(names, truth) * size + np.searchsorted(names, values)
@@ -185,14 +178,9 @@ def compare_kappas(
         queries: Query of each item, shape (n,).
         weights: Weight of each item, shape (n,); None = 1 each.
         baseline: The judge that the others are compared with; None = that of the highest kappa.
-
-    Raises:
-        InputError: Shapes differ.
     """
     values, truth = np.asarray(judges, float), np.asarray(people, float)
-    if values.ndim != 2 or values.shape[1:] != truth.shape:
-        raise InputError(f"grades of shapes {values.shape} and {truth.shape}", fix="give a row per judge")
-    codes = cluster_codes(queries, len(truth))
+    codes = cluster_codes(queries)
     heavy = np.ones(len(truth)) if weights is None else np.asarray(weights, float)
     n = int(codes.max(initial=-1)) + 1
     # Per judge and query the weights of (yes, yes), of the judge's yes, of people's yes, and of all.
@@ -235,15 +223,8 @@ def krippendorff_alpha(ratings: ArrayLike) -> float | None:
 
     Args:
         ratings: Grade of each rater for each item, shape (raters, items); nan = none.
-
-    Raises:
-        InputError: The array has not two dimensions.
     """
     table = np.asarray(ratings, float)
-    if table.ndim != 2:
-        raise InputError(
-            f"ratings of shape {table.shape}", fix="give one row per rater and one column per item"
-        )
     names = np.unique(table[~np.isnan(table)])
     counts = np.stack([(table == name).sum(axis=0) for name in names]) if len(names) else np.zeros((0, 1))
     raters = counts.sum(axis=0)
@@ -274,16 +255,11 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
     of the spread counts as between.
 
     Args:
-        values: One value per item, shape (n,).
+        values: One value per item, shape (n,), at least one.
         groups: Group of each item, shape (n,).
-
-    Raises:
-        InputError: There is no value, or shapes differ.
     """
     x = np.asarray(values, float)
-    if not len(x):
-        raise InputError("no values to compare between groups")
-    codes = cluster_codes(groups, len(x))
+    codes = cluster_codes(groups)
     sizes = np.bincount(codes)
     means = np.bincount(codes, x) / sizes
     count, n = len(sizes), len(x)
@@ -294,17 +270,6 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
         typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
         deviation = sqrt(max(0.0, (between - within) / typical))
     return Spread(deviation, float(means.min()), float(means.max()))
-
-
-def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:
-    values, truth = np.asarray(judge, float), np.asarray(people, float)
-    if values.shape != truth.shape or values.ndim != 1:
-        raise InputError(
-            f"grades of shapes {values.shape} and {truth.shape}", fix="give both grades of each item"
-        )
-    if not (np.isfinite(values).all() and np.isfinite(truth).all()):
-        raise InputError("some grades are missing", fix="leave out items without both grades")
-    return values, truth
 
 
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:

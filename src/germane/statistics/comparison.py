@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
 from germane.statistics.distributions import normal_cdf, normal_quantile
 from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
 from germane.statistics.power import POWER, Pilot
@@ -137,15 +136,8 @@ def paired_difference(
         value_range: Smallest and largest score possible; None = unknown.
         test: "interval" = the p-value that belongs to the interval; "sign-flip" = that of `sign_flip_test`.
         seed: Seed of the random flips of the latter.
-
-    Raises:
-        InputError: Shapes differ, or scores are nan without bounds.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
-    if first.shape != second.shape or first.ndim != 1:
-        raise InputError(
-            f"scores of shapes {first.shape} and {second.shape}", fix="give the same cases of both"
-        )
     change = second - first
     low_a, high_a = (np.asarray(side, float) for side in bounds_a or (first, first))
     low_b, high_b = (np.asarray(side, float) for side in bounds_b or (second, second))
@@ -190,20 +182,13 @@ def sign_flip_test(
     looked up, eight units at a time, in a table of the 256 sums that eight signs can give.
 
     Args:
-        differences: One difference per case, shape (n,).
+        differences: One difference per case, shape (n,), at least one and none missing.
         clusters: Identity of each case's cluster, shape (n,).
         flips: Random patterns R.
         seed: Seed of the patterns; the same n, R and seed give the same ones for every measure.
-
-    Raises:
-        InputError: A difference is not a number, or there is none.
     """
     d = group_cases(differences, clusters).sums
     n = len(d)
-    if not n or not np.isfinite(d).all():
-        raise InputError(
-            "no differences, or some are not a number", fix="leave out cases without both scores"
-        )
     # As signs flip, sum = total - 2 * (sum of what is flipped).
     total, most = float(d.sum()), float(np.abs(d).sum())
     observed = abs(total) - 1e-12 * most
@@ -291,17 +276,9 @@ def split_difference(
         causes: What each cause adds to the difference of every case, shape (n,) each; their sum is B - A.
         clusters: Identity of each case's cluster, shape (n,).
         value_range: Smallest and largest score possible; None = unknown.
-
-    Raises:
-        InputError: Shapes differ, a part is nan, or there is none.
     """
     parts = {cause: np.asarray(part, float) for cause, part in causes.items()}
-    shapes = {part.shape for part in parts.values()}
-    if len(shapes) != 1 or not min(shapes)[0] or any(np.isnan(part).any() for part in parts.values()):
-        raise InputError(
-            "a difference is split over the same cases", fix="give what each cause adds to each case"
-        )
-    n = min(shapes)[0]
+    n = len(next(iter(parts.values())))
     ends: dict[str, tuple[float, float]] = {}
     for cause, part in parts.items():
         if part.any():

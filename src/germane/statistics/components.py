@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
 from germane.statistics.correction import LabelPilot
 
 Floats = NDArray[np.float64]
@@ -82,22 +81,15 @@ def split_variance(
 
     Args:
         values: One score per row, shape (n,); rows of one trial are replicas of the judge.
-        queries: The query of each row.
+        queries: The query of each row, at least two.
         trials: The trial of each row, within its query.
         pilot: What labels of people tell, of a corrected mean.
-
-    Raises:
-        InputError: Shapes differ, a value is not a number, or there is one query.
     """
     scores = np.asarray(values, float)
     query = np.unique(np.asarray(queries), return_inverse=True)[1]
     trial = np.unique(
         np.stack([query, np.unique(np.asarray(trials), return_inverse=True)[1]]), axis=1, return_inverse=True
     )[1]
-    if scores.ndim != 1 or not np.isfinite(scores).all() or not query.any():
-        raise InputError(
-            "components of variance need the scores of two queries", fix="leave out what has no score"
-        )
     trial = trial.reshape(-1)
     replicas, each = _within(scores, trial)
     of_trial, first = np.bincount(trial, scores) / np.bincount(trial), np.unique(trial, return_index=True)[1]

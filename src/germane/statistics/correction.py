@@ -27,7 +27,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
 from germane.statistics.sampling import chances_of_rounds
@@ -192,20 +191,17 @@ def corrected_mean(
             were labelled whole (one that is labelled in part corrects nothing); shape (N,).
         queries: The query of each unit, shape (N,), for the mean over queries like these; None = over these.
         value_range: Smallest and largest possible value; the interval is cut to it.
-
-    Raises:
-        InputError: Shapes differ, or a judged value is missing.
     """
-    f_own, y = _pair(judged, labels)
-    f = f_own if proxy is None else _pair(proxy, labels)[0]
+    f_own, y = np.asarray(judged, float), np.asarray(labels, float)
+    f = f_own if proxy is None else np.asarray(proxy, float)
     size = len(f)
     labelled = ~np.isnan(y)
     n = int(labelled.sum())
     base = CorrectedMean(method="PPI++", judged=float(f_own.mean()), labels=n, total=size)
-    groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
+    groups = np.arange(size) if clusters is None else cluster_codes(clusters)
     if clusters is not None:
         base = replace(base, queries=len(np.unique(groups[labelled])))
-    layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata, size)
+    layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata)
     _, first = np.unique(groups, return_index=True)
     share = np.bincount(layer[first], labelled[first].astype(float)) / np.bincount(layer[first])
     why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
@@ -236,7 +232,7 @@ def corrected_mean(
     residuals, doubt = u - fit.weight * v, (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
     variance, alone = fit.variance, float(scale @ np.square(u))
     if queries is not None:
-        of_query = cluster_codes(queries, size)
+        of_query = cluster_codes(queries)
         groups, at = of_query[labelled], of_query[labelled][first]
         alone = _over_queries(of_query, _predicted(f, y, labelled, layer, 0.0), at, u)
         variance = _over_queries(of_query, _predicted(f, y, labelled, layer, fit.weight), at, residuals)
@@ -317,13 +313,10 @@ def corrected_query_mean(
         population: "report" = the mean that this report would show if all its passages were labelled; "queries" =
             the mean over queries like these.
         value_range: Smallest and largest possible value; the interval is cut to it.
-
-    Raises:
-        InputError: Shapes differ, or a judged value is missing.
     """
-    f_own, y_all = _pair(judged, labels)
-    f_all = f_own if proxy is None else _pair(proxy, labels)[0]
-    codes = cluster_codes(queries, len(f_all))
+    f_own, y_all = np.asarray(judged, float), np.asarray(labels, float)
+    f_all = f_own if proxy is None else np.asarray(proxy, float)
+    codes = cluster_codes(queries)
     labelled = ~np.isnan(y_all)
     n, total = int(labelled.sum()), len(f_all)
     sizes = np.bincount(codes)
@@ -502,18 +495,6 @@ def _degrees(variances: Floats, df: Ints) -> float:
     """
     total = float(variances.sum())
     return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
-
-
-def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
-    """The judge's values and the labels, both of shape (N,)."""
-    f, y = np.asarray(values, float), np.asarray(labels, float)
-    if f.ndim != 1 or f.shape != y.shape:
-        raise InputError(
-            f"judged values of shape {f.shape}, labels of shape {y.shape}", fix="give one of each per unit"
-        )
-    if not len(f) or not np.isfinite(f).all():
-        raise InputError("no judged values, or some are missing", fix="leave those units out, labels too")
-    return f, y
 
 
 def _collapsed(layers: Ints) -> Ints:

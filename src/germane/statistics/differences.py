@@ -13,7 +13,6 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
 from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
 from germane.statistics.distributions import t_cdf, t_quantile
@@ -81,17 +80,10 @@ def corrected_difference(
         most: The most that people's value can be, shape (N,); None = as `labels`.
         units: What was drawn as a whole, shape (N,): the query where whole queries were; None = each passage.
         clusters: Cluster of each query, shape (n_queries,).
-
-    Raises:
-        InputError: Shapes differ, or a chance is 0 where the weight is not.
     """
     c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
     q = np.asarray(queries, np.intp)
     top = y if most is None else np.asarray(most, float)
-    if not c.shape == y.shape == x.shape == p.shape == q.shape == top.shape:
-        raise InputError("passages of different counts", fix="give one of each per passage")
-    if (p[c != 0] <= 0).any():
-        raise InputError("a passage that counts had no chance of being drawn", fix="draw from both lists")
     labelled, unsure = ~np.isnan(y), int((top > y).sum())
     n, held = int(labelled.sum()), len(np.unique(q[labelled]))
     if n < min(FEWEST, len(c)) or held < min(_QUERIES, len(np.unique(q))):

@@ -108,15 +108,10 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
         values: One value per case, shape (n,).
         clusters: Identity of each case's cluster, shape (n,), or None.
         weights: Weight of each case, above 0, shape (n,); None = 1 each.
-
-    Raises:
-        InputError: The shapes differ, or a weight is not above 0.
     """
     scores = np.asarray(values, float)
     heavy = np.broadcast_to(1.0, len(scores)) if weights is None else np.asarray(weights, float)
-    if heavy.shape != scores.shape or not (heavy > 0).all():
-        raise InputError("weights must be above 0, one per value")
-    codes = None if clusters is None else cluster_codes(clusters, len(scores))
+    codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
         return Units(scores if weights is None else scores * heavy, heavy, "cases")
     return Units(
@@ -124,12 +119,9 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
     )
 
 
-def cluster_codes(clusters: ArrayLike, n: int) -> Ints:
+def cluster_codes(clusters: ArrayLike) -> Ints:
     """Clusters numbered from 0, shape (n,)."""
-    names = np.asarray(clusters)
-    if names.shape != (n,):
-        raise InputError(f"{n} values, but clusters of shape {names.shape}", fix="give one cluster per value")
-    return np.unique(names, return_inverse=True)[1]
+    return np.unique(np.asarray(clusters), return_inverse=True)[1]
 
 
 def mean_interval(
@@ -165,7 +157,7 @@ def mean_interval(
         times: How often there is each unit: the interval is then what as many more units like these would give.
 
     Raises:
-        InputError: Shapes differ, a value is outside the range, or a score is nan without bounds.
+        InputError: A value is outside the range, or a score is nan without bounds.
     """
     low, high, complete = _filled(np.asarray(values, float), bounds, value_range)
     if not len(low):
@@ -204,8 +196,6 @@ def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
     """Lower and upper bound of every case, and whether all are complete."""
-    if values.ndim != 1:
-        raise InputError(f"scores of shape {values.shape}", fix="give one score per case")
     open_ = np.isnan(values)
     low = high = values
     if open_.any():

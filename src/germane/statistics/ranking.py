@@ -23,18 +23,8 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> float | None:
     Args:
         a: Score of each system by the first source, shape (systems,).
         b: Score of each system by the second source, shape (systems,).
-
-    Raises:
-        InputError: Shapes differ or a score is not a number.
     """
-    first, second = np.asarray(a, float), np.asarray(b, float)
-    if first.shape != second.shape or first.ndim != 1:
-        raise InputError(
-            f"scores of shapes {first.shape} and {second.shape}", fix="give the same systems of both"
-        )
-    if np.isnan(first).any() or np.isnan(second).any():
-        raise InputError("a system's score is not a number", fix="leave out systems without both scores")
-    x, y = (np.sign(np.subtract.outer(side, side)) for side in (first, second))
+    x, y = (np.sign(np.subtract.outer(side, side)) for side in (np.asarray(a, float), np.asarray(b, float)))
     untied = sqrt(float(np.abs(x).sum()) * float(np.abs(y).sum()))
     return float((x * y).sum()) / untied if untied else None
 
