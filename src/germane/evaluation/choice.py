@@ -22,6 +22,7 @@ from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
+    from germane.judges.loopback import AskJudge
     from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
     from germane.ledger.store import LedgerTable
@@ -32,14 +33,18 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 class Router:
     """Sends each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
 
-    Through the `pool`, where it is set, scripts that ask for a judge ask the evaluation's.
+    `lend` lets scripts ask the judge of a pool.
     """
-
-    pool: Pool | None = None
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
         self._scripts: ScriptJudge | None = None
+        self._ask: AskJudge | None = None
+
+    def lend(self, pool: Pool) -> None:
+        """Let scripts that ask for a judge ask this evaluation's, through its pool."""
+        if self.judge is not None:
+            self._ask = pool.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
@@ -49,7 +54,7 @@ class Router:
             if self._scripts is None:
                 from germane.judges.script import ScriptJudge
 
-                self._scripts = ScriptJudge(ask=self.pool.judge if self.judge and self.pool else None)
+                self._scripts = ScriptJudge(ask=self._ask)
             return self._scripts
         if self.judge is None:
             raise InputError("these measures need a judge", fix=NAME_A_JUDGE)

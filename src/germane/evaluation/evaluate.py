@@ -211,7 +211,7 @@ async def report_on(
             assert own is not None
             opened.callback(own.close)
         async with Pool(router, ledger, budget=budget, replay=replay, on_progress=on_progress) as pool:
-            router.pool = pool
+            router.lend(pool)
             await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
         over = budget.exceeded
         if pool.missing and ledger is not None and not over:

@@ -298,7 +298,7 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.callbacks.on_judgements,
         )
-        router.pool = pool
+        router.lend(pool)
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
