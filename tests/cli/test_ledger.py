@@ -148,7 +148,7 @@ def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_pat
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance", "judge": "m", "answer": 1}\n')
     ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert "bad.jsonl:1: key is no key; write 32 hexadecimal digits" in ran.err
+    assert "bad.jsonl:1: key is not a key; write 32 hexadecimal digits" in ran.err
     assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 
@@ -398,6 +398,6 @@ def test_a_place_that_is_no_file_is_refused(inside: Cli, tmp_path: Path, told: s
     ):
         ran = inside(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
         assert (ran.code, ran.out) == (2, ""), words
-        assert "germane: there is no way to keep a ledger at mysql://...; write a file's path" in ran.err
+        assert "germane: a ledger cannot be kept at mysql://...; write a file's path" in ran.err
         assert "secret" not in ran.err
     assert sorted(tmp_path.iterdir()) == before

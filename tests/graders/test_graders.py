@@ -491,7 +491,7 @@ def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
 
 def test_an_option_that_may_change_is_refused_at_once() -> None:
     """Graders are told apart by their options, which a list or a dict does not allow."""
-    with pytest.raises(InputError, match=r"own: a value that may change .* 'list'; write a tuple"):
+    with pytest.raises(InputError, match=r"own: an option cannot be .* 'list'; write a tuple"):
         Own(returns=["a"])
 
 

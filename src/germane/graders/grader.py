@@ -191,7 +191,9 @@ class CaseGrader(YamlModel, ABC):
             hash(made)
         except TypeError as error:  # a field of a user's own grader
             fix = "write a tuple in the place of a list, a FrozenDict in that of a dict"
-            raise InputError(f"{cls.type}: a value that may change is no option: {error}", fix=fix) from None
+            raise InputError(
+                f"{cls.type}: an option cannot be a value that changes: {error}", fix=fix
+            ) from None
         return made
 
     @classmethod

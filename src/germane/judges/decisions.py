@@ -91,7 +91,7 @@ class DecisionTransport(PydanticAITransport):
         shares = answer.probabilities if isinstance(answer, ScoreAnswer) else {}
         values = [shares.get(level, nan) for level in range(len(question.criteria))]
         if not abs(sum(values) - 1) <= _ROUNDING * len(values):
-            raise AnswerError(f"the probabilities {values} are no distribution over {len(values)} levels")
+            raise AnswerError(f"the probabilities {values} are not a distribution over {len(values)} levels")
         probabilities = values if abs(sum(values) - 1) < _EXACT else [value / sum(values) for value in values]
         mode = most_probable(probabilities)
         verdict = {request["field"]: bool(mode) if request["field"] == "relevant" else mode}

@@ -58,7 +58,7 @@ class _JudgementRow(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not _KEY.fullmatch(self.key):
-            raise Invalid("is no key", "write 32 hexadecimal digits", "key")
+            raise Invalid("is not a key", "write 32 hexadecimal digits", "key")
         for name in ("kind", "judge", "item", "prompt", "parent", "request"):
             if not (getattr(self, name) or "").isprintable():
                 raise Invalid("cannot be printed", "leave control characters out", name)

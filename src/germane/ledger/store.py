@@ -541,7 +541,7 @@ def file_of(where: str | Path) -> Path:
     """The file of a ledger. InputError where the place is not a file's."""
     if match := _SCHEME.match(str(where)):
         raise InputError(
-            f"there is no way to keep a ledger at {match[1]}://...",  # no more: it may hold a password
+            f"a ledger cannot be kept at {match[1]}://...",  # no more: it may hold a password
             fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
     if _CONNECTION.match(str(where)):

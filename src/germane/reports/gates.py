@@ -146,7 +146,7 @@ class Gate:
 
     def mixed(self) -> InputError:
         """The error that labels=best cannot be gated."""
-        problem = f"the gate {self} rests on labels=best, a mix that is no corrected estimate"
+        problem = f"the gate {self} rests on labels=best, a mix, not a corrected estimate"
         return InputError(problem, fix="gate on labels=human or labels=judge", place=self.place)
 
     def no_slices(self) -> InputError:

@@ -272,7 +272,7 @@ def read_document(path: Path) -> ReportData:
                 raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
             table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
         except (ValueError, OverflowError) as error:
-            raise InputError(f"this is no document of --json: {error}", fix=fix, place=location) from None
+            raise InputError(f"this is not a document of --json: {error}", fix=fix, place=location) from None
     names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"

@@ -332,7 +332,7 @@ def table_rows(
         except StopIteration:
             return
         except csv.Error as error:
-            problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
+            problem = f"this row is not {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
             fix = 'write a quote inside a quoted cell twice (""), and close every quote'
             fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
             if bad is None:
