@@ -7,7 +7,7 @@ config.md. A new flag is one entry here and its use: a parameter of the verb's f
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
 GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
@@ -52,7 +52,7 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     setting: tuple[type, ...] = ()
     in_file: bool = False
-    at_url: str = "copied"
+    at_url: Literal["copied", "kept", "refused"] = "copied"
     also: dict[str, str] | None = None
 
     @property

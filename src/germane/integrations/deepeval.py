@@ -33,15 +33,6 @@ else:
             """A case lacks what a metric needs, as DeepEval knows it: `skip_on_missing_params` passes over it."""
 
 
-__all__ = [
-    "AnswerRelevancyMetric",
-    "ContextualPrecisionMetric",
-    "ContextualRecallMetric",
-    "ContextualRelevancyMetric",
-    "FaithfulnessMetric",
-]
-
-
 class _Metric(BaseMetric):
     """The base of the metrics.
 

@@ -20,16 +20,6 @@ from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.samples.files import JsonFault, parse_strict_json
 
-__all__ = [
-    "AGGREGATES",
-    "COLUMNS",
-    "ContextRecall",
-    "EvaluationResult",
-    "EvaluationRow",
-    "QAPair",
-    "RAGResult",
-]
-
 Id: TypeAlias = str | int
 Parity: TypeAlias = Literal["liverag"]
 Number: TypeAlias = float | int | None

@@ -21,19 +21,6 @@ from germane.measures.labels import distinct_contexts
 from germane.measures.measure import Measure
 from germane.types import Json
 
-__all__ = [
-    "ContextPositionMetric",
-    "ContextPrecisionMetric",
-    "ContextPrecisionScorer",
-    "ContextRecallScorer",
-    "ContextRelevanceScorer",
-    "ContextRelevancyMetric",
-    "ContextualRecallMetric",
-    "MetricResult",
-    "Penalties",
-    "ScorerResult",
-]
-
 Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]

@@ -21,8 +21,6 @@ from germane.judges.judge import Judge
 from germane.samples.fields import SPELLINGS
 from germane.types import Json
 
-__all__ = ["scorer"]
-
 
 def scorer(
     measures: str,

@@ -18,8 +18,6 @@ from germane.evaluation.evaluate import asked_graders
 from germane.integrations.measuring import measure_case, row_of
 from germane.judges.judge import Judge
 
-__all__ = ["Germane"]
-
 
 @dataclass
 class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed where types are checked

@@ -35,32 +35,6 @@ from germane.samples.frames import records
 from germane.samples.reading import samples_from
 from germane.types import Json
 
-__all__ = [
-    "AnswerRelevancy",
-    "ContextEntityRecall",
-    "ContextPrecision",
-    "ContextPrecisionWithReference",
-    "ContextPrecisionWithoutReference",
-    "ContextRecall",
-    "ContextUtilization",
-    "EvaluationResult",
-    "Faithfulness",
-    "LLMContextPrecisionWithReference",
-    "LLMContextPrecisionWithoutReference",
-    "LLMContextRecall",
-    "Metric",
-    "MetricResult",
-    "ResponseRelevancy",
-    "aevaluate",
-    "answer_relevancy",
-    "context_entity_recall",
-    "context_precision",
-    "context_recall",
-    "context_utilization",
-    "evaluate",
-    "faithfulness",
-]
-
 Values: TypeAlias = list[float | None]
 
 
