@@ -16,33 +16,6 @@ from msgspec.structs import fields, force_setattr, replace
 
 from germane.errors import Invalid
 
-__all__ = [
-    "FROZEN",
-    "MAX_DEPTH",
-    "NOTHING",
-    "Call",
-    "Context",
-    "Evidence",
-    "FrozenDict",
-    "Id",
-    "ItemRow",
-    "Json",
-    "Judgement",
-    "Message",
-    "Offset",
-    "RankedPassage",
-    "Record",
-    "Sample",
-    "Score",
-    "Stage",
-    "Status",
-    "Step",
-    "ToolCall",
-    "Usage",
-    "Whole",
-    "freeze",
-]
-
 Json: TypeAlias = Any
 """Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
 
