@@ -215,11 +215,11 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
     latest = opened(folder)
     if latest.folder is None or (folder is not None and latest.folder == folder):
         return {"": latest}
-    result = {str(path): name for name, path in same_command(latest.folder).items()}
-    if len(result) < 2:
+    folders = same_command(latest.folder)
+    if len(folders) < 2:
         return {"": latest}
-    say(f"with the other evaluations of the same command: {len(result)} reports")
-    return {name: opened(Path(path)) for path, name in result.items()}
+    say(f"with the other evaluations of the same command: {len(folders)} reports")
+    return {name: opened(path) for name, path in folders.items()}
 
 
 class _Warnings(logging.Handler):
