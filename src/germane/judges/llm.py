@@ -204,11 +204,6 @@ class LLMJudge(Judge):
         self._calls, self._closing = 0, False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def by_chat_completions(self) -> bool:
-        """True if it is asked by the requests that OpenAI-compatible servers take, and files of them."""
-        return self._own is None and not self.service.traits.extra
-
     @cached_property
     def price(self) -> Price | None:
         """The price of a million tokens; None = unknown."""

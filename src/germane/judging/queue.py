@@ -38,7 +38,10 @@ class Pending:
         """The judgement that a reply makes, and its typed answer; a reply that cannot be read or stored is an error."""
         try:
             answer = answered(self.question, judgement_of(self.key, self.question, self.judge, reply))
-            children = tuple(self._window(window, child) for window, child in reply.children)
+            children = tuple(
+                judgement_of(self.judge.key(window), window, self.judge, child, parent=self.key)
+                for window, child in reply.children
+            )
         except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
             why = f"what the judge {self.judge.name} said cannot be read: {type(error).__name__}: {error}"
             return self.answer(Reply(error=why, usage=reply.usage))
@@ -47,9 +50,6 @@ class Pending:
                 structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value
             )
         return answer._replace(children=children)
-
-    def _window(self, window: AnyQuestion, reply: Reply) -> Judgement:
-        return judgement_of(self.judge.key(window), window, self.judge, reply, parent=self.key)
 
 
 def judgement_of(

@@ -19,7 +19,7 @@ from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges.batches.api import UNRUN
 from germane.judges.client.output import MODES, PROMPT
 from germane.judges.client.parsing import Completion, completion_in
-from germane.judges.client.providers import Price
+from germane.judges.client.providers import PROVIDERS, Price
 from germane.judges.judge import Judge, Reply, trivial_answer
 from germane.judges.llm import LLMJudge
 from germane.judging.queue import judgement_of
@@ -83,7 +83,7 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
     """The requests that ask these questions by chat completions. InputError where a judge is asked by other requests."""
     for judge, questions in by_judge(asked):
         model = model_of(judge)
-        if model is None or not model.by_chat_completions:
+        if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
             problem = f"{judge.name} is not asked by chat completions, of which such a file is made"
             raise InputError(problem, fix="name the model as the engine serves it: --judge vllm:MODEL")
         yield from requests_of(judge, model, questions)

@@ -160,7 +160,9 @@ class Question(ABC, Generic[A]):
         bytes_each = max(1, round(size / max(1, len(self.about))))
         contexts = LIST_LENGTH + len(getattr(self, "contexts", ()))
         verdicts = self.verdicts[0] if self.verdicts else ""
-        return Limits(_rounded(size), _rounded(contexts), verdicts, len(self.things), bytes_each)
+        # the next power of two, so that few limits serve all texts
+        size, contexts = (1 << max(0, count - 1).bit_length() for count in (size, contexts))
+        return Limits(size, contexts, verdicts, len(self.things), bytes_each)
 
     def parse(self, payload: Json) -> A:
         """The typed answer in a payload, its verdicts in the order of the things; AnswerError says what is wrong with it."""
@@ -302,11 +304,6 @@ def known_kinds() -> dict[str, type[AnyQuestion]]:
         if hasattr(kind, "kind"):
             result[kind.kind] = kind
     return result
-
-
-def _rounded(count: int) -> int:
-    """The next power of two, so that few limits serve all texts."""
-    return 1 << max(0, count - 1).bit_length()
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:

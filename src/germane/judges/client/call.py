@@ -70,7 +70,9 @@ class GroupCall:
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
         state, replies = self.state, list[Reply]()
-        usage: Usage = state.usage(price)
+        tokens = state.input_tokens, state.output_tokens
+        cost = None if price is None else price.cost(*tokens, state.cached_tokens)
+        usage = Usage(requests=state.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
         ms: float | None = (monotonic() - state.started) * 1000
         asked_for = "text" if self.items[0].questions[0].free_text else MODES[state.mode]
         common: dict[str, Json] = {

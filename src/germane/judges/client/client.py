@@ -31,12 +31,10 @@ from germane.judges.client.errors import (
 from germane.judges.client.limits import AdaptiveConcurrency, CircuitBreaker, Pause, RateLimiter, Taken
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
-from germane.judges.client.providers import Price
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import Transport
 from germane.judges.judge import Stopped, waiting
 from germane.questions.reading import Ask
-from germane.types import Usage
 
 MOST_THOUGHTS = 1 << 14
 """Tokens for what a model thinks before it answers, at most, where the user has named no limit."""
@@ -109,12 +107,6 @@ class CallState:
     version: int = 0
     taken: Taken | None = None
     in_flight: bool = False
-
-    def usage(self, price: Price | None) -> Usage:
-        """The requests, tokens and, where the price is known, the cost."""
-        tokens = self.input_tokens, self.output_tokens
-        cost = None if price is None else price.cost(*tokens, self.cached_tokens)
-        return Usage(requests=self.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
 
     def count(self, sent: int | None, back: int | None, cached: int) -> None:
         """Add the tokens of one request."""
@@ -384,7 +376,10 @@ class ModelClient:
             self.concurrency.succeeded(sent)
             self._slowest = max(monotonic() - sent, _SLOWEST_DECAY * self._slowest)
             return decision
-        return self._failed(decision._replace(text=self._masked(decision.text)), sent, call)
+        text = decision.text
+        for secret in self.transport.secrets:  # a server may repeat the key
+            text = text.replace(secret, "***")
+        return self._failed(decision._replace(text=text), sent, call)
 
     def _timed_out(self, seconds: float, *, hung: bool) -> str:
         """Why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
@@ -440,12 +435,6 @@ class ModelClient:
             return RetryDecision(Action.GIVE_UP, f"{why}; {rest}")
         call.left -= pause
         return RetryDecision(Action.WAIT, why, seconds=pause)
-
-    def _masked(self, text: str) -> str:
-        """An error's text as it may be shown, even where a server repeats the key."""
-        for secret in self.transport.secrets:
-            text = text.replace(secret, "***")
-        return text
 
     def _gone(self, why: str) -> RetryDecision:
         """An endpoint that has never answered is asked nothing more; else only this question has no answer."""

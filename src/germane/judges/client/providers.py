@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
@@ -238,15 +238,8 @@ def _ollama(host: str) -> str:
     scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
     parts = urlsplit(f"//{rest}")
     name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
-    port = parts.netloc.rpartition(":")[2] if _port(parts) else "" if mark else "11434"
+    port = match[1] if (match := re.search(r":(\d+)\Z", parts.netloc)) else "" if mark else "11434"
     return f"{scheme}://{f'[{name}]' if ':' in name else name}{port and f':{port}'}{parts.path}"
-
-
-def _port(parts: SplitResult) -> int | None:
-    try:
-        return parts.port
-    except ValueError:
-        raise InputError(f"{parts.netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
 
 
 def _tidy(url: str, provider: Provider) -> str:
@@ -254,7 +247,10 @@ def _tidy(url: str, provider: Provider) -> str:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(f"{url!r} is not the base URL of a server", fix="write http://HOST:PORT/v1")
-    _port(parts)
+    try:
+        parts.port  # noqa: B018 - it raises
+    except ValueError:
+        raise InputError(f"{parts.netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
     path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
