@@ -67,11 +67,11 @@ class FusedRequest:
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
-    def part(self, question: AnyQuestion, payload: dict[str, Json]) -> Json:
-        """The part of an answer that is the question's; AnswerError where it is not there."""
+    def part(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
+        """The part of an answer (`flat` or not) that is the question's; AnswerError where it is not there."""
         if len(self.questions) == 1:
             return payload
-        if self.flat():
+        if flat:
             return {name: payload[name] for name in question.schema()["properties"] if name in payload}
         if question.kind not in payload:
             raise AnswerError(f'the answer lacks "{question.kind}"')
@@ -147,7 +147,7 @@ class Ask:
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
-            kinds = tuple(question.kind for question in reading.questions)
+            kinds, flat = tuple(question.kind for question in reading.questions), reading.flat()
             how: dict[str, Json] = {"fused": kinds} if len(kinds) > 1 else {}
             if many:
                 how |= {"list_size": len(self.items), "place": number}
@@ -156,7 +156,8 @@ class Ask:
                 part: Json | AnswerError = row
                 try:
                     if not isinstance(row, AnswerError):
-                        part = question.validate(reading.part(question, row), as_answered=as_answered)
+                        part = reading.part(question, row, flat=flat)
+                        part = question.validate(part, as_answered=as_answered)
                         if limited:
                             question.check_limits(part)
                 except AnswerError as error:
