@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from germane.errors import AnswerError
 from germane.questions.prompts import Prompts, fragment, section_order, show, tag_code
@@ -121,12 +122,11 @@ def in_batches(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> It
             yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """One request in words: constant instructions, the data, the schema of the answer, and the questions in it.
 
-    Without a schema the answer is the text as it stands. `limited` is the schema with `maxItems` and `maxLength`, `room`
-    the number of tokens that the answer may have.
+    Without a schema the answer is the text as it stands.
     """
 
     name: str
@@ -134,8 +134,18 @@ class Ask:
     user: str
     schema: dict[str, Json]
     items: tuple[FusedRequest, ...]
-    limited: dict[str, Json] = field(default_factory=dict)
-    room: int = 0
+
+    @cached_property
+    def limited(self) -> dict[str, Json]:
+        """The schema with `maxItems` and `maxLength`: those of the longest text."""
+        schema = _schema(max(self.items, key=lambda item: len(item.about)), limited=True)
+        return _listing(schema, len(self.items)) if len(self.items) > 1 else schema
+
+    @cached_property
+    def room(self) -> int:
+        """The number of tokens that the answer may have; a free text has no such limit."""
+        questions = (question for item in self.items for question in item.questions)
+        return sum(question.limited()[1] for question in questions if not question.free_text)
 
     def read(
         self, payload: dict[str, Json], *, limited: bool = False, as_answered: bool = False
@@ -198,10 +208,8 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
         shuffled = sorted(items, key=_shuffle)
         shuffled = shuffled[start:] + shuffled[:start]
         fields = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
-        longest, room = max(items, key=lambda item: len(item.about)), sum(map(_room, items))
-        schema, limited = _listing(_schema(first)), _listing(_schema(longest, limited=True), len(items))
-        system = _instructions(first, prompts, many=True)
-        return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled), limited, room)
+        system, schema = _instructions(first, prompts, many=True), _listing(_schema(first))
+        return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled))
     template = prompts.of(first.questions[0])
     if template.pieces:
         system = fragment("frame") if template.system is None else template.system
@@ -209,7 +217,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
     else:
         system = _instructions(first, prompts)
         user = _sections({**first.beside, **({first.text: first.about} if first.text else {})})
-    return Ask(name, system, user, _schema(first), (first,), _schema(first, limited=True), _room(first))
+    return Ask(name, system, user, _schema(first), (first,))
 
 
 def _shuffle(reading: FusedRequest) -> bytes:
@@ -240,11 +248,6 @@ def _schema(reading: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     return _object(
         {question.kind: schema for question, schema in zip(reading.questions, schemas, strict=True)}
     )
-
-
-def _room(reading: FusedRequest) -> int:
-    """Tokens of an answer, at most; 0 = a free text."""
-    return sum(question.limited()[1] for question in reading.questions if not question.free_text)
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
