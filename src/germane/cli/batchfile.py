@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from itertools import chain, islice
@@ -119,7 +120,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
         print_document({"schema_version": 1, **counts, "unknown": answers.unknown, "left": left})
         return code
     texts = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
-    for why, number in answers.reasons().most_common(10):
+    for why, number in Counter(why[:200] for why in answers.failed.values()).most_common(10):
         texts.append(f"{counted(number, 'line')} not usable: {why}")
     if answers.unknown:
         texts.append(f"{counted(answers.unknown, 'line')} not asked here, or read before")

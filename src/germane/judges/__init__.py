@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
@@ -76,32 +76,25 @@ def load_judge(judge: Judges, **options: Json) -> Judge:
     from germane.judges.panel import panel_of
 
     named = judge.split() if isinstance(judge, str) else judge
-    return panel_of(
-        [_one(value, options) for value in (named if isinstance(named, list | tuple) else [named])]
-    )
+    several = named if isinstance(named, list | tuple) else [named]
+    return panel_of([_loaded(value, options) for value in several])
 
 
-def _one(value: Any, options: Mapping[str, Json]) -> Judge:
-    from germane.judges.judge import with_defaults
-
-    if isinstance(value, str):
-        return _named(value.strip(), options)
-    model = callable(value) or hasattr(value, "invoke")
-    if model and not isinstance(value, type) and not hasattr(value, "answer"):
-        from germane.judges.llm import LLMJudge
-
-        return LLMJudge(value)
-    return with_defaults(value)
+_public: Callable[[str], Callable[..., Judge]] = __getattr__
 
 
-def _named(name: str, options: Mapping[str, Json]) -> Judge:
+def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
+    if not isinstance(value, str):
+        from germane.judges.judge import with_defaults
+
+        model = callable(value) or hasattr(value, "invoke")
+        own = model and not isinstance(value, type) and not hasattr(value, "answer")
+        return _public("LLMJudge")(value) if own else with_defaults(value)
+    name = value.strip()
     if local := _LOCAL.get(name.casefold()):
-        judge: Judge = __getattr__(local)()
-        return judge
-    provider = name.partition(":")[0]
-    if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in name else []:
+        return _public(local)()
+    if ":" not in name and (near := difflib.get_close_matches(name.casefold(), _LOCAL, n=1)):
         raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
     from germane.judges.client.providers import decides
 
-    asked: type[LLMJudge] = __getattr__("DecisionJudge" if decides(name) else "LLMJudge")
-    return asked(name, **options)
+    return _public("DecisionJudge" if decides(name) else "LLMJudge")(name, **options)

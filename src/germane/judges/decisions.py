@@ -14,7 +14,7 @@ from typing import Any
 
 from germane.errors import AnswerError, InputError
 from germane.judges.client.foreign import PydanticAITransport, as_completion
-from germane.judges.client.output import Correction, ModelCapabilities
+from germane.judges.client.output import ModelCapabilities
 from germane.questions.reading import Ask
 from germane.questions.relevance import most_probable
 from germane.types import Json
@@ -32,13 +32,7 @@ class DecisionCapabilities(ModelCapabilities):
 
     __slots__ = ()
 
-    def body(
-        self,
-        ask: Ask,
-        note: Correction | None = None,  # noqa: ARG002 - the same question again: there is no text to correct
-        limit: int | None = None,  # noqa: ARG002 - nor to limit
-        mode: int = 0,  # noqa: ARG002
-    ) -> bytes:
+    def body(self, ask: Ask, *_: Any, **__: Any) -> bytes:  # there is no text to correct or to limit
         """The request: the shown texts, the instructions without their levels, and these."""
         lines = ask.system.split("\n")
         levels = {match[1]: match[2] for line in lines if (match := _LEVEL.fullmatch(line))}

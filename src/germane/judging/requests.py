@@ -153,10 +153,6 @@ class Answers:
     unrun: set[str] = field(default_factory=set)
     unknown: int = 0
 
-    def reasons(self) -> Counter[str]:
-        """The number of lines that failed, by reason."""
-        return Counter(why[:200] for why in self.failed.values())
-
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
         """Add a line: `custom_id`, and a `response`, the whole one or its text, or an `error`; what its request asked."""
         request = line["custom_id"]
