@@ -69,9 +69,7 @@ class ScriptJudge(LocalJudge):
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         argv = question.argv
-        if isinstance(
-            question.command, str
-        ):  # a login shell sets PATH anew: a virtual environment would be lost
+        if isinstance(question.command, str):  # a login shell sets PATH anew, without a virtual environment
             argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
         try:
             finished = await run_program(

@@ -434,9 +434,8 @@ class Pool:
         self._pending.pop(pending.key, None)
         kept = self._ledger is not None and pending.judge.kept
         if answer.judgement.error is not None or (pending.judge.stored and not kept):
-            self._own[pending.key] = (
-                answer.judgement
-            )  # nobody else remembers it, and it is asked once per evaluation
+            # nobody else remembers it, and it is asked once per evaluation
+            self._own[pending.key] = answer.judgement
         self.answered += 1
         if not pending.future.done():
             pending.future.set_result(answer)

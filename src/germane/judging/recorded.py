@@ -74,9 +74,8 @@ class StoredAnswers:
                 settings = self._settings(row) if counts else None
                 if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
                     known.clear()
-                if (
-                    line[40:50] == b'","item":"' and line[82:84] == b'",'
-                ):  # key and item at their usual places
+                # key and item at their usual places
+                if line[40:50] == b'","item":"' and line[82:84] == b'",':
                     known[rest] = settings
             if settings is not None:
                 hashes.append(hash((item, *settings)))

@@ -61,8 +61,6 @@ class AdaptiveConcurrency:
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 self.release()  # it was admitted and cancelled at once
-            elif future in self._waiting:
-                self._waiting.remove(future)
             raise
 
     def release(self) -> None:
@@ -84,9 +82,8 @@ class AdaptiveConcurrency:
         self._answers += 1
         self._latency += latency
         self._fastest = min(self._fastest, latency)
-        queued = (
-            not self._fastest_round and latency > SLOW * self._fastest
-        )  # the first round knows no other sign
+        # the first round knows no other sign
+        queued = not self._fastest_round and latency > SLOW * self._fastest
         if self._answers >= self._round:
             mean = self._latency / self._answers
             self._answers, self._latency = 0, 0.0
