@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, TypeAlias
 
@@ -96,26 +97,15 @@ def import_rows(ledger: Ledger, path: Path) -> Imported:
 
     Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
-    done, batch = Imported(), dict[str, Judgement]()
-    for judgement in judgements_of(path):
-        if judgement.error is not None:
-            done.errors += 1
-        elif judgement.key in batch:
-            done.known += 1
-        else:
-            batch[judgement.key] = judgement
-        if len(batch) >= _BATCH:
-            _put(ledger, batch, done)
-    _put(ledger, batch, done)
+    done, judgements = Imported(), judgements_of(path)
+    while some := list(islice(judgements, _BATCH)):
+        answers = [judgement for judgement in some if judgement.error is None]
+        stands = ledger.put(answers)
+        added = sum(stands[judgement.key] is judgement for judgement in answers)
+        done.added += added
+        done.known += len(answers) - added
+        done.errors += len(some) - len(answers)
     return done
-
-
-def _put(ledger: Ledger, batch: dict[str, Judgement], done: Imported) -> None:
-    stands = ledger.put(list(batch.values()))
-    added = sum(stands[key] is judgement for key, judgement in batch.items())
-    done.added += added
-    done.known += len(batch) - added
-    batch.clear()
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
