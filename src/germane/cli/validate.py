@@ -112,7 +112,6 @@ def _check_eval_file(
     from germane.samples.reading import faults_in
     from germane.samples.yamltext import not_set, parse_yaml, unset_variables
     from germane.targets.targetsfile import check_target
-    from germane.targets.targetsfile import unchecked as unchecked_in
 
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
@@ -131,8 +130,7 @@ def _check_eval_file(
     where = file.targets_file or file.path.resolve().parent
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:
-            check_target(name, where, warn=warn, faults=faults)
-            unchecked.update(dict.fromkeys(unchecked_in(name, where)))
+            unchecked.update(dict.fromkeys(check_target(name, where, warn=warn, faults=faults)))
         except InputError as fault:
             inside = fault.place is not None and fault.place.line
             at = fault.place if inside else _asked_at(file, name)
@@ -178,12 +176,10 @@ def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchec
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
     from germane.targets.targetsfile import check_target
-    from germane.targets.targetsfile import unchecked as unchecked_in
 
     listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []
     names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
     for name in names or [""]:
         with _noting(faults):
-            check_target(name or "", path, warn=warn, faults=faults)
-            unchecked.update(dict.fromkeys(unchecked_in(name or "", path)))
+            unchecked.update(dict.fromkeys(check_target(name or "", path, warn=warn, faults=faults)))

@@ -54,23 +54,19 @@ def open_target(
 
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
-) -> None:
-    """InputError for an entry that cannot be used; nothing is imported or run, and no variable is needed.
+) -> list[str]:
+    """InputError for an entry that cannot be used; what was not checked: variables that are not set, code that would be imported.
 
-    With `faults` all that is wrong with its values is added to these.
+    Nothing is imported or run. With `faults` all that is wrong with its values is added to these.
     """
     entry, path, kind = _found(name, where)
     known = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
-    if not (kind.imports or unset_variables(entry, os.environ) or len(faults or ()) > known):
-        open_target(name, where)
-
-
-def unchecked(name: str, where: str | Path) -> list[str]:
-    """The parts of an entry that `check_target` does not check: variables that are not set, code that would be imported."""
-    entry, _, kind = _found(name, where)
     imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
-    return [*map(not_set, unset_variables(entry, os.environ)), *imported]
+    unchecked = [*map(not_set, unset_variables(entry, os.environ)), *imported]
+    if not unchecked and len(faults or ()) == known:
+        open_target(name, where)
+    return unchecked
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
