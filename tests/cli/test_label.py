@@ -252,7 +252,7 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
     """The audit compares them with the judge's; targets that declare none are left out."""
     (tmp_path / "targets.yaml").write_text(
         "targets:\n"
-        "- {name: rag, provider: mock, response: hello, models: {generator: gpt-4o, reranker: rerank-v3}}\n"
+        "- {name: rag, provider: mock, response: hello, models: {generator: gpt-4o, reranker: rerank-v3, query_rewriter: small}}\n"
         "- {name: plain, provider: mock, response: hello}\n",
         "utf-8",
     )
@@ -271,7 +271,9 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
     ran = inside("run", data, *words, "-o", "r")
     assert ran.code == 0, ran.err
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text("utf-8"))
-    assert manifest["targets"] == {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3"}}
+    assert manifest["targets"] == {
+        "rag": {"generator": "gpt-4o", "reranker": "rerank-v3", "rewriter": "small"}
+    }
 
 
 @pytest.mark.parametrize("kind", ["report", "items.jsonl", "rows.csv", "gold.qrels"])

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -112,18 +112,6 @@ def _opened_log(folder: Path, *, resumed: bool) -> IO[str]:
     if resumed:
         log.write("\n")  # ends a line that a killed run left half written
     return log
-
-
-def models_of(cases: Iterable[PlannedCase]) -> dict[str, dict[str, str]]:
-    """The models that the systems to ask declare, by system and role; only systems that declare any."""
-    from germane.targets.targetsfile import declared_models
-
-    asked = {planned.system: planned for planned in cases if planned.target}
-    result = {
-        name: declared_models(name, planned.targets_file or planned.folder)
-        for (name, _), planned in asked.items()
-    }
-    return {name: models for name, models in result.items() if models}
 
 
 async def answers_at_hand(

@@ -28,7 +28,7 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, models_of, open_targets
+from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, open_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
@@ -254,7 +254,6 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         if self.options.until or self.options.until_decided:
             self.stages = self._stages(cases)
-        self.models = models_of(cases) if cases else {}
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         asks, retry_errors = keeps_answers(self.plan.judge), self.retry_errors
         session = Session(
@@ -403,6 +402,10 @@ class _Run:
         parts = self.plan.share.of if self.plan.share else 1
         with prints_to_stderr():
             targets = open_targets(asked)
+            declared = {
+                name: target.models.model_dump(exclude_none=True) for (name, _), target in targets.items()
+            }
+            self.models |= {name: models for name, models in declared.items() if models}
             asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
             cases = await _interruptibly(asking)
         return [self._job(planned, session.folder.notes) for planned in cases]

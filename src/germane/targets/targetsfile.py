@@ -87,14 +87,6 @@ def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     return entry, path, PROVIDERS[kind.text]
 
 
-def declared_models(name: str, where: str | Path) -> dict[str, str]:
-    """The models that a target's entry declares, by their role: {"generator": "gpt-4o-mini"}."""
-    entry, _ = _entry(name, Path(where))
-    models = (entry.pairs or {}).get("models")
-    named = with_environment(models, os.environ).pairs or {} if models is not None else {}
-    return {role: node.text for role, node in named.items() if node.text}
-
-
 def find_targets_file(folder: Path) -> Path:
     """The nearest targets file in a folder or above it, no further than the repository's root."""
     start = folder.resolve()
