@@ -629,8 +629,9 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
-        errors = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
-        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in all_faults(error) if loc}
+        found = all_faults(error)
+        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in found if loc}
+        errors = [_error(model, node, loc, wrong) for loc, wrong in found]
         sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
         if faults is None or len(sound) == len(node.pairs or {}):
             raise errors[0] from None

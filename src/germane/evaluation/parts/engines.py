@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -57,16 +57,14 @@ class Engine:
         resources = tuple((name, decode(value)) for name, value in pairs)
         return cls(kind, workers if plain else None, "" if plain else rest, resources)
 
-    @contextmanager
-    def executor(self) -> Iterator[tuple[Executor, int]]:
+    def executor(self) -> AbstractContextManager[tuple[Executor, int]]:
         """The executor, and how many parts it runs at a time; what was started for it ends with it.
 
         Raises:
             MissingPart: The extra of the engine is not installed.
             InputError: No cluster at its address.
         """
-        with _EXECUTORS[self.kind](self) as results:
-            yield results
+        return _EXECUTORS[self.kind](self)
 
 
 @contextmanager
