@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
@@ -13,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from germane.errors import Invalid, describe
-from germane.types import Context, Json, Message, Record, Step
+from germane.types import Context, Id, Json, Message, Record, Step
 
 T = TypeVar("T")
 EMPTY = " "
@@ -134,7 +133,7 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
-_OWN = frozenset(Context.__struct_fields__)
+_OWN, _DICT = frozenset(Context.__struct_fields__), frozenset({dict})
 
 
 def _whole(value: Json) -> Json:
@@ -174,15 +173,20 @@ Column: TypeAlias = Callable[[Json], Json]
 """A function that brings the values of a list into shape. The path of a fault begins with the value's place."""
 
 
-def _each(read: Callable[[Json], Json], usual: Callable[[Any], bool] | None = None) -> Column:
+def _each(read: Callable[[Json], Json], usual: Any = None) -> Column:
     """A list whose values are read so; what is not a list stays as it is, for the record to refuse.
 
-    Values that are all as `usual` are what `read` would make of them.
+    Where all values are of the `usual` type, they stay as they are.
     """
 
     def read_all(values: Json) -> Json:
-        if not isinstance(values, _LISTS) or (usual is not None and usual(values)):
+        if not isinstance(values, _LISTS):
             return values
+        if usual is not None:
+            try:
+                return msgspec.convert(values, usual)
+            except msgspec.ValidationError:
+                pass
         made: list[Json] = []
         for value in values:
             try:
@@ -194,29 +198,7 @@ def _each(read: Callable[[Json], Json], usual: Callable[[Any], bool] | None = No
     return read_all
 
 
-def _are(*kinds: type) -> Callable[[Iterable[Json]], bool]:
-    """Whether values all have one of these types."""
-    known = frozenset(kinds)
-    return lambda values: known.issuperset(map(type, values))
-
-
-_all_texts, _all_whole, _all_lists, _all_objects = _are(str), _are(int), _are(list, tuple), _are(dict)
-
-
-def _all_ids(values: Sequence[Json]) -> bool:
-    return _all_texts(values) and "" not in values
-
-
-def _all_graded(values: Sequence[Json]) -> bool:
-    """Whether values are all documents with whole numbers."""
-    return (
-        _all_objects(values)
-        and all(map(_all_texts, values))
-        and all(map(_all_whole, map(dict.values, values)))
-    )
-
-
-_ids, _wholes = _each(_id, _all_ids), _each(_whole, _all_whole)
+_ids, _wholes = _each(_id), _each(_whole)
 
 
 def _question(value: Json) -> Json:
@@ -231,11 +213,8 @@ def _qrels(value: Json) -> Json:
         return dict.fromkeys(_ids(value), 1)
     if not isinstance(value, dict):
         return value
-    if not _all_texts(value):  # of Python: numbers of a table
-        value = {_id(key): grade for key, grade in value.items()}
-    if _all_whole(value.values()):
-        return value
-    return {key: _whole(grade) for key, grade in value.items()}
+    # keys that are no texts: of Python, numbers of a table
+    return {key if type(key) is str else _id(key): _whole(grade) for key, grade in value.items()}
 
 
 def _gold(value: Json) -> Json:
@@ -308,7 +287,7 @@ def _passage(value: Json) -> Json:
     elif "id" not in made:
         raise Invalid("has neither text nor id", _EXAMPLE)
     if more:
-        made["metadata"] = {**made.get("metadata", {}), **more}
+        made["metadata"] = {**made["metadata"], **more} if "metadata" in made else more
     return made
 
 
@@ -349,12 +328,11 @@ class _Ranking(msgspec.Struct):
 
 def passages(values: Json) -> Json:
     """Passages under the names of our fields: records at once where they are written as our record has them."""
-    own = isinstance(values, _LISTS) and _all_objects(values)
-    if own and (not values or _OWN.issuperset(values[0])):
+    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
         try:
-            if not [1 for one in values if not one.get("text") and ("text" in one or not one.get("id"))]:
-                return msgspec.convert({"contexts": values}, _Ranking).contexts
-        except msgspec.ValidationError:
+            own = [one if _OWN.issuperset(one) and one.get("text") else _passage(one) for one in values]
+            return msgspec.convert({"contexts": own}, _Ranking).contexts
+        except (Invalid, msgspec.ValidationError):
             pass
     return _read_passages(values)
 
@@ -435,14 +413,14 @@ def yes_no(value: Json) -> Json:
 
 
 READ: dict[str, Column] = {
-    "id": _ids,
-    "query": _each(_question, lambda values: _all_texts(values) and all(map(str.strip, values))),
-    "trial": _wholes,
+    "id": _each(_id, list[Id]),
+    "query": _each(_question),
+    "trial": _each(_whole, list[int]),
     "contexts": _each(passages),
-    IDS: _each(_ids, lambda values: _all_lists(values) and _all_ids(list(chain.from_iterable(values)))),
+    IDS: _each(_ids, list[list[Id]]),
     "calls": _each(_each(_call)),
     "stages": _each(_each(_stage)),
-    "qrels": _each(_qrels, _all_graded),
+    "qrels": _each(_qrels, list[dict[Id, int]]),
     "gold": _each(_gold),
     "evidence": _each(_each(_evidence)),
     "forbidden": _each(_ids),

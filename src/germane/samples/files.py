@@ -477,16 +477,16 @@ def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
     return replace_surrogates(value) if "\\" in text and "\\u" in text else value
 
 
-_decode_quickly = msgspec.json.Decoder().decode
+_decode_lines = msgspec.json.Decoder().decode_lines
 
 
-def parse_json_line(line: bytes) -> Json:
-    """The value of a line of JSON, five times as fast as by `parse_strict_json`, which alone sees keys that come twice.
+def parse_json_lines(lines: bytes) -> list[Json]:
+    """The values of lines of JSON, five times as fast as by `parse_strict_json`, which alone sees keys that come twice.
 
-    ValueError where it may be no JSON: `parse_strict_json` then names the fault.
+    ValueError where one may be no JSON: `parse_strict_json` then names the fault. Blank lines have no value.
     """
     try:
-        return _decode_quickly(line)
+        return _decode_lines(lines)
     except RecursionError:
         raise ValueError from None
 

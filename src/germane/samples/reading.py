@@ -7,7 +7,7 @@ import functools
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ from germane.samples.files import (
     locate,
     location_in,
     opened,
-    parse_json_line,
+    parse_json_lines,
     parse_strict_json,
     read_lines,
     read_text,
@@ -276,46 +276,58 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
 
     With `faults` every key is looked at, what is not JSON is added to these, and the lines after it are read.
     """
-
-    @functools.lru_cache(maxsize=1000)
-    def gold_of(keys: tuple[str, ...]) -> list[tuple[str, bytes]]:
-        return [(key, b'"%b"' % key.encode()) for key in keys if field_of(key) == "qrels"]
-
+    number, size = 0, 1
     with opened(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.isspace():
-                continue
-            try:
-                row = parse_json_line(line)
-                keys = tuple(row) if type(row) is dict else ()
-                sure = faults is None and _documents_once(line, row, gold_of(keys))
-            except ValueError:
-                sure = False
-            if not sure:
-                text = decoded(line, shown_name(path), number)
-                try:
-                    row = parse_strict_json(text.rstrip("\r\n"))
-                except JsonFault as fault:
-                    document = number == 1 and text.strip() in {"[", "{"}
-                    collect_or_raise(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
+        while lines := list(islice(file, size)):
+            size = min(2 * size, _TOGETHER)
+            rows = _rows_of_lines(lines, field_of) if faults is None else None
+            for at, line in enumerate(lines):
+                number += 1
+                if rows is not None:
+                    row = rows[at]
+                elif line.isspace():
                     continue
-            yield number, row, functools.partial(_json_location, path, line, number, ())
+                elif faults is None and (alone := _rows_of_lines([line], field_of)):
+                    (row,) = alone
+                else:
+                    text = decoded(line, shown_name(path), number)
+                    try:
+                        row = parse_strict_json(text.rstrip("\r\n"))
+                    except JsonFault as fault:
+                        document = number == 1 and text.strip() in {"[", "{"}
+                        collect_or_raise(
+                            fault.error(path, text, number, _DOCUMENT if document else ""), faults
+                        )
+                        continue
+                yield number, row, functools.partial(_json_location, path, line, number, ())
 
 
-def _documents_once(line: bytes, row: dict[str, Json], gold: Iterable[tuple[str, bytes]]) -> bool:
-    """True if it is sure that no document comes twice in the gold of a row: its JSON has two quotes per document.
+def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | None:
+    """The values of lines; None unless it is sure that each line is one, and names no document twice in its gold."""
+    text = b"".join(lines)
+    try:
+        rows = parse_json_lines(text)
+    except ValueError:
+        return None
+    if not text.count(b"}\n{") + text.count(b"}\r\n{") == len(lines) - 1 == len(rows) - 1:
+        return None
+    keys = set(chain.from_iterable({tuple(row) for row in rows if type(row) is dict}))
+    gold = [key for key in keys if field_of(key) == "qrels"]
+    return rows if all(_documents_once(text, b'"%b"' % key.encode(), rows, key) for key in gold) else None
 
-    `gold` are the keys of gold, and how they are written.
-    """
-    for key, name in gold:
-        if type(grades := row[key]) is dict:
-            start = line.find(name)
-            end = line.find(b"}", start)
-            if line.count(b'"', start, end) != 2 * len(grades) + 2 or line.find(b"\\", start, end) >= 0:
+
+def _documents_once(text: bytes, name: bytes, rows: Iterable[Json], key: str) -> bool:
+    """True if it is sure that no gold under this key names a document twice: its JSON has two quotes per document."""
+    end = 0
+    for row in rows:
+        if type(row) is dict and type(grades := row.get(key)) is dict:
+            start = text.find(name, end)
+            end = text.find(b"}", start)
+            if text.count(b'"', start, end) != 2 * len(grades) + 2 or text.count(b"{", start, end) != 1:
                 return False
-            if start < 0 or line.find(name, end) >= 0:
+            if text.find(b"\\", start, end) >= 0:
                 return False
-    return True
+    return text.find(name, end) < 0
 
 
 def _json_location(
