@@ -1,9 +1,11 @@
 """`germane explain`: a query's scores with the numbers behind them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from germane.reports import explain
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 from tests.cli.test_run import SCRIPT, TARGETS, eval_file
@@ -99,3 +101,21 @@ def test_missing_gold_is_named(inside: Cli, report: str) -> None:
     ran = inside("explain", report, "sweet", "RR")
     assert "missing gold: d9 (grade 1)" in ran.out
     assert "no context came back" in ran.out
+
+
+def test_a_long_ranking_is_explained(inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moves of its first 200 places are tried, not those of all: each computes the score of the whole ranking anew."""
+    tried: list[Any] = []
+    value = explain._value
+
+    def counted(*given: Any) -> float:
+        tried.append(given)
+        return value(*given)
+
+    monkeypatch.setattr(explain, "_value", counted)
+    contexts: list[Json] = [{"id": f"d{n}", "text": f"t{n}"} for n in range(1_000)]
+    row: dict[str, Json] = {"id": "q", "query": "x", "contexts": contexts, "qrels": {"d5": 1}}
+    data = write_jsonl(tmp_path / "long.jsonl", row)
+    inside("run", data, "-m", "AP", "-o", "long")
+    assert "rank 6 dropped: 0.0000 (-0.1667)" in inside("explain", "long", "q").out
+    assert len(tried) == 2 * 200 - 1

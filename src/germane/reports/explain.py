@@ -483,13 +483,17 @@ def _measure_lines(row: Facts) -> Iterator[str]:
             yield f"    {move['what']}: {move['value']:.4f} ({move['difference']:+.4f})"
 
 
+_MOVED = 200
+"""Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change one."""
+
+
 def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[Facts]:
-    """The moves that change the score most: a context one place up, or dropped."""
+    """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
         places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
+        for at in range(min(len(places), (measure.depth or len(places)) + 1, _MOVED)):
             moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
                 up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
