@@ -106,7 +106,7 @@ class CorrectedDifferences:
         for tables, corrections in {
             id(side.report.tables): (side.report.tables, c) for side, c in both
         }.values():
-            pool, book = pool_of(tables, kind), corrections.book
+            pool, book = pool_of(tables, kind), LabelBook(corrections.labels)
             mine = [
                 label
                 for label in corrections.labels
