@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache, partial
 from io import BytesIO
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -59,12 +59,12 @@ def records_in(
 
 def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """The lines of a table, many at a time, each time with the number of the first."""
-    first = 1
     parts, rest = _parts_and_lines(path)
-    rows = (row for part in parts for row in read_part(part, where))
-    for lines in chain(iter(lambda: list(islice(rows, GROUP)), []), _blocks_in(rest)):
-        yield first, lines
-        first += len(lines)
+    rows, before = (row for part in parts for row in read_part(part, where)), 0
+    while lines := list(islice(rows, GROUP)):
+        yield before + 1, lines
+        before += len(lines)
+    yield from ((before + first, lines) for first, lines in blocks(rest))
 
 
 def _together(
@@ -154,23 +154,17 @@ def columns_of(path: Path) -> Iterator[Any]:
 
 def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
     offset = 0
-    for lines in _blocks_in(rest):
+    for _, lines in blocks(rest):
         for line in lines:
             yield offset, line
             offset += len(line)
 
 
-def _blocks_in(rest: Path) -> Iterator[list[bytes]]:
-    """The lines of a file block by block, without one that was cut off while it was written; none where there is no file."""
-    if rest.exists():
-        with rest.open("rb") as file:
-            while lines := file.readlines(_BLOCK):
-                cut_off = rest.suffix == UNFINISHED and not lines[-1].endswith(b"\n")
-                yield lines[:-1] if cut_off else lines
+def blocks(file: Path, wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of the blocks of a file that are wanted, each with the number of its first line.
 
-
-def blocks(file: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
+    There are none where there is no file, and a line is left out that was cut off while it was written.
+    """
     if not file.exists():
         return
     first = 1
