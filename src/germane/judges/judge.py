@@ -119,7 +119,9 @@ class Judge:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Release connections."""
+        """Release connections: of several judges those of each."""
+        for member in getattr(self, "members", ()):
+            await member.close()
 
 
 class ChatModel(Protocol):

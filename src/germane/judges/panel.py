@@ -108,11 +108,6 @@ class PanelJudge(Judge):
         """A panel answers nothing itself: the pool asks its members."""
         raise JudgeError("a panel is asked through germane's pool, which asks its members")
 
-    async def close(self) -> None:
-        """Release the members."""
-        for member in self.members:
-            await member.close()
-
     def paid_calls(self, question: AnyQuestion) -> int:
         """One for each member that is asked."""
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
@@ -181,11 +176,6 @@ class DividedJudge(Judge):
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """The replies of whoever answers the first question: a group is of one judge."""
         return await self.answering(questions[0]).answer(questions)
-
-    async def close(self) -> None:
-        """Release all of them."""
-        for member in self.members:
-            await member.close()
 
 
 _ALONE = "name one decisions model, for relevance, and beside it who answers the rest"

@@ -39,13 +39,10 @@ class ScriptJudge(LocalJudge):
     """
 
     name = "script"
+    _together = 1
 
     def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
         self.concurrency, self.ask = concurrency, ask
-
-    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """One process per question."""
-        return [(question,) for question in questions]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """The one script's reply."""

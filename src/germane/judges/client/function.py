@@ -36,9 +36,8 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
     if name is not None and not name.strip():
         raise InputError("the name of a judge is empty", fix='write name="my-model"')
     if _chats(model):
-        told = next(
-            (value for key in ("model_name", "model", "model_id") if (value := _text(model, key))), ""
-        )
+        values = (getattr(model, key, None) for key in ("model_name", "model", "model_id"))
+        told = next((value for value in values if isinstance(value, str) and value), "")
         return Service(provider="langchain", model=name or told, url=type(model).__name__)
     called = getattr(model, "__name__", None) or type(model).__name__
     provider = "python" if name else f"python:{called}"
@@ -112,11 +111,6 @@ def _chats(model: Any) -> bool:
 def _function(model: Any) -> Any:
     """The function that is called: of an object its `__call__`."""
     return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
-
-
-def _text(model: Any, name: str) -> str:
-    value = getattr(model, name, None)
-    return value if isinstance(value, str) else ""
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
