@@ -229,9 +229,10 @@ class LLMJudge(Judge):
     def batches(self) -> BatchAPI:
         """Its provider's batches, opened; JudgeError where the key is missing. Only where it `has_batches`."""
         if self.service.traits.extra:
-            from germane.judges.batches.foreign import foreign_batches
+            from germane.judges.batches.foreign import AnthropicBatches, GeminiBatches
 
-            return foreign_batches(self._foreign())
+            own = AnthropicBatches if self.service.provider == "anthropic" else GeminiBatches
+            return own(self._foreign())
         from germane.judges.batches.openai import OpenAIBatches
 
         return OpenAIBatches(self.service, self.service.headers(self._key, self._headers))

@@ -25,7 +25,8 @@ class ProxyJudge(LLMJudge):
 
     def __init__(self, url: str, token: str = "") -> None:
         super().__init__(_Runner(url, token), concurrency=_IN_FLIGHT)
-        self.name, self.identity = "proxy", FrozenDict({"judge": "proxy", "url": url})
+        self.name, self.kept = "proxy", True
+        self.identity = FrozenDict({"judge": "proxy", "url": url})
 
 
 class _Runner:

@@ -1,7 +1,7 @@
 """The kinds of question that a judge is asked: plain data in, checked plain data out.
 
 A question is a value. What it is about is its `item`; all that can change its answer is its key; `Payload` is the
-shape that a model must answer in; `read` turns such a payload into a typed answer or raises AnswerError saying what was
+shape that a model must answer in; `parse` turns such a payload into a typed answer or raises AnswerError saying what was
 wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
 """
 

@@ -201,11 +201,6 @@ _ANY = b'{"model":"","messages":[{"role":"user","content":""}]}'
 """A request, where pydantic-ai wants to see one and looks at nothing in it."""
 
 
-def foreign_batches(transport: PydanticAITransport) -> AnthropicBatches | GeminiBatches:
-    """The batches of the provider that a transport speaks to."""
-    return AnthropicBatches(transport) if transport.provider == "anthropic" else GeminiBatches(transport)
-
-
 def _status(error: Exception) -> int:
     """The HTTP status in an error of a provider's library; 0 where there is none."""
     result = getattr(error, "status_code", None) or getattr(error, "code", None)
