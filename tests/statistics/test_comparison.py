@@ -122,15 +122,17 @@ def test_difference_is_b_minus_a() -> None:
     assert (found.p, found.test and found.test.method) == (found.interval.p, "Gaffke")
     flipped = paired_difference(a, b, value_range=(0, 1), test="sign-flip", seed=3)
     assert flipped.test == sign_flip_test(b - a, seed=3)
-    assert found.distinguishable == ((found.difference or 0) >= (found.detectable or 0))
 
 
-def test_small_differences_are_not_distinguishable() -> None:
-    """Below the smallest detectable difference, and where nothing varies, systems cannot be told apart."""
+def test_what_is_detectable_lies_between_small_and_large_differences() -> None:
+    """A chance difference is below the smallest detectable one, a large one above; where nothing varies there is none."""
     a = RNG.beta(3, 3, 30)
-    assert not paired_difference(a, a + RNG.normal(0.0, 0.2, 30)).distinguishable
-    assert not paired_difference(a, a).distinguishable
-    assert paired_difference(a, a + RNG.normal(0.3, 0.1, 30)).distinguishable
+    small, large = (
+        paired_difference(a, a + RNG.normal(mean, sd, 30)) for mean, sd in ((0.0, 0.2), (0.3, 0.1))
+    )
+    assert abs(small.difference or 0) < (small.detectable or 0)
+    assert 0 < (large.detectable or 0) < (large.difference or 0)
+    assert paired_difference(a, a).detectable is None
 
 
 def test_incomplete_scores_have_bounds_and_no_difference() -> None:

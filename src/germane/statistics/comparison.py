@@ -54,13 +54,6 @@ class PairedDifference:
         """The two-sided p-value of no difference."""
         return self.test.p if self.test else None
 
-    @property
-    def distinguishable(self) -> bool:
-        """True if the difference is at least the smallest one that this many units can show."""
-        if self.difference is None or self.detectable is None:
-            return False
-        return abs(self.difference) >= self.detectable
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
