@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, groupby, pairwise, product
-from math import fsum, inf, nan, prod
+from itertools import chain, compress, groupby, pairwise, product
+from math import fsum, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -288,7 +288,7 @@ def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Ou
     for number, sample in enumerate(samples):
         if sample.qrels is None:
             yield number, skipped(NO_QRELS)
-        elif max(sample.qrels.values(), default=-inf) < rel:
+        elif not any(map(rel.__le__, sample.qrels.values())):
             yield number, skipped(NOTHING_RELEVANT)
 
 
@@ -342,8 +342,9 @@ class Block:
             self._columns[id(graders)] = columns
             more = ranked.belonging_to(grader.measure for grader in graders) if companions else ()
             added = [others.setdefault(m, _Column(Grader(measure=m), len(jobs))) for m in more]
+            of_set = np.array(numbers, np.int64)
             for column in (*columns, *added):
-                column.jobs += numbers
+                column.jobs = np.append(column.jobs, of_set) if len(column.jobs) else of_set
         self._companions = list(others.values())
         self._every = [*own.values(), *self._companions]
         self._start()
@@ -375,10 +376,11 @@ class Block:
         """Set the scores that cannot be computed, and those of samples with unsure gold."""
         measure = column.grader.measure
         refused = self._eligible.refusals(measure)
-        for number in column.jobs if refused else ():
+        for number in column.jobs.tolist() if refused else ():
             if number in refused:
                 column.put(number, refused[number])
-        for number in unsure.intersection(column.jobs) if unsure and reads_gold_alone(measure) else ():
+        both = unsure.intersection(column.jobs.tolist()) if unsure and reads_gold_alone(measure) else ()
+        for number in both:
             lacking = refused.get(number)
             if lacking is None or lacking.why == NOTHING_RELEVANT:
                 outcome = between(measure, self.jobs[number].sample, self.settings)
@@ -416,21 +418,20 @@ class Block:
 
     def _note_samples(self) -> None:
         """Count searches that returned nothing, contexts without text, and samples without any document id."""
-        nothing = blanks = without_ids = 0
+        samples = [job.sample for job in self.jobs]
+        calls = [call.contexts for sample in samples for call in sample.calls or ()]
+        lists = chain((sample.contexts or () for sample in samples if not sample.calls), calls)
+        # a text is not blank where its first character is a visible one of ASCII
+        texts = filter(None, [context.text for contexts in lists for context in contexts])
+        blanks = sum(blank(text) for text in texts if not "!" <= text < "\x7f")
         gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
-        read = np.any(gold, axis=0).tolist() if gold else [False] * len(self.jobs)
-        for job, reads_ids in zip(self.jobs, read, strict=True):
-            contexts = job.sample.contexts or ()
-            if job.sample.calls:
-                lists = [call.contexts for call in job.sample.calls]
-                nothing += lists.count(())
-                contexts = tuple(chain.from_iterable(lists))
-            texts = [context.text for context in contexts]
-            # a text is not blank where its first character is a visible one of ASCII
-            blanks += sum(blank(text) for text in texts if text and not "!" <= text < "\x7f")
-            if reads_ids and contexts and contexts[0].id is None:
+        without_ids = 0
+        for sample in compress(samples, np.any(gold, axis=0).tolist() if gold else ()):
+            some = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+            contexts = some[0] if len(some) == 1 else tuple(chain.from_iterable(some))
+            if contexts and contexts[0].id is None:
                 without_ids += all(context.id is None for context in contexts)
-        self.notes["search calls returned nothing and count 0"] += nothing
+        self.notes["search calls returned nothing and count 0"] += calls.count(())
         self.notes["contexts are empty: no judge is asked about them"] += blanks
         self.notes[WITHOUT_IDS] += without_ids
 
@@ -488,10 +489,11 @@ class Block:
         systems: dict[str, list[int]] = {}
         for number, job in enumerate(self.jobs if self._companions else ()):
             systems.setdefault(job.sample.system, []).append(number)
+        of_system = {system: np.array(numbers, np.int64) for system, numbers in systems.items()}
         for column in self._companions:
             counted = np.zeros(len(self.jobs), np.bool_)
             counted[column.unnoted()] = True
-            for system, numbers in systems.items():
+            for system, numbers in of_system.items():
                 if values := column.values[numbers][counted[numbers]].tolist():
                     yield system, str(column.grader.measure), values
 
@@ -619,7 +621,8 @@ class _Column:
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
-        self.grader, self.jobs, self.values = grader, list[int](), np.full(jobs, nan)
+        self.grader, self.values = grader, np.full(jobs, nan)
+        self.jobs: Ints = np.empty(0, np.int64)
         self.noted: dict[int, Outcome] = {}
         self.programs: dict[int, int] = {}
         self.ranked = grader.by is None and grader.measure.definition.family == "ranked"
@@ -642,10 +645,7 @@ class _Column:
 
     def unnoted(self) -> Ints:
         """The jobs whose outcome is no more than a value."""
-        noted = self.noted
-        return np.array(
-            [number for number in self.jobs if number not in noted] if noted else self.jobs, np.int64
-        )
+        return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
 
 class _BlockLabels:
