@@ -427,8 +427,9 @@ class Block:
         gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
         without_ids = 0
         for sample in compress(samples, np.any(gold, axis=0).tolist() if gold else ()):
-            some = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-            contexts = some[0] if len(some) == 1 else tuple(chain.from_iterable(some))
+            contexts = sample.contexts or ()
+            if sample.calls:
+                contexts = tuple(chain.from_iterable([call.contexts for call in sample.calls]))
             if contexts and contexts[0].id is None:
                 without_ids += all(context.id is None for context in contexts)
         self.notes["search calls returned nothing and count 0"] += calls.count(())

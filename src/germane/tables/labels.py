@@ -232,8 +232,9 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
 def has_labels(sample: Sample) -> bool:
     """True if a label stands on any context of a sample."""
     for contexts in _lists_of(sample):
-        if [1 for context in contexts if context.grade is not None or context.relevant is not None]:
-            return True
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                return True
     return False
 
 
