@@ -21,7 +21,7 @@ from germane.questions import Relevance
 from germane.reports.report import Report
 from germane.tables.folder import SCHEMA_VERSION, ReportFolder
 from germane.tables.judgements import judgement_line
-from germane.types import FrozenDict, Judgement
+from germane.types import FrozenDict, Json, Judgement
 from tests.server import ModelServer
 
 MEASURES = ["context_precision@2", "nDCG(labels=judge)@3", "AP", "RR(labels=human)", "Judged@3"]
@@ -131,6 +131,41 @@ def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, t
         stored = ReportFolder(tmp_path).judgements
     (found,) = StoredAnswers(stored, however=however).look_up([question])
     assert found.answer == {"grade": 3}
+
+
+BESIDE: dict[str, list[dict[str, Any]]] = {
+    "context_relevancy(unit=context)": [{"reference": "yes"}, {"reference": "no"}],
+    "context_relevancy(unit=context)@3": [{"criterion": "yes"}, {"criterion": "no"}],
+    "nugget_recall": [
+        {"query": query, "reference": "It is so.", "nuggets": ["It is so."]} for query in ("yes", "no")
+    ],
+}
+"""Two samples whose questions have the same items, and show something else beside them."""
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("measure", list(BESIDE))
+def test_verdicts_on_one_item_are_told_apart_by_what_was_shown(
+    tmp_path: Path, measure: str, *, on_disk: bool
+) -> None:
+    """Scored again each sample has the verdict that was given beside its own reference, criterion or query."""
+    rows = [
+        {"id": str(n), "query": "q", "contexts": ["passage"], **row} for n, row in enumerate(BESIDE[measure])
+    ]
+
+    def judged(question: Any) -> Json:
+        agreed = "yes" in {getattr(question, name, None) for name in ("query", "reference", "criterion")}
+        if question.kind == "relevance":
+            return {"grade": 3 * agreed, "reasoning": ""}
+        support = "support" if agreed else "not_support"
+        return {"nuggets": [{"nugget": 1, "reasoning": "", "support": support}]}
+
+    judge, against = FakeJudge(judged), "criterion" if "criterion" in BESIDE[measure][0] else "reference"
+    folder = tmp_path / "r" if on_disk else None
+    report = evaluate(rows, [measure], judge=judge, against=against, folder=folder)
+    assert [score.value for score in report.scores()] == [1.0, 0.0]
+    again = rescore(folder or report, parse_measures([measure]))
+    assert [score.value for score in again.scores()] == [1.0, 0.0]
 
 
 def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ rank._LARGE = 0
 rank.rank_part(sys.argv[1], {"q1": {"d": 1}}, "RR")
 size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[3]) << 20),) * 2)
-gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(3_000)}
+gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(4_000)}
 if sys.argv[4] == "lines":
     rank._LARGE = 1 << 40
 print(f"{rank.ranked_report([rank.rank_part(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
@@ -405,14 +405,14 @@ print(f"{rank.ranked_report([rank.rank_part(sys.argv[2], gold, 'RR')])['RR'].mea
 
 
 def test_a_large_run_is_ranked_in_bounded_memory(tmp_path: Path) -> None:
-    """With 250 MB of address space to grow, in which the same 125 MB read line by line have no room.
+    """With 250 MB of address space to grow, in which the same 170 MB read line by line have no room.
 
     A thread may reserve 64 MB that it does not use.
     """
     (tmp_path / "small.run").write_text("q1 Q0 d 1 1.0 t\n", encoding="utf-8")
     lists = "".join(f"q Q0 document-{n:06} {n} {1000 - n / 7:.4f} tag\n" for n in range(1_000))
     with (tmp_path / "large.run").open("w", encoding="ascii") as file:
-        file.writelines(lists.replace("q ", f"q{query} ") for query in range(3_000))
+        file.writelines(lists.replace("q ", f"q{query} ") for query in range(4_000))
 
     def ranked(how: str) -> subprocess.CompletedProcess[str]:
         files = [str(tmp_path / "small.run"), str(tmp_path / "large.run")]

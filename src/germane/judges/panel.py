@@ -10,7 +10,7 @@ from germane.encoding import digest
 from germane.errors import InputError, JudgeError
 from germane.judges.judge import DECIDED, CompletedJudge, Judge, Reply, members_of, with_defaults
 from germane.questions.asking import Answer
-from germane.questions.question import AnyQuestion
+from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.voting import check_vote, replica_number
 from germane.types import FrozenDict, Json, Judgement, freeze
 
@@ -143,7 +143,7 @@ class PanelJudge(Judge):
             answer=answer,
             error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
             at=max((answer.judgement.at for answer in answers if answer.judgement.at), default=None),
-            provenance=freeze({**question.settings(), **how}),
+            provenance=freeze({**asked_as(question), **how}),
         )
 
 

@@ -17,7 +17,7 @@ from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.questions.asking import Answer, answered
-from germane.questions.question import AnyQuestion
+from germane.questions.question import AnyQuestion, asked_as
 from germane.types import FrozenDict, Judgement, Usage
 
 _log = logging.getLogger("germane")
@@ -57,7 +57,7 @@ def judgement_of(
 ) -> Judgement:
     """The row of a reply; TypeError or ValueError where it is not JSON and cannot be stored."""
     replica = judge.identity.get("replica")
-    asked = question.settings() if replica is None else {**question.settings(), "replica": replica}
+    asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
     judgement = Judgement(
         key=key,
         item=question.item,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from germane.encoding import decode
 from germane.questions.asking import Answer, answered, value_of
-from germane.questions.question import AnyQuestion
+from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, example_of
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import ITEM, LineIndex, LinesAt, StoredJudgements, row_in
@@ -21,14 +21,15 @@ from germane.types import Judgement
 R = TypeVar("R")
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
-"""An item, and the settings that it was judged with."""
+"""An item, and the settings that it was judged with; beside what, where it was judged beside something."""
 
 
 class StoredAnswers:
     """The judgements of a report as answers.
 
     A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
-    that it was asked with; the first one where there are several. Members of panels, replicas and windows, which are
+    that it was asked with. Where there are several it is the one that was shown the same texts beside the item (one passage
+    may be judged against the references of two samples), else the first. Members of panels, replicas and windows, which are
     merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered,
     some 16 bytes each.
 
@@ -51,33 +52,38 @@ class StoredAnswers:
             return
         for judgement in judgements:
             if self._counts(judgement.parent, judgement.error):
-                settings = self._settings({**judgement.provenance, "kind": judgement.kind})
-                self._known.setdefault((judgement.item, *settings), judgement)
+                for settings in self._settings({**judgement.provenance, "kind": judgement.kind}):
+                    self._known.setdefault((judgement.item, *settings), judgement)
 
     def _counts(self, parent: str | None, error: str | None) -> bool:
         return parent is None and not (self._however and error is not None)
 
-    def _settings(self, fields: Mapping[str, Any]) -> _Name:
-        return tuple(map(fields.get, ("kind",) if self._however else _SETTINGS))
+    def _settings(self, fields: Mapping[str, Any]) -> Sequence[_Name]:
+        """The settings under which a judgement is looked up, the most particular last."""
+        settings: _Name = tuple(map(fields.get, ("kind",) if self._however else _SETTINGS))
+        beside = None if self._however else fields.get("beside")
+        return (settings,) if beside is None else (settings, (*settings, beside))
 
     def _index(self, judgements: StoredJudgements) -> None:
         """Remember the places of judgements in their file, by item and settings."""
         hashes, positions = array("q"), array("q")
-        known = dict[bytes, _Name | None]()  # the settings in the rest of a line, after its key and its item
+        known = dict[
+            bytes, Sequence[_Name]
+        ]()  # the settings in the rest of a line, after its key and its item
         for number, (position, line) in enumerate(judgements.lines(), 1):
             if (rest := line[_REST]) in known:
-                settings, item = known[rest], line[ITEM].decode()
+                several, item = known[rest], line[ITEM].decode()
             else:
                 row = row_in(judgements.path, number, line)
                 item = str(row.get("item"))
                 counts = self._counts(row.get("parent"), row.get("error"))
-                settings = self._settings(row) if counts else None
+                several = self._settings(row) if counts else ()
                 if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
                     known.clear()
                 # key and item at their usual places
                 if line[40:50] == b'","item":"' and line[82:84] == b'",':
-                    known[rest] = settings
-            if settings is not None:
+                    known[rest] = several
+            for settings in several:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
         self._places, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
@@ -120,24 +126,31 @@ class StoredAnswers:
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
         """What is recorded of each question of these lists, all looked up together; lines on disk are read like this."""
-        names = [name for questions in asked for name in self._names(questions)]
-        for judgement in map(self._known.get, names) if self._places is None else self._read(names, read):
+        names = [of for questions in asked for of in self._names(questions)]
+        for judgement in map(self._first_known, names) if self._places is None else self._read(names, read):
             self.unknown += judgement is None
             self.found += judgement is not None
             yield judgement
 
-    def _names(self, questions: Sequence[AnyQuestion]) -> list[_Name]:
+    def _first_known(self, names: Sequence[_Name]) -> Judgement | None:
+        return next((self._known[name] for name in reversed(names) if name in self._known), None)
+
+    def _names(self, questions: Sequence[AnyQuestion]) -> list[Sequence[_Name]]:
+        """The names of each question, the most particular last."""
         if isinstance(questions, Passages) and questions:
-            name = self._settings({**questions.example.settings(), "kind": questions.example.kind})
-            return [(item, *name) for item in questions.items]
+            several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
+            return [[(item, *settings) for settings in several] for item in questions.items]
         return [
-            (question.item, *self._settings({**question.settings(), "kind": question.kind}))
+            [(question.item, *of) for of in self._settings({**asked_as(question), "kind": question.kind})]
             for question in questions
         ]
 
-    def _read(self, names: Iterable[_Name], read: Callable[[bytes], R]) -> Iterator[R | None]:
+    def _read(self, names: Sequence[Sequence[_Name]], read: Callable[[bytes], R]) -> Iterator[R | None]:
         assert self._places is not None
-        positions = self._places.find(names)  # of several with one name the first counts
+        positions = self._places.find(of[-1] for of in names)  # of several with one name the first counts
+        if any(len(of) > 1 for of in names):
+            usual = self._places.find(of[0] for of in names)
+            positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         lines = self._lines.find(position for position in positions if position >= 0)
         return (None if position < 0 else read(next(lines)) for position in positions)
 

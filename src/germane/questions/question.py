@@ -338,6 +338,12 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
     return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
+def asked_as(question: AnyQuestion) -> dict[str, Json]:
+    """The settings of a question, and `beside`: the digest of the texts that are shown beside its item, where there are any."""
+    shown = question.filled(question.context_fields)
+    return {**question.settings(), **({"beside": digest(shown)} if shown else {})}
+
+
 def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
     """The keys, with that `ending`, of questions that differ from the example only in their item.
 
