@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane import evaluate
+from germane import Sample, evaluate
 from germane.measures import Measure
 
 
@@ -75,6 +76,12 @@ def test_chunks_of_one_document_count_once():
 def test_nothing_to_count(given, why):
     """Skipped with its reason; nothing retrieved is 0."""
     assert value("id_recall", given) == why
+
+
+@pytest.mark.parametrize("grade", [np.int64(0), 0.0])
+def test_grades_of_another_type_of_number(grade):
+    """A sample made in Python may hold numpy's numbers: 0 is not relevant all the same."""
+    assert value("AP", Sample(id="a", query="q", contexts=(), qrels={"d1": grade})).startswith("no rel")
 
 
 def test_groups():

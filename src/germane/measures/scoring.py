@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, groupby, pairwise, product
-from math import fsum, nan, prod
+from math import fsum, inf, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -288,7 +288,7 @@ def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Ou
     for number, sample in enumerate(samples):
         if sample.qrels is None:
             yield number, skipped(NO_QRELS)
-        elif not any(map(rel.__le__, sample.qrels.values())):
+        elif max(sample.qrels.values(), default=-inf) < rel:
             yield number, skipped(NOTHING_RELEVANT)
 
 
