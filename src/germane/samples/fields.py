@@ -328,13 +328,19 @@ class _Ranking(msgspec.Struct):
 
 def passages(values: Json) -> Json:
     """Passages under the names of our fields: records at once where they are written as our record has them."""
-    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
-        try:
-            own = [one if _OWN.issuperset(one) and one.get("text") else _passage(one) for one in values]
-            return msgspec.convert({"contexts": own}, _Ranking).contexts
-        except (Invalid, msgspec.ValidationError):
-            pass
-    return _read_passages(values)
+    if not isinstance(values, _LISTS) or not _DICT.issuperset(map(type, values)):
+        return _read_passages(values)
+    try:
+        lacking = [1 for one in values if not one.get("text") and ("text" in one or not one.get("id"))]
+        if not lacking and (not values or _OWN.issuperset(values[0])):
+            return msgspec.convert({"contexts": values}, _Ranking).contexts
+    except msgspec.ValidationError:
+        pass
+    try:
+        own = [one if _OWN.issuperset(one) and one.get("text") else _passage(one) for one in values]
+        return msgspec.convert({"contexts": own}, _Ranking).contexts
+    except (Invalid, msgspec.ValidationError):
+        return _read_passages(values)
 
 
 def _call(value: Json) -> Json:

@@ -302,14 +302,20 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
                 yield number, row, functools.partial(_json_location, path, line, number, ())
 
 
+_ENDS = b"}\n", b"}\r\n", b"}"
+
+
 def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | None:
     """The values of lines; None unless it is sure that each line is one, and names no document twice in its gold."""
+    odd = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
+    if odd and len(lines) > 1:  # else no value goes on in the next line: none has } before {
+        return None
     text = b"".join(lines)
     try:
         rows = parse_json_lines(text)
     except ValueError:
         return None
-    if not text.count(b"}\n{") + text.count(b"}\r\n{") == len(lines) - 1 == len(rows) - 1:
+    if len(rows) != len(lines):
         return None
     keys = set(chain.from_iterable({tuple(row) for row in rows if type(row) is dict}))
     gold = [key for key in keys if field_of(key) == "qrels"]
