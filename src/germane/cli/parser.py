@@ -158,10 +158,8 @@ def _reader(flag: Flag) -> Callable[[str], Any]:
         if flag.choices and value not in flag.choices:
             value = None
         if flag.kind in {int, float} and value is not None:
-            least, most = (
-                (-inf if flag.least is None else flag.least),
-                (inf if flag.most is None else flag.most),
-            )
+            least = -inf if flag.least is None else flag.least
+            most = inf if flag.most is None else flag.most
             value = value if isfinite(value) and least <= value <= most else None
         if value is None:
             raise argparse.ArgumentTypeError(f"{text!r} is not possible; write {_expected(flag)}")

@@ -104,12 +104,10 @@ class Pool:
         if error is not None:
             self.stop(error)
         try:
-            while self._tasks:  # in flight
-                await asyncio.wait(self._tasks)
+            await self._finish()
         except asyncio.CancelledError:  # once more: that gives up what is in flight
             self.abort()
-            while self._tasks:
-                await asyncio.wait(self._tasks)
+            await self._finish()
             raise
         finally:
             self._marked.close()
@@ -121,6 +119,11 @@ class Pool:
                 except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
                     why = f"{type(fault).__name__}: {fault}"
                     _log.warning("the judge %s failed to close: %s", judge.name, why)
+
+    async def _finish(self) -> None:
+        """Wait for what is in flight."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Send nothing more; what is in flight is finished and stored, the rest fails with `reason`."""

@@ -21,7 +21,7 @@ from germane.types import Judgement
 R = TypeVar("R")
 _SETTINGS = ("against", "scale", "rubric")
 _Name = tuple[str | None, ...]
-"""An item, and the settings that it was judged with; beside what, where it was judged beside something."""
+"""An item, the settings that it was judged with and, where texts were shown beside it, their digest."""
 
 
 class StoredAnswers:
@@ -59,7 +59,7 @@ class StoredAnswers:
         return parent is None and not (self._however and error is not None)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[_Name]:
-        """The settings under which a judgement is looked up, the most particular last."""
+        """The settings under which a judgement is looked up, the most specific last."""
         settings: _Name = tuple(map(fields.get, ("kind",) if self._however else _SETTINGS))
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, (*settings, beside))
@@ -67,9 +67,8 @@ class StoredAnswers:
     def _index(self, judgements: StoredJudgements) -> None:
         """Remember the places of judgements in their file, by item and settings."""
         hashes, positions = array("q"), array("q")
-        known = dict[
-            bytes, Sequence[_Name]
-        ]()  # the settings in the rest of a line, after its key and its item
+        # the settings in the rest of a line, after its key and its item
+        known = dict[bytes, Sequence[_Name]]()
         for number, (position, line) in enumerate(judgements.lines(), 1):
             if (rest := line[_REST]) in known:
                 several, item = known[rest], line[ITEM].decode()
@@ -136,7 +135,7 @@ class StoredAnswers:
         return next((self._known[name] for name in reversed(names) if name in self._known), None)
 
     def _names(self, questions: Sequence[AnyQuestion]) -> list[Sequence[_Name]]:
-        """The names of each question, the most particular last."""
+        """The names of each question, the most specific last."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [[(item, *settings) for settings in several] for item in questions.items]

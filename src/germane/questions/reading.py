@@ -157,7 +157,8 @@ class Ask:
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
-            kinds, flat = tuple(question.kind for question in reading.questions), reading.flat()
+            kinds = tuple(question.kind for question in reading.questions)
+            flat = len(kinds) > 1 and reading.flat()
             how: dict[str, Json] = {"fused": kinds} if len(kinds) > 1 else {}
             if many:
                 how |= {"list_size": len(self.items), "place": number}

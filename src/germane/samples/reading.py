@@ -303,6 +303,7 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
 
 
 _ENDS = b"}\n", b"}\r\n", b"}"
+"""The possible ends of a line that is one object."""
 
 
 def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | None:
