@@ -108,7 +108,9 @@ def test_a_grade_out_of_range() -> None:
 
 def test_a_refusal() -> None:
     """No verdict is never "irrelevant"."""
-    with ModelServer([Act(refusal="I cannot judge this.")], answer={"relevance": {"grade": 3}}) as server:
+    refused = Act(refusal="I cannot judge this.")
+    answer = {"relevance": {"grade": 3}}
+    with ModelServer(lambda asked: refused if "300 m" in asked.user else None, answer=answer) as server:
         score = precision(server)
     assert (score.n, score.incomplete) == (0, 1)  # no verdict is never "irrelevant"
 

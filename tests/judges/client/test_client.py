@@ -230,12 +230,15 @@ class TestTransportFaults:
             ask(judge, passages(1))
 
     def test_waiting_for_our_own_limits_is_not_in_the_deadline(self) -> None:
-        """600 requests per minute with a burst of 50: the last of 70 waits longer than a call may take, and is asked."""
+        """600 requests per minute with a burst of 50: the last of 90 waits longer than a call may take, and is asked.
+
+        Few are in flight at once, so that a busy machine answers each within the deadline.
+        """
         with ModelServer() as server:
-            judge = judge_of(server, RetryPolicy(read=5, deadline=1.5), rpm=600)
-            replies = ask(judge, passages(70))
+            judge = judge_of(server, RetryPolicy(read=3, deadline=3), rpm=600, concurrency=4)
+            replies = ask(judge, passages(90))
         assert not [reply.error for reply in replies if reply.error]
-        assert max(reply.ms or 0 for reply in replies) > 1500
+        assert max(reply.ms or 0 for reply in replies) > 3000
 
     def test_an_answer_that_trickles_in_is_given_up_too(self) -> None:
         """The read timeout is for the whole answer, not for each byte of it."""

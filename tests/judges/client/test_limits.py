@@ -397,9 +397,12 @@ def test_nobody_leaves_until_then() -> None:
 
 
 def test_one_odd_refusal_stops_nobody() -> None:
-    """One request is told to wait five minutes, those sent after it are answered: the others go on at once."""
+    """One request is told to wait five minutes, those sent after it are answered: the others go on at once.
+
+    It is told by what it asks: the server may see requests in another order than they were sent in.
+    """
     odd = Act(status=429, headers={"retry-after": "300"})
-    with ModelServer([None, None, odd], latency=0.05) as server:
+    with ModelServer(lambda asked: odd if re.search(r"it is 2\b", asked.user) else None, latency=0.05) as server:
 
         async def main() -> int:
             judge = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=4)
