@@ -94,6 +94,12 @@ def _check_finite(name: str, value: float | None) -> None:
         raise Invalid(f"is {value}", "write a finite number or leave the field out", name)
 
 
+def _check_duration(ms: float | None) -> None:
+    _check_finite("ms", ms)
+    if ms is not None and ms < 0:
+        raise Invalid(f"is {ms}", "write milliseconds from 0, or leave the field out", "ms")
+
+
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A name that is not empty; in files it may be a whole number."""
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -142,7 +148,7 @@ class Call(Record, frozen=True, kw_only=True):
     source: str | None = None
 
     def __post_init__(self) -> None:
-        _check_finite("ms", self.ms)
+        _check_duration(self.ms)
         _set(self, contexts=tuple(self.contexts))
 
 
@@ -165,7 +171,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
     ms: float | None = None
 
     def __post_init__(self) -> None:
-        _check_finite("ms", self.ms)
+        _check_duration(self.ms)
         _set(self, input=freeze(self.input), output=freeze(self.output))
 
 

@@ -799,6 +799,13 @@ class TestProviders:
         monkeypatch.setenv("OLLAMA_HOST", host)
         assert LLMJudge("ollama:m").service.url == url
 
+    @pytest.mark.parametrize("host", ["box:abc", "http://box:99999"])
+    def test_a_port_of_ollamas_that_is_none(self, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+        """The variable is named; no other port is taken instead."""
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        with pytest.raises(InputError, match=f"OLLAMA_HOST={host} has an invalid port"):
+            LLMJudge("ollama:m")
+
     @pytest.mark.parametrize("pasted", ["", "/chat/completions"])
     def test_a_query_stays_behind_the_path(self, pasted: str) -> None:
         """As in Azure's older URLs, and in one pasted whole."""

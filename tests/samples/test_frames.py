@@ -253,3 +253,13 @@ def test_a_series_of_grades_is_gold_by_its_index() -> None:
         {"7": 1},
         {"d1": 1, "d2": 1},
     ]
+
+
+@pytest.mark.parametrize("field", ["metadata", "contexts", "qrels", "query", "anything"])
+def test_a_value_that_holds_itself(field: str) -> None:
+    """It is named by its row, wherever it stands; the rows before it are read."""
+    ring: dict[str, object] = {}
+    ring["ring"] = [ring]
+    row = {"query": "q", "contexts": ["a"], "qrels": ["a"]}
+    with pytest.raises(InputError, match=r"^samples:2: holds itself, or is nested more than 100 levels"):
+        list(rows_of([row, {**row, field: ring}]))

@@ -262,10 +262,11 @@ def test_reading_json_lines_needs_no_pydantic(tmp_path):
         ),
         ({"contexts": [{"text": "t", "grade": -(10**30)}]}, r"contexts\[0\]\.grade is the number -1"),
         ({"trial": 2**64}, "trial is the number 18446744073709551616, more than 64 bits hold"),
+        ({"calls": [{"contexts": [], "ms": -4}]}, r"calls\[0\]\.ms is -4.0; write milliseconds from 0"),
     ],
 )
 def test_numbers_that_nothing_holds_are_refused(row, problem):
-    """As a grade, a score or a trial, each at its place."""
+    """As a grade, a score, a trial or a time, each at its place."""
     with pytest.raises(InputError, match=problem):
         one({"query": "a", **row})
 

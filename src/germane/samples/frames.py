@@ -11,7 +11,7 @@ from typing import Any
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.fields import SPELLINGS, yes_no
 from germane.samples.files import check_readable, shown_name
-from germane.types import Json
+from germane.types import MAX_DEPTH, Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _JSON = (str, int, float, list, dict, type(None))
@@ -26,7 +26,16 @@ def records(source: Any) -> Iterator[Any]:
     """
     if isinstance(source, bytes):
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
-    return (dict(_known(row)) if isinstance(row, Mapping) else row for row in _records(source))
+    rows = enumerate(_records(source), 1)
+    return (_mapping(row, number) if isinstance(row, Mapping) else row for number, row in rows)
+
+
+def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
+    try:
+        return dict(_known(row))
+    except RecursionError:
+        problem = f"holds itself, or is nested more than {MAX_DEPTH} levels deep"
+        raise InputError(problem, fix="write it flatter", place=SourceLocation("samples", number)) from None
 
 
 def is_table(value: Any) -> bool:

@@ -402,7 +402,9 @@ def test_one_odd_refusal_stops_nobody() -> None:
     It is told by what it asks: the server may see requests in another order than they were sent in.
     """
     odd = Act(status=429, headers={"retry-after": "300"})
-    with ModelServer(lambda asked: odd if re.search(r"it is 2\b", asked.user) else None, latency=0.05) as server:
+    with ModelServer(
+        lambda asked: odd if re.search(r"it is 2\b", asked.user) else None, latency=0.05
+    ) as server:
 
         async def main() -> int:
             judge = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=4)

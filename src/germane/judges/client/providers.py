@@ -234,11 +234,14 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _ollama(host: str) -> str:
-    """OLLAMA_HOST as Ollama itself takes it: where it listens, with any part left out."""
+    """OLLAMA_HOST as Ollama itself takes it: where it listens, with any part left out. InputError for a port that is none."""
     scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
     parts = urlsplit(f"//{rest}")
     name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
-    port = match[1] if (match := re.search(r":(\d+)\Z", parts.netloc)) else "" if mark else "11434"
+    try:
+        port = str(parts.port) if parts.port is not None else "" if mark else "11434"
+    except ValueError:
+        raise InputError(f"OLLAMA_HOST={host} has an invalid port", fix="write HOST:PORT") from None
     return f"{scheme}://{f'[{name}]' if ':' in name else name}{port and f':{port}'}{parts.path}"
 
 
