@@ -112,7 +112,7 @@ FLAGS = (
     Flag("[OTHER]", "power", DATA, "A second system: its differences are measured.", Path),
     Flag("A", "overlap", DATA, "A run (TREC, TSV, CSV, JSONL), or a report folder.", Path),
     Flag("B", "overlap", DATA, "Another one over the same queries.", Path),
-    Flag("QUERY", "explain", DATA, "A sample's id, its query, or a part of it."),
+    Flag("[QUERY]", "explain", DATA, "A sample's id, its query, or a part of it; without it the worst are named."),
     Flag("[MEASURE]", "explain", MEASURES, "One measure; without it all."),
     Flag("[MEASURE]", "measures", MEASURES, "One measure in full; also FILE.py:NAME.", name="name"),
     Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),

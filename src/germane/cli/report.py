@@ -78,7 +78,7 @@ def plot(
         say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")
 
 
-def explain(folder: Path, query: str, measure: str | None, *, json: bool) -> None:
+def explain(folder: Path, query: str | None, measure: str | None, *, json: bool) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
     from germane.encoding import encode
     from germane.reports.explain import explain_query, lines_of

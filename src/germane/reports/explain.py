@@ -157,10 +157,10 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
     )
 
 
-def explain_query(report: ReportData, query: str, measure: str | None = None) -> Facts:
+def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> Facts:
     """Everything that is known of one sample's scores, by its id or by its query's text.
 
-    Raises InputError where the report holds no such sample or measure.
+    Raises InputError where the report holds no such sample or measure, or no query is named; it names some.
     """
     sample = _find(report, query)
     scores = list(report.tables.scores.of_sample(sample.key))
@@ -172,7 +172,9 @@ def explain_query(report: ReportData, query: str, measure: str | None = None) ->
     return Explainer(report).facts(sample, scores)
 
 
-def _find(report: ReportData, query: str) -> Sample:
+def _find(report: ReportData, query: str | None) -> Sample:
+    if query is None:
+        raise InputError("QUERY is missing", fix=_worst(report))
     if (sample := next(report.tables.samples_named(query), None)) is not None:
         return sample
     wanted, samples = query.casefold(), report.tables.samples
@@ -182,8 +184,16 @@ def _find(report: ReportData, query: str) -> Sample:
     if inside:
         problem = f"{query!r} is in {len(inside)} queries"
         raise InputError(problem, fix=f"name one by its id: {', '.join(sample.id for sample in inside[:5])}")
-    problem = f"no sample has the id or query {query!r}"
-    raise InputError(problem, fix="see the ids in the report's worst queries")
+    raise InputError(f"no sample has the id or query {query!r}", fix=_worst(report))
+
+
+def _worst(report: ReportData) -> str:
+    """Ids to name: the worst by the first measure that has values."""
+    for line in report.summaries:
+        if worst := report.worst(line.measure, 5, line.system):
+            return f"the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
+    some = next(iter(report.tables.samples), None)
+    return "it holds no sample" if some is None else f"name one by its id: {some.id}"
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
