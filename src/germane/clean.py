@@ -27,7 +27,7 @@ def clean(text: str) -> str:
         for char in kept
         if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
     )
-    return _COMMAND.sub(lambda found: " ".join(found[0]), words)
+    return _COMMAND.sub(lambda match: " ".join(match[0]), words)
 
 
 def clean_lines(text: str) -> str:
@@ -50,13 +50,13 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
     return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """`1 query`, `2,000 queries`: a number and its noun, in the plural by the rule where `many` does not give it."""
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """`1 query`, `2,000 queries`: a number and its noun, in the plural by the rule where `plural` does not give it."""
     if number == 1:
-        return f"1 {one}"
-    if not many and re.search(r"[^aeiou]y$", one):
-        many = f"{one[:-1]}ies"
-    return f"{number:,} {many or one + ('es' if one.endswith(('ch', 'sh', 's', 'x')) else 's')}"
+        return f"1 {singular}"
+    if not plural and re.search(r"[^aeiou]y$", singular):
+        plural = f"{singular[:-1]}ies"
+    return f"{number:,} {plural or singular + ('es' if singular.endswith(('ch', 'sh', 's', 'x')) else 's')}"
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
@@ -122,7 +122,7 @@ def markdown_text(text: str, most: int = 200) -> str:
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$":
         words = words.replace(char, f"\\{char}")
-    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", words)
+    return _REFERENCE.sub(lambda match: f"&#{ord(match[0])};", words)
 
 
 _REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")

@@ -65,8 +65,8 @@ class NumberSet:
         """The number of entries that were added before this one; -1 where it is not in the set."""
         if (at := self._recent.get(number, -1)) >= 0 or not len(self._sorted):
             return at
-        place = self._sorted.searchsorted(number)
-        return int(self._order[place]) if place < len(self._sorted) and self._sorted[place] == number else -1
+        slot = self._sorted.searchsorted(number)
+        return int(self._order[slot]) if slot < len(self._sorted) and self._sorted[slot] == number else -1
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and self.index(number) >= 0

@@ -135,8 +135,8 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     Passed on are PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and the address and token of a judge that another runner
     lends. The folder of this Python is the last on PATH, so that a script that calls `germane` finds the one that runs it.
     """
-    wanted = {*_PASSED_ON, *names}
-    passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
+    kept = {*_PASSED_ON, *names}
+    passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
 

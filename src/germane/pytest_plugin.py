@@ -134,27 +134,27 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _decide(config: pytest.Config, found: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
+def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
     """Make the report, decide its gates, write it."""
     asked: list[str] = config.getoption("--germane-gate")
     baseline, path = config.getoption("--germane-baseline"), config.getoption("--germane-report")
-    if found.lost:
-        workers = ", ".join(found.lost)
-        found.passed, found.problem = False, f"a worker crashed, and what it recorded is lost: {workers}"
+    if state.lost:
+        workers = ", ".join(state.lost)
+        state.passed, state.problem = False, f"a worker crashed, and what it recorded is lost: {workers}"
         return
     if not records:
         if asked or baseline or path:
-            found.passed, found.problem = False, "no test recorded anything: germane.record(...)"
+            state.passed, state.problem = False, "no test recorded anything: germane.record(...)"
         return
     from germane.errors import GermaneError
 
     try:
-        found.report = _report(records, found, config)
-        found.passed = found.report.verdict.passed
+        state.report = _report(records, state, config)
+        state.passed = state.report.verdict.passed
         if path is not None:
-            found.replaced = _save(found.report, Path(path))
+            state.replaced = _save(state.report, Path(path))
     except (GermaneError, OSError) as error:
-        found.passed, found.problem = False, str(error)
+        state.passed, state.problem = False, str(error)
 
 
 def _report(records: Mapping[str, list[RecordedSample]], session: _Session, config: pytest.Config) -> Report:

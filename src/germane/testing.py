@@ -253,25 +253,27 @@ def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) ->
     from germane.samples.rows import sample_to_json
     from germane.types import Sample
 
-    given: object = retrieved
-    if not isinstance(given, Sample | RetrievalCase | Mapping | None):
-        shown = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
-        raise InputError(f"the sample is {shown}", fix="name each field: query=..., contexts=..., qrels=...")
+    value: object = retrieved
+    if not isinstance(value, Sample | RetrievalCase | Mapping | None):
+        description = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+        raise InputError(
+            f"the sample is {description}", fix="name each field: query=..., contexts=..., qrels=..."
+        )
     case = retrieved if isinstance(retrieved, RetrievalCase) else None
     brought = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
-    said = [str(notice) for notice in notices]
+    messages = [str(notice) for notice in notices]
     contexts = [context for _, contexts in rankings(sample) for context in contexts]
     texts = [context.text for context in contexts if context.id is None]
     if len(texts) == len(contexts) and (
-        found := next((text for text in texts if text in (sample.qrels or {})), "")
+        given_id := next((text for text in texts if text in (sample.qrels or {})), "")
     ):
-        said.append(
-            f'contexts are texts, and {found!r} is an id of qrels: write {{"id": {json.dumps(found)}}}'
+        messages.append(
+            f'contexts are texts, and {given_id!r} is an id of qrels: write {{"id": {json.dumps(given_id)}}}'
         )
-    for message in said:
+    for message in messages:
         warnings.warn(message, stacklevel=3)  # the line of the test
     if case is None:
         return RetrievalCase(sample, ())

@@ -78,7 +78,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         problem = f"holds {value}, which is not a number that can be stored"
         raise Invalid(problem, "write null or leave the field out")
     if isinstance(value, set | frozenset):
-        return tuple([freeze(one, levels - 1) for one in sorted(value, key=repr)])
+        return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
     return (
         value if kind is float or isinstance(value, Hashable) else str(value)
     )  # what can change is no part of a record

@@ -71,11 +71,11 @@ class WholeTable(Table):
         lines: list[RenderableType] = [Text()]
         for line in range(tall):
             parts = [head[line - tall + len(head)] if line >= tall - len(head) else "" for head in heads]
-            shown = (f"{part:>{widths[n]}}" for n, part in zip(numbers, parts, strict=True))
-            lines.append(Text(_GAP + _GAP.join(shown), style=style))
+            cells_of_line = (f"{heading:>{widths[n]}}" for n, heading in zip(numbers, parts, strict=True))
+            lines.append(Text(_GAP + _GAP.join(cells_of_line), style=style))
         lines.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
         for row in range(1, len(cells[0])):
-            title = Text("  ").join(part for n in names if (part := cells[n][row]).plain.strip())
+            title = Text("  ").join(name for n in names if (name := cells[n][row]).plain.strip())
             right = [Text(" " * (widths[n] - cells[n][row].cell_len)) + cells[n][row] for n in numbers]
             lines += [_wrapped(title, width), Text(_GAP) + Text(_GAP).join(right)]
         return [*lines, Text()]
@@ -147,9 +147,9 @@ class HangingText:
             yield from (Text(" " * indent) + text for text in rest)
 
 
-def hanging(parts: Iterable[RenderableType]) -> RenderableType:
+def hanging(rows: Iterable[RenderableType]) -> RenderableType:
     """These parts one below the other; where a line of text goes on, it is indented."""
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in parts))
+    return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))
 
 
 def _text(cell: object) -> Text:
@@ -162,13 +162,13 @@ def _wrapped(cell: Text, width: int) -> Text:
         return cell
     lines, line = [], ""
     for piece in _PIECE.findall(cell.plain):
-        part = piece
-        if Text(line + part).cell_len > width and line.strip():
+        rest = piece
+        if Text(line + rest).cell_len > width and line.strip():
             lines.append(line.rstrip())
-            line, part = "", part.lstrip()
-        while Text(part).cell_len > width:  # one long word: there is no joint to take
-            head = next(n for n in range(len(part), 0, -1) if Text(part[:n]).cell_len <= max(width, 2))
-            lines.append(part[:head])
-            part = part[head:]
-        line += part
+            line, rest = "", rest.lstrip()
+        while Text(rest).cell_len > width:  # one long word: there is no joint to take
+            head = next(n for n in range(len(rest), 0, -1) if Text(rest[:n]).cell_len <= max(width, 2))
+            lines.append(rest[:head])
+            rest = rest[head:]
+        line += rest
     return Text("\n".join(filter(None, [*lines, line.rstrip()])), style=cell.style)

@@ -58,7 +58,7 @@ def test_each_relevant_document_has_its_journey() -> None:
 def test_lost_and_saved_are_against_the_stage_before() -> None:
     """Of the first stage: what it never retrieved."""
     lines = one(WORKED).stages
-    assert [(line.name, line.found, line.lost, line.saved) for line in lines] == [
+    assert [(line.name, line.relevant, line.lost, line.saved) for line in lines] == [
         ("bm25", 2, 2, 0),
         ("fusion", 3, 0, 1),
         ("rerank", 1, 2, 0),
@@ -68,7 +68,7 @@ def test_lost_and_saved_are_against_the_stage_before() -> None:
 
 def test_the_threshold_says_what_is_relevant() -> None:
     """With rel=2 only one document is."""
-    assert [(line.found, line.lost) for line in one(WORKED, rel=2).stages] == [(1, 0), (1, 0), (0, 1)]
+    assert [(line.relevant, line.lost) for line in one(WORKED, rel=2).stages] == [(1, 0), (1, 0), (0, 1)]
 
 
 def test_contexts_that_differ_from_the_last_stage_are_one_more() -> None:
@@ -86,7 +86,7 @@ def test_without_stages_the_first_k_are_the_cut() -> None:
         {"id": "q2", "query": "b", "contexts": [{"id": "c"}]},
     ]  # fmt: skip
     (found,) = follow_samples(samples_from(samples), k=2)
-    assert [(line.name, line.found, line.lost) for line in found.stages] == [
+    assert [(line.name, line.relevant, line.lost) for line in found.stages] == [
         ("contexts", 2, 2),
         ("first 2", 1, 1),
     ]
@@ -235,7 +235,7 @@ def test_how_deep_a_list_would_have_to_be() -> None:
     same = next(line for line in final.depths if line.depth == 20)
     assert final.kept is not None
     assert same.keeps == final.kept.keeps  # it only cut
-    assert final.kept.keeps == pytest.approx(1 - final.lost / found.stages[1].found, abs=0.02)
+    assert final.kept.keeps == pytest.approx(1 - final.lost / found.stages[1].relevant, abs=0.02)
 
 
 @pytest.fixture

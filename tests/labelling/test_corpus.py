@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from germane import Report, evaluate
 from germane.errors import InputError
-from germane.labelling.corpus import Corpus, FoundPlace
+from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.moving import (
     LabelsCheckDocument,
     LabelsMoveDocument,
@@ -98,7 +98,7 @@ def test_pieces_are_found_whole_and_in_part(tmp_path: Path) -> None:
         "none": "fox brown quick",
     }
     found = corpus(tmp_path / "c.jsonl", documents).find(["quick brown fox jumps"])["quick brown fox jumps"]
-    assert found[0] == FoundPlace("whole", 2, 24, 1.0, exact=False)
+    assert found[0] == TextMatch("whole", 2, 24, 1.0, exact=False)
     assert {(one.document, one.share) for one in found[1:]} == {
         ("end", 0.75),
         ("start", 0.75),

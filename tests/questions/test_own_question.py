@@ -43,7 +43,7 @@ class Tasted(Question[tuple[tuple[int, bool], ...]]):
     item_fields: ClassVar[tuple[str, ...]] = ("dishes", "passage")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
-    things_field: ClassVar[str] = "dishes"
+    subjects_field: ClassVar[str] = "dishes"
 
     passage: str
     dishes: tuple[str, ...]
@@ -63,7 +63,7 @@ class TastedTogether(ContextSetQuestion[tuple[tuple[int, bool], ...]]):
     item_fields: ClassVar[tuple[str, ...]] = ("dishes", "contexts")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
-    things_field: ClassVar[str] = "dishes"
+    subjects_field: ClassVar[str] = "dishes"
 
     dishes: tuple[str, ...]
     contexts: tuple[str, ...]

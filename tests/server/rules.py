@@ -52,7 +52,7 @@ def _verdicts(question: type[Question[Any]], sections: Mapping[str, str], schema
     everything = " ".join(sections.values())
     found = [
         {**_fill(item, sections, text, _overlap(text, everything)), number: int(place)}
-        for place, text in _ITEM.findall(sections.get(question.things_field or name, ""))
+        for place, text in _ITEM.findall(sections.get(question.subjects_field or name, ""))
     ]
     return {**_fill({**schema, "properties": {}}, sections, "", 0.0), name: found}
 

@@ -42,7 +42,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
         parts = {"": chosen} if stored is not None else split_evaluations(chosen, dry=True)
-    forecasts = [forecast(part, Callbacks(), resume=stored, retry_errors=True) for part in parts.values()]
+    forecasts = [forecast(run, Callbacks(), resume=stored, retry_errors=True) for run in parts.values()]
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_place()
     certain = [pair for each in forecasts for pair in each.certain]

@@ -88,13 +88,13 @@ def label(
         return
     settings, of_gold = report.manifest.get("settings") or {}, queue == "gold"
     scale = scale or (settings.get("scale", "graded") if kind == "relevance" else "binary")
-    known = dict.fromkeys(label for report in reports for label in report.labels())
+    answered = dict.fromkeys(label for report in reports for label in report.labels())
     if of_gold:
         drawn = suspects_queue(reports, budget)
     else:
         drawn = queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed)  # type: ignore[arg-type]
     store = _store_in(reports)
-    session = LabellingSession(drawn, person, store, known, scale=scale, guideline=fingerprint)
+    session = LabellingSession(drawn, person, store, answered, scale=scale, guideline=fingerprint)
     _label(session, report if len(reports) == 1 and not of_gold else None, text)
     if of_gold:
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
@@ -102,10 +102,10 @@ def label(
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
     """Return a function that stores a label in each of the reports that hold its item, else in the first one."""
-    held = [{row.item for row in report.items()} for report in reports]
+    items_of = [{row.item for row in report.items()} for report in reports]
 
     def store(label: Label) -> None:
-        holders = [report for report, items in zip(reports, held, strict=True) if label.item in items]
+        holders = [report for report, items in zip(reports, items_of, strict=True) if label.item in items]
         for report in holders or reports[:1]:
             report.tables.append_labels([label])  # type: ignore[union-attr]
 
@@ -251,13 +251,13 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
     from rich.console import Console
     from rich.text import Text
 
-    width, shown = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
+    width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
     console = Console(width=width)
     for name, text in texts:
         whole = Text("\n".join(map(clean, text.splitlines())))
         lines = [line.plain for line in whole.wrap(console, width)] or [""]
-        shown += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
-    return shown
+        result += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
+    return result
 
 
 def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:

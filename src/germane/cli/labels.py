@@ -48,11 +48,11 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
         lines.append(f"{counted(len(check.quotes), 'quote')}: {', '.join(parts)}")
     for quote in check.quotes:
         if not quote.whole:
-            places = ", ".join(
+            matches = ", ".join(
                 f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3]
             )
             text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
-            lines.append(f"  {text} {places or 'stands nowhere'}")
+            lines.append(f"  {text} {matches or 'stands nowhere'}")
     if values:
         lines.append(str(people))
     for line in lines:

@@ -196,17 +196,17 @@ def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
     return open_at(ledger_place(flag), reading=reading)
 
 
-def _print(found: dict[str, Json]) -> None:
+def _print(summary: dict[str, Json]) -> None:
     from germane.reports.ranking import TextTable
 
-    size = f"{counted(found['judgements'], 'judgement')}, {found['bytes'] / 1e6:,.2f} MB, format {found['format']}"
-    print_lines(f"{found['ledger']}: {size}")
-    if not found["lines"]:
+    size = f"{counted(summary['judgements'], 'judgement')}, {summary['bytes'] / 1e6:,.2f} MB, format {summary['format']}"
+    print_lines(f"{summary['ledger']}: {size}")
+    if not summary["lines"]:
         return
-    oldest, newest = (str(found[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
+    oldest, newest = (str(summary[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
     print_lines(f"from {oldest} to {newest}\n")
     table = TextTable(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], names=3)
-    for line in found["lines"]:
+    for line in summary["lines"]:
         names = clean(line["judge"]), line["kind"], line["prompt"] or "-"
         counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
         table.add([*names, *counts, _cost(line)])

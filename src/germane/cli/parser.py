@@ -24,16 +24,16 @@ def width() -> int:
 def paragraphs(text: str, indent: str = "") -> str:
     """The paragraphs of a docstring, filled to the width of the terminal."""
     return "\n\n".join(
-        fill(" ".join(part.split()), width() - 2, initial_indent=indent, subsequent_indent=indent)
-        for part in cleandoc(text).split("\n\n")
+        fill(" ".join(paragraph.split()), width() - 2, initial_indent=indent, subsequent_indent=indent)
+        for paragraph in cleandoc(text).split("\n\n")
     )
 
 
-def no_such(what: str, word: str, known: Iterable[str], command: str) -> InputError:
+def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
     """The error that there is no such command or flag, with the known one that is meant or where they are listed."""
     from germane.samples.files import nearest
 
-    near = nearest(word, known, 0.6)
+    near = nearest(word, names, 0.6)
     fix = f"did you mean {near}?" if near else f"see {command} --help"
     return InputError(f"unknown {what} {word}", fix=fix)
 
@@ -52,14 +52,14 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 class _Once(argparse.Action):
     """Stores the value of a flag that has one: of several the last, so that scripts can append theirs, and it is said."""
 
-    given: object = None
+    previous: object = None
 
     def __call__(
         self, _: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
     ) -> None:
-        if self.given not in (None, value):
-            say(f"warning: {flag} takes one value: {value} counts, {self.given} does not")
-        self.given = value
+        if self.previous not in (None, value):
+            say(f"warning: {flag} takes one value: {value} counts, {self.previous} does not")
+        self.previous = value
         setattr(namespace, self.dest, value)
 
 

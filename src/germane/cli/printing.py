@@ -81,8 +81,8 @@ def finish(
 
     def page(name: str, kind: str = ".html") -> dict[str, Any]:
         report, excerpt = reports[name], excerpt_of(name)
-        shown = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
-        return {**shown, **(_sections(report, excerpt, text=text) if kind == ".html" else {})}
+        sections = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
+        return {**sections, **(_sections(report, excerpt, text=text) if kind == ".html" else {})}
 
     for path in outputs:
         _write(reports, path, page)
@@ -448,8 +448,8 @@ class Outputs:
             if not where or report.folder is None:
                 continue
             if options.get("part"):
-                part = report.manifest["part"]
-                where += f"/{part['number']}-of-{part['of']}.zip"
+                shard = report.manifest["part"]
+                where += f"/{shard['number']}-of-{shard['of']}.zip"
                 pack(report.folder, where)
             else:
                 where += f"/{Path(name).stem}" if name else ""

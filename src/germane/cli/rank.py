@@ -57,9 +57,9 @@ def rank(**flags: Any) -> int:
         from germane.labelling.corpus import Corpus
 
         corpus = Corpus(chosen.corpus).identity
-    wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
+    measures = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
-    parts, notes = _scored(chosen, wanted)
+    parts, notes = _scored(chosen, measures)
     queries: Iterable[Sample] = ()
     if chosen.queries is not None:
         from germane.samples.reading import read_samples
@@ -91,7 +91,7 @@ def files_of(
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 
 
-def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
+def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
     """The scores of each run, and the remarks about the gold, which is held no longer."""
     from germane.evaluation import rank as ranking
 
@@ -99,7 +99,7 @@ def _scored(chosen: Any, wanted: Sequence[Measure]) -> tuple[list[Part], Sequenc
     if any(run.slow for run, _ in runs):
         print(f"note: large runs are read faster with polars; {install_extra('tables')}", file=sys.stderr)
     how = {"missing": chosen.missing, **how}
-    parts = [ranking.rank_part(run, gold, wanted, system=system, **how) for run, system in runs]
+    parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
     return parts, gold.bad.notes()
 
 

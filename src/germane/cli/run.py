@@ -84,8 +84,10 @@ def run(
     try:
         code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     except KeyboardInterrupt:
-        shown = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
-        raise Interrupted(f"interrupted; all is measured and kept: {shown}") from None
+        commands = ", ".join(
+            f"germane report {shlex.quote(str(report.folder))}" for report in reports.values()
+        )
+        raise Interrupted(f"interrupted; all is measured and kept: {commands}") from None
     outputs.put(reports)
     callbacks.print_hints()
     return code
@@ -160,8 +162,8 @@ def _check_same_paths(chosen: Options, resume: Path) -> None:
     from germane.tables.folder import read_manifest
 
     before = Options().merged_with(read_manifest(resume)).paths
-    known = {Path(path).resolve() for path in before}
-    if all(path.exists() for path in known) and known != {Path(path).resolve() for path in chosen.paths}:
+    stored = {Path(path).resolve() for path in before}
+    if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
         raise InputError(
             f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}",
             fix=f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins",
@@ -187,7 +189,7 @@ def _print_forecast(chosen: Options, again: dict[str, Any], *, json: bool) -> No
     with Progress() as callbacks:
         with chosen.confined():
             parts = {"": chosen} if again["resume"] else split_evaluations(chosen, dry=True)
-        forecasts = {path: forecast(part, callbacks, **again) for path, part in parts.items()}
+        forecasts = {path: forecast(evaluation, callbacks, **again) for path, evaluation in parts.items()}
     if json:
         fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
         print_document(fields.get("") or {"schema_version": 1, "reports": fields})

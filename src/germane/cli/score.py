@@ -44,9 +44,9 @@ def score(
     files = [path for path in output if path.suffix]
     folders = [path for path in output if not path.suffix]
     first = folders[0] if folders else None
-    wanted = parse_measures(measures)
+    parsed = parse_measures(measures)
     report = rescore(
-        folder, wanted, gates=gates, allow_stand_in=allow_stand_in, by=by, folder=first, form=format
+        folder, parsed, gates=gates, allow_stand_in=allow_stand_in, by=by, folder=first, form=format
     )
     if before is not None:
         from germane.comparison.regression import settle_changes

@@ -53,7 +53,7 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
     unchecked: dict[str, None] = {}
     files, _ = load_suite(paths, warnings, read=False)
     for path in files:
-        faults = sorted(faults_of(path, warnings, unchecked), key=_place)
+        faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
         if not (faults or unchecked) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
@@ -68,7 +68,7 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
     return 0
 
 
-def _place(fault: InputError) -> tuple[str, int, int]:
+def _sort_key(fault: InputError) -> tuple[str, int, int]:
     location = fault.place
     return ("", 0, 0) if location is None else (location.file, location.line or 0, location.column or 0)
 

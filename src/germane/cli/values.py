@@ -68,10 +68,10 @@ def _named(text: str) -> tuple[str, str]:
 def pairs(values: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
     """`a=b,c=d` and repeated flags as pairs; InputError on anything else."""
     result: dict[str, str] = {}
-    for part in (part for text in values or () for part in text.split(",")):
-        name, value = _named(part)
+    for entry in (entry for text in values or () for entry in text.split(",")):
+        name, value = _named(entry)
         if not name:
-            raise InputError(f"{flag} {part!r} is not NAME=VALUE", fix=f"write {flag} {example}")
+            raise InputError(f"{flag} {entry!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         if name in result:
             raise InputError(f"{flag} gives {name} twice", fix="give it once")
         result[name] = value
@@ -149,10 +149,10 @@ def options_of(flags: Mapping[str, Any]) -> Options:
         if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
     for name in ("ledger", "replay"):
-        if "://" in (place := str(flags.get(name) or "")):
+        if "://" in (address := str(flags.get(name) or "")):
             from germane.ledger.store import password_apart
 
-            flags = {**flags, name: password_apart(place)}
+            flags = {**flags, name: password_apart(address)}
     read = {
         **flags,
         "paths": flags["paths"] or ([] if flags.get("resume") else [_usual_path()]),

@@ -69,10 +69,10 @@ def _settings() -> str:
 
 def _ledger() -> str:
     """The ledger that is used here, by GERMANE_LEDGER, the config, or the nearest project file."""
-    place = ledger_place()
-    if "://" in place:
-        return _ADDRESS.sub(r"\1...", place)
-    path = Path(place)
+    address = ledger_place()
+    if "://" in address:
+        return _ADDRESS.sub(r"\1...", address)
+    path = Path(address)
     return f"{path} ({f'{path.stat().st_size:,} bytes' if path.is_file() else 'not there yet'})"
 
 

@@ -44,27 +44,27 @@ def stages_page(reports: Sequence[StagesReport]) -> Json:
 def _system(report: StagesReport) -> dict[str, Json]:
     lines = {"stages": report.stages, "documents": report.documents(), "notes": report.journeys.notes}
     lists = {name: to_builtins(list(of)) for name, of in lines.items()}
-    return line_of(SystemStages, report, ends=report.counts(), **lists)
+    return line_of(SystemStages, report, known=report.relevant, ends=report.counts(), **lists)
 
 
 def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
     """The stages of each system for a rich console; `every`: with every relevant document."""
-    return hanging(part for report in reports for part in _stages(report, every=every))
+    return hanging(line for report in reports for line in _stages(report, every=every))
 
 
 def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
-    yield Text(f"{counted(report.known, 'relevant document')} of {counted(report.queries, 'query')}")
+    yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
     heads = ["stage", "share of them", "in", "lost", "saved", "recall", "interval"]
     changes = ["change", "interval of the change"] if len(report.stages) > 1 else []
     table = TextTable([*heads, *changes], names=2)
     for stage in report.stages:
-        bar = "█" * round(_BAR * stage.found / report.known)
+        bar = "█" * round(_BAR * stage.relevant / report.relevant)
         row = [
             clean(stage.name),
             bar,
-            f"{stage.found:,}",
+            f"{stage.relevant:,}",
             f"{stage.lost:,}" if stage.lost else "-",
             f"{stage.saved:,}" if stage.saved else "-",
             in_digits(stage.recall),
@@ -83,7 +83,7 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     if documents:
         yield Text("every relevant document" if every else "lost, the best first")
         yield _documents(report, documents)
-    more = report.known - report.stages[-1].found - len(documents)
+    more = report.relevant - report.stages[-1].relevant - len(documents)
     if more > 0 and not every:
         yield Text(f"  and {more:,} more: -q prints every document, --json too", style="dim")
     yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
@@ -139,7 +139,7 @@ def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
 
 def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
     """The changes that would help each system, for a rich console."""
-    return hanging(part for diagnosis in systems for part in _helps(diagnosis))
+    return hanging(line for diagnosis in systems for line in _helps(diagnosis))
 
 
 def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:

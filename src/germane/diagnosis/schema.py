@@ -39,7 +39,7 @@ class StageRow(Line):
     interval_method: str
     level: float
     units: int
-    found: int = field(name="in")
+    relevant: int = field(name="in")
     lost: int
     saved: int
     difference: float | None

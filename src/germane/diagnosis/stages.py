@@ -73,7 +73,7 @@ class StagesReport:
     """The stages of one system over all its queries."""
 
     system: str
-    known: int
+    relevant: int
     queries: int
     stages: tuple[StageRow, ...]
     journeys: Journeys = field(repr=False)
@@ -148,7 +148,7 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
                 recall=interval.mean,
                 **interval_fields(interval),
                 units=interval.n,
-                found=int(there.sum()),
+                relevant=int(there.sum()),
                 lost=int((before & ~there).sum()),
                 saved=int((there & ~before).sum()) if number else 0,
                 **change,
@@ -160,7 +160,7 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
         before, recall_before = there, recall
     return StagesReport(
         system=system,
-        known=len(row),
+        relevant=len(row),
         queries=len(set(clusters or journeys.queries)),
         stages=tuple(lines),
         journeys=journeys,
@@ -345,10 +345,10 @@ class _Samples:
         documents: list[str] = []
         grades: list[int] = []
         for number, (sample, lists) in enumerate(self.samples):
-            known = dict(lists)
+            ranks_of = dict(lists)
             filled: list[Ranks] = []
             for name in names:
-                filled.append(known.get(name, filled[-1] if filled else {}))
+                filled.append(ranks_of.get(name, filled[-1] if filled else {}))
             lengths.append([len(ranks) for ranks in filled])
             for document, grade in (sample.qrels or {}).items():
                 if grade >= self.rel:

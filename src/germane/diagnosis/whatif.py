@@ -44,7 +44,7 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     Raises:
         InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.
     """
-    wanted = _measure(report, measure)
+    ranked = _measure(report, measure)
     settings, look_up = settings_of(report), recorded(report).look_up
     systems: dict[str, list[Sample]] = {}
     for sample in report.samples():
@@ -52,27 +52,27 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     whys: dict[str, None] = {}
     diagnoses = []
     for system, samples in systems.items():
-        lists = _Lists(wanted, samples, settings, look_up)
+        lists = _Lists(ranked, samples, settings, look_up)
         whys |= lists.left
         if len(lists.samples):
             diagnoses.append(lists.diagnosis(system, len(samples)))
     if not diagnoses:
         raise InputError(
-            f"{wanted} is known of no sample: {'; '.join(whys) or 'there are none'}",
+            f"{ranked} is known of no sample: {'; '.join(whys) or 'there are none'}",
             fix="name a measure whose labels the report holds: -m nDCG@10",
         )
     return diagnoses
 
 
-def _measure(report: ReportData, wanted: str | Measure | None) -> Measure:
-    if wanted is None:
+def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
+    if asked is None:
         measures = [known_measure(report[name].type) for name in report.measures]
         result = next((measure for measure in measures if measure is not None and _ranked(measure)), None)
         if result is None:
             have = ", ".join(report.measures) or "none"
             raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
         return result
-    measure = (wanted if isinstance(wanted, Measure) else Measure.parse(wanted)).require_cutoff()
+    measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
     if not _ranked(measure):
         raise InputError(
             f"{measure} does not rank, or says nothing of quality", fix="name another: -m nDCG@10"

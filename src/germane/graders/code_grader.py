@@ -103,14 +103,14 @@ class CodeGrader(CaseGrader):
         return result_of(result)
 
 
-def result_of(found: ScriptResult) -> GraderResult:
+def result_of(output: ScriptResult) -> GraderResult:
     """The output of a program as a result."""
     return GraderResult(
-        score=found.score,
-        hits=found.hits,
-        misses=found.misses,
-        reasoning=found.reasoning,
-        details=found.details,
+        score=output.score,
+        hits=output.hits,
+        misses=output.misses,
+        reasoning=output.reasoning,
+        details=output.details,
     )
 
 

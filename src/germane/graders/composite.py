@@ -122,22 +122,22 @@ class Composite(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Grade by every member at once, then put the results together."""
         results = yield from together(grader.grade(case) for grader in self.graders)
-        found = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
+        results_of = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
         broken = (
-            f"{name}: {row.why}" for name, row in found.items() if row.status in {"error", "incomplete"}
+            f"{name}: {row.why}" for name, row in results_of.items() if row.status in {"error", "incomplete"}
         )
         if self.aggregator.type in {"weighted_average", "threshold"}:
-            made = self._counted(found)
+            made = self._counted(results_of)
         elif why := next(broken, ""):
             made = GraderResult.failed(why)
         else:
             try:
-                made = yield from self._asked(found, case)
+                made = yield from self._asked(results_of, case)
             except Missing as missing:
                 made = self.missing(missing.why, zero=True)
         members = [
-            {"name": name, "type": grader.type, "weight": self._weight(grader), **found[name].as_json()}
-            for name, grader in zip(found, self.graders, strict=True)
+            {"name": name, "type": grader.type, "weight": self._weight(grader), **results_of[name].as_json()}
+            for name, grader in zip(results_of, self.graders, strict=True)
         ]
         return replace(made, details=freeze({**made.details, "graders": members}))
 
@@ -146,11 +146,13 @@ class Composite(CaseGrader):
         own = 1.0 if self.agentv else grader.weight
         return float(self.aggregator.weights.get(grader.label, own))
 
-    def _counted(self, found: Mapping[str, GraderResult]) -> GraderResult:
+    def _counted(self, results: Mapping[str, GraderResult]) -> GraderResult:
         """The weighted mean, or the share that passes, of what is not skipped."""
-        kept = {name: result for name, result in found.items() if result.status != "skipped"}
+        kept = {name: result for name, result in results.items() if result.status != "skipped"}
         if not kept:
-            return GraderResult.skipped("; ".join(f"{name}: {result.why}" for name, result in found.items()))
+            return GraderResult.skipped(
+                "; ".join(f"{name}: {result.why}" for name, result in results.items())
+            )
         share = self.aggregator.type == "threshold"
         weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
         total = fsum(weights[name] for name in kept)
@@ -180,14 +182,14 @@ class Composite(CaseGrader):
         reasoning = "; ".join(reasons)
         return GraderResult(score=score, verdict=verdict, hits=hits, misses=misses, reasoning=reasoning)
 
-    def _asked(self, found: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+    def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
         """The result of the script, or of the model, that reads those of the members."""
-        results = {name: _sent(result, agentv=self.agentv) for name, result in found.items()}
+        results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
         if self.aggregator.type == "llm_judge":
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
             template = self.aggregator.prompt or prompt_text("composite")
             opinion = yield from ask(FreeForm(template=template, values=values))
-            return self.shown(opinion)
+            return self.truncated(opinion)
         assert self.aggregator.path is not None
         result = yield from ask(
             ScriptGrade(

@@ -148,13 +148,13 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     sample = case.sample
     reference, criteria = reference_of(case), criteria_of(case)
     lines = list(map(message_json, sample.messages))
-    wanted = list(map(message_json, case.expected_messages))
+    expected = list(map(message_json, case.expected_messages))
     asked = list(map(message_json, case.input_messages)) or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {
         "question": question_of(case),
         "expected_outcome": criteria or reference,
-        "expected_messages": wanted,
+        "expected_messages": expected,
         "reference_answer": reference,
         "candidate_answer": answer_of(case),
         "output_messages": lines or None,
@@ -164,7 +164,7 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "trace_summary": summary,
         "config": config or None,
         "criteria": criteria or reference,
-        "expected_output": wanted or reference,
+        "expected_output": expected or reference,
         "output": answer_of(case),
         "input": asked,
         "messages": lines,

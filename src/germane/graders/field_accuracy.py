@@ -79,23 +79,23 @@ class FieldAccuracy(DirectGrader):
 
     def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Comparison:
         path = rule.path
-        wanted, mine = value_at(expected, path), value_at(answer, path)
-        if wanted is ABSENT:
+        right, mine = value_at(expected, path), value_at(answer, path)
+        if right is ABSENT:
             return _Comparison(True, f"{path}: no expected value")
         if mine is ABSENT:
             message = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
             return _Comparison(not rule.required, message, counts=rule.required)
         compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
-        return compare(rule, mine, wanted)
+        return compare(rule, mine, right)
 
     def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        value, wanted = (_number(given, prefix=self.agentv) for given in (mine, expected))
-        if value is None or wanted is None:
+        value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
+        if value is None or target is None:
             return _Comparison(False, f"{rule.path} (non-numeric value)")
-        if not (isfinite(value) and isfinite(wanted)):
+        if not (isfinite(value) and isfinite(target)):
             return _Comparison(False, f"{rule.path} (invalid numeric value)")
-        off = abs(value - wanted)
-        share = off / abs(wanted) if rule.relative and wanted else off
+        off = abs(value - target)
+        share = off / abs(target) if rule.relative and target else off
         if share <= rule.tolerance:
             return _Comparison(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
         message = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
@@ -103,19 +103,19 @@ class FieldAccuracy(DirectGrader):
 
     def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
         both = mine, expected
-        texts = [plain_number(given) if _kind(given) == "number" else str(given).strip() for given in both]
-        day, wanted = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
-        if day is None or wanted is None:
+        texts = [plain_number(data) if _kind(data) == "number" else str(data).strip() for data in both]
+        day, target = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
+        if day is None or target is None:
             whose = "expected" if day else "candidate"
             return _Comparison(False, f"{rule.path} (unparseable {whose} date)")
-        if day == wanted:
+        if day == target:
             return _Comparison(True, rule.path)
-        return _Comparison(False, f"{rule.path} (date mismatch: got {day}, expected {wanted})")
+        return _Comparison(False, f"{rule.path} (date mismatch: got {day}, expected {target})")
 
-    def _result(self, found: Sequence[_Comparison]) -> GraderResult:
-        hits = tuple(value.text for value in found if value.met)
-        misses = tuple(value.text for value in found if not value.met)
-        pairs = zip(self.fields, found, strict=True)
+    def _result(self, comparisons: Sequence[_Comparison]) -> GraderResult:
+        hits = tuple(value.text for value in comparisons if value.met)
+        misses = tuple(value.text for value in comparisons if not value.met)
+        pairs = zip(self.fields, comparisons, strict=True)
         counted = [(rule.weight, value.met) for rule, value in pairs if value.counts]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
@@ -124,15 +124,17 @@ class FieldAccuracy(DirectGrader):
             score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         else:
             return GraderResult.skipped("no field that counts is in the answer")
-        message = f"{len(hits)}/{len(found)} fields matched"
-        return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
+        message = f"{len(hits)}/{len(comparisons)} fields matched"
+        return self.truncated(
+            GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
+        )
 
 
 def _exactly(rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
     if same(mine, expected):
         return _Comparison(True, rule.path)
-    got, wanted = _kind(mine), _kind(expected)
-    differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
+    got, kind = _kind(mine), _kind(expected)
+    differs = f"type mismatch: got {got}, expected {kind}" if got != kind else "value mismatch"
     return _Comparison(False, f"{rule.path} ({differs})")
 
 
@@ -142,7 +144,7 @@ def _expected(case: Case) -> Json:
     contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
         listed = isinstance(content, list | tuple)
-        parts = listed and any(isinstance(part, Mapping) and "type" in part for part in content)
+        parts = listed and any(isinstance(element, Mapping) and "type" in element for element in content)
         if isinstance(content, Mapping) or (listed and not parts):
             return content
         try:

@@ -277,9 +277,11 @@ class CaseGrader(YamlModel, ABC):
         """The verdict on a score."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
-    def shown(self, found: GraderResult) -> GraderResult:
+    def truncated(self, result: GraderResult) -> GraderResult:
         """The result with as many hits and misses as are kept."""
-        return replace(found, hits=found.hits[:SHOWN], misses=found.misses[:SHOWN]) if self.agentv else found
+        return (
+            replace(result, hits=result.hits[:SHOWN], misses=result.misses[:SHOWN]) if self.agentv else result
+        )
 
 
 class DirectGrader(CaseGrader):

@@ -22,7 +22,7 @@ def _ms(value: float) -> str:
     return f"{plain_number(value)}ms"
 
 
-def _held(
+def _limit_check(
     name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
 ) -> tuple[bool, str]:
     """A check of a value against its limit, and both in words."""
@@ -30,9 +30,9 @@ def _held(
     return value <= most, message.rstrip()
 
 
-def _within(held: Checks, reasoning: str) -> GraderResult:
+def _within(checks: Checks, reasoning: str) -> GraderResult:
     """1 where every limit is kept, else 0."""
-    result = GraderResult.of_checks(held)
+    result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
 
 
@@ -51,7 +51,7 @@ class Latency(DirectGrader):
             reasoning = "Execution duration not reported by provider"
             return self.absent("No duration data available in trace", reasoning)
         reasoning = f"Execution took {_ms(took)} (threshold: {_ms(self.threshold)})"
-        return _within([_held("Duration", took, self.threshold, _ms, "threshold")], reasoning)
+        return _within([_limit_check("Duration", took, self.threshold, _ms, "threshold")], reasoning)
 
 
 class Cost(DirectGrader):
@@ -68,7 +68,7 @@ class Cost(DirectGrader):
         if cost is None:
             return self.absent("No cost data available in trace", "Execution cost not reported by provider")
         reasoning = f"Execution cost {_dollars(cost)} (budget: {_dollars(self.budget)})"
-        return _within([_held("Cost", cost, self.budget, _dollars, "budget")], reasoning)
+        return _within([_limit_check("Cost", cost, self.budget, _dollars, "budget")], reasoning)
 
 
 class TokenUsage(DirectGrader):
@@ -100,9 +100,9 @@ class TokenUsage(DirectGrader):
         counts = {"input": used.input, "output": used.output, "cached": used.cached, "total": sum(used)}
         most = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
         limits = [(name, limit) for name, limit in most.items() if limit is not None]
-        held = [_held(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
+        checks = [_limit_check(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
         message = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
-        return _within(held, f"token_usage {message}")
+        return _within(checks, f"token_usage {message}")
 
 
 EXPLORING = frozenset(
@@ -136,16 +136,16 @@ class ExecutionMetrics(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """Each limit against what was reported."""
-        results = [*self._held(case)]
+        results = [*self._checks(case)]
         if self.agentv:  # what is not known is not kept
             return GraderResult.of_checks([(bool(kept), message) for kept, message in results], "limits kept")
-        known = [(kept, message) for kept, message in results if kept is not None]
+        reported = [(kept, message) for kept, message in results if kept is not None]
         unknown = [message for kept, message in results if kept is None]
-        if not known:
+        if not reported:
             return GraderResult.skipped("; ".join(unknown))
-        return GraderResult.of_checks(known, "; ".join(["limits kept", *unknown]))
+        return GraderResult.of_checks(reported, "; ".join(["limits kept", *unknown]))
 
-    def _held(self, case: Case) -> Checks:
+    def _checks(self, case: Case) -> Checks:
         """A check of each limit (None = not known), in words."""
         summary, used = trace_summary(case) or {}, tokens_of(case)
         tokens = None if used is None else used.input + used.output
@@ -158,7 +158,7 @@ class ExecutionMetrics(DirectGrader):
             if value is None:
                 yield None, absent
             else:
-                yield _held(name, value, most, show, "max")
+                yield _limit_check(name, value, most, show, "max")
         if self.target_exploration_ratio is not None:
             yield self._explored(case, self.target_exploration_ratio)
 
@@ -167,11 +167,11 @@ class ExecutionMetrics(DirectGrader):
         if not calls:
             return None, "Exploration ratio not available (no tool calls)"
         ratio = sum(call.tool in EXPLORING for call in calls) / len(calls)
-        off, wanted = abs(ratio - target), plain_number(target)
+        off, goal = abs(ratio - target), plain_number(target)
         if off <= self.exploration_tolerance:
-            return True, f"Exploration ratio {ratio:.2f} within tolerance of target {wanted}"
+            return True, f"Exploration ratio {ratio:.2f} within tolerance of target {goal}"
         detail = f"diff: {off:.2f}, tolerance: {plain_number(self.exploration_tolerance)}"
-        return False, f"Exploration ratio {ratio:.2f} outside tolerance of target {wanted} ({detail})"
+        return False, f"Exploration ratio {ratio:.2f} outside tolerance of target {goal} ({detail})"
 
 
 _LIMITS: dict[str, tuple[str, str, Callable[[float], str]]] = {

@@ -84,18 +84,18 @@ class OpinionPayload(PayloadModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _asserted(cls, given: Any) -> Any:
-        listed = given.get("assertions") if isinstance(given, Mapping) else None
+    def _asserted(cls, payload: Any) -> Any:
+        listed = payload.get("assertions") if isinstance(payload, Mapping) else None
         if not isinstance(listed, list | tuple) or not all(isinstance(value, Mapping) for value in listed):
-            return given
+            return payload
         result: dict[bool, list[str]] = {True: [], False: []}
         for item in listed:
             if not isinstance(passed := item.get("passed"), bool):
                 raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
             message = " - ".join(str(item[name]) for name in ("text", "evidence") if item.get(name))
             result[passed].append(message)
-        kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
-        hits, misses = [*given.get("hits", ()), *result[True]], [*given.get("misses", ()), *result[False]]
+        kept = {name: value for name, value in payload.items() if name not in {"assertions", "details"}}
+        hits, misses = [*payload.get("hits", ()), *result[True]], [*payload.get("misses", ()), *result[False]]
         return {**kept, "hits": hits, "misses": misses}
 
 
@@ -194,7 +194,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def limits(self) -> Limits:
         """One check for each id."""
-        return Templated.limits(self)._replace(verdicts="checks", things=len(self.ids))
+        return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
@@ -217,8 +217,8 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
             return None
         payloads = [self.validate(payload) for payload in payloads]
         verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
-        said = payloads[0].get("overall_reasoning", "")
-        return voting.Vote({**verdict.payload, "overall_reasoning": said}, verdict.agreement)
+        overall = payloads[0].get("overall_reasoning", "")
+        return voting.Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
 
     def typical(self) -> Json:
         """A sentence per item."""
@@ -251,10 +251,10 @@ class ScoreRange(YamlModel):
 
 def _ranges(value: Any) -> Any:
     """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
-    given = value.json() if isinstance(value, Node) else value
-    if not isinstance(given, Mapping):
+    plain = value.json() if isinstance(value, Node) else value
+    if not isinstance(plain, Mapping):
         return value
-    starts = sorted((int(key), text) for key, text in given.items() if str(key).isdecimal())
+    starts = sorted((int(key), text) for key, text in plain.items() if str(key).isdecimal())
     ends = [start - 1 for start, _ in starts[1:]] + [10]
     pairs = zip(starts, ends, strict=True)
     return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
@@ -291,7 +291,7 @@ class RubricItem(YamlModel):
     def _complete(self) -> Self:
         if not self.description and not self.score_ranges:
             raise Invalid("is not complete", "write description: what must be true")
-        covered = sorted(score for part in self.score_ranges for score in part.scores)
+        covered = sorted(score for span in self.score_ranges for score in span.scores)
         if self.score_ranges and covered != list(range(11)):
             fix = "cover each whole number from 0 to 10 once"
             raise Invalid("leaves scores out, or has them twice", fix, "score_ranges")
@@ -481,7 +481,7 @@ class LLMGrader(CaseGrader):
             return unknown
         if not self.rubrics:
             result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return self.shown(result)
+            return self.truncated(result)
         question = RubricQuestion(
             template=template,
             values=FrozenDict(values),
@@ -552,7 +552,7 @@ class LLMGrader(CaseGrader):
 def _finding(item: RubricItem, check: Check) -> str:
     text = f"[{item.id}] {item.description}".rstrip()
     if check.score is not None:
-        means = next((part.outcome for part in item.score_ranges if check.score in part.scores), "")
+        means = next((span.outcome for span in item.score_ranges if check.score in span.scores), "")
         text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
     return f"{text}: {check.reasoning}" if check.reasoning else text
 

@@ -197,8 +197,8 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     if fold(head) == "inlineassert":
         problem = "inline-assert is a function of a TypeScript eval, and these are not read"
         raise InputError(problem, fix="write it as a program: type: code-grader")
-    known = f"name a measure (`germane measures` lists them), one of {', '.join(TYPES)}, or a script in .agentv/assertions"
-    fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else known
+    usual = f"name a measure (`germane measures` lists them), one of {', '.join(TYPES)}, or a script in .agentv/assertions"
+    fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else usual
     raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
 
@@ -244,8 +244,8 @@ def own_type(name: str, folder: Path) -> Path | None:
     """
     name = name.strip()
     name = name[4:] if name.startswith(("not_", "not-")) else name
-    known = any(fold(name) == fold(definition.name) for definition in definitions()) or is_grader(name)
-    if known or not name.replace("-", "").replace("_", "").isalnum():
+    builtin = any(fold(name) == fold(definition.name) for definition in definitions()) or is_grader(name)
+    if builtin or not name.replace("-", "").replace("_", "").isalnum():
         return None
     folder = folder.resolve()
     files = (
@@ -281,9 +281,9 @@ def code_in(spec: Json, folder: Path | None = None) -> str:
             command = folded[name]
             return command if isinstance(command, str) else " ".join(map(str, command))
     inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
-    held = [folded.get(name) for name in inside]
-    held += [row for name in ("prompt", "value") if isinstance(row := folded.get(name), Mapping)]
-    return next(filter(None, (code_in(value, folder) for value in held)), "")
+    members = [folded.get(name) for name in inside]
+    members += [row for name in ("prompt", "value") if isinstance(row := folded.get(name), Mapping)]
+    return next(filter(None, (code_in(value, folder) for value in members)), "")
 
 
 def scored(grader: CaseGrader) -> Grader:

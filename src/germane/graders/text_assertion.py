@@ -78,7 +78,7 @@ class TextAssertion(DirectGrader):
 
     def _pattern(self) -> regex.Pattern[str]:
         end = _ENDS["m" in self.flags or re.match(r"\(\?[a-z]*m", self.value[0]) is not None]
-        pattern = _END.sub(lambda found: end if found["end"] else found[0], self.value[0])
+        pattern = _END.sub(lambda match: end if match["end"] else match[0], self.value[0])
         return regex.compile(pattern, sum(_FLAGS[flag] for flag in set(self.flags)))
 
     def check(self, case: Case) -> GraderResult:

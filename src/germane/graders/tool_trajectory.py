@@ -112,40 +112,40 @@ class ToolTrajectory(DirectGrader):
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         if len(calls) != len(expected):
             yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
-        for position, wanted in enumerate(expected):
+        for position, step in enumerate(expected):
             call = calls[position] if position < len(calls) else None
-            kept = call is not None and self._is(wanted, call)
-            message = f"{wanted.tool}{'' if kept else ' args mismatch'}"
-            if call is None or call.tool != wanted.tool:
-                message = f"expected {wanted.tool}, got {call.tool if call else 'nothing'}"
+            kept = call is not None and self._is(step, call)
+            message = f"{step.tool}{'' if kept else ' args mismatch'}"
+            if call is None or call.tool != step.tool:
+                message = f"expected {step.tool}, got {call.tool if call else 'nothing'}"
             yield kept, f"Position {position}: {message}"
-            yield from _in_time(wanted, call if kept else None)
+            yield from _in_time(step, call if kept else None)
         for _ in () if self.agentv else calls[len(expected) :]:
             yield False, ""
 
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
-        for wanted in expected:
-            at = next((at for at, call in left.items() if self._is(wanted, call)), None)
+        for step in expected:
+            at = next((at for at, call in left.items() if self._is(step, call)), None)
             if at is None:
-                yield False, f"Expected {wanted.tool} not found in actual trajectory"
+                yield False, f"Expected {step.tool} not found in actual trajectory"
             else:
-                yield True, f"Found {wanted.tool} at position {at}"
+                yield True, f"Found {step.tool} at position {at}"
                 del left[at]
 
     def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         for position, call in enumerate(calls):
-            allowed = any(self._is(wanted, call) for wanted in expected)
+            allowed = any(self._is(step, call) for step in expected)
             yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
-    def _is(self, wanted: ExpectedCall, call: ToolCall) -> bool:
-        return call.tool == wanted.tool and self._matches(wanted, call)
+    def _is(self, step: ExpectedCall, call: ToolCall) -> bool:
+        return call.tool == step.tool and self._matches(step, call)
 
-    def _matches(self, wanted: ExpectedCall, call: ToolCall) -> bool:
-        how = self.args_match if wanted.args_match is None else wanted.args_match
-        if wanted.args is None or wanted.args == "any" or how == "ignore":
+    def _matches(self, step: ExpectedCall, call: ToolCall) -> bool:
+        how = self.args_match if step.args_match is None else step.args_match
+        if step.args is None or step.args == "any" or how == "ignore":
             return True
-        arguments: Mapping[str, Json] = wanted.args
+        arguments: Mapping[str, Json] = step.args
         made = call.input
         if not isinstance(made, Mapping):
             return False
@@ -159,14 +159,14 @@ class ToolTrajectory(DirectGrader):
         return all(same(value, value_at(made, path)) for path, value in values.items())
 
 
-def _in_time(wanted: ExpectedCall, call: ToolCall | None) -> Checks:
+def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
     """A check of a call against its time limit, where it has one; None is no call as expected. Left out without a duration."""
-    most = wanted.max_duration_ms
+    most = step.max_duration_ms
     if most is not None and call is None:
         yield False, ""
     elif most is not None and call is not None and call.ms is not None:
         took = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
-        yield call.ms <= most, f"{wanted.tool} {took} (max: {plain_number(most)}ms)"
+        yield call.ms <= most, f"{step.tool} {took} (max: {plain_number(most)}ms)"
 
 
 class SkillTrigger(DirectGrader):

@@ -43,7 +43,7 @@ class _Metric(BaseMetric):
 
     measures: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
-    shown: ClassVar[str]
+    title: ClassVar[str]
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _Metric(BaseMetric):
     @property
     def __name__(self) -> str:
         """As DeepEval's reports call it."""
-        return self.shown
+        return self.title
 
     def is_successful(self) -> bool:
         """True if there is a score and it reaches the threshold; `success` is the same."""
@@ -111,8 +111,8 @@ class _Metric(BaseMetric):
         self.reason = measured.reason if self.include_reason else None
         self.error = None if value is not None else f"{measured.score.status}: {measured.score.why}"
         costs = [judgement.usage.cost_usd for judgement in measured.judgements]
-        known = [cost for cost in costs if cost is not None]
-        self.evaluation_model, self.evaluation_cost = measured.source, sum(known) if known == costs else None
+        paid = [cost for cost in costs if cost is not None]
+        self.evaluation_model, self.evaluation_cost = measured.source, sum(paid) if paid == costs else None
         self.is_successful()
         if self.verbose_mode:
             print(f"{type(self).__name__}: {self.score} {measured.reason}", file=sys.stderr)  # noqa: T201 - asked for
@@ -126,7 +126,7 @@ class ContextualPrecisionMetric(_Metric):
     """
 
     measures = "context_precision"
-    shown = "Contextual Precision"
+    title = "Contextual Precision"
     needs = ("input", "expected_output", "retrieval_context")
 
 
@@ -137,7 +137,7 @@ class ContextualRecallMetric(_Metric):
     """
 
     measures = "context_recall"
-    shown = "Contextual Recall"
+    title = "Contextual Recall"
     needs = ("input", "expected_output", "retrieval_context")
 
 
@@ -148,7 +148,7 @@ class ContextualRelevancyMetric(_Metric):
     """
 
     measures = "context_relevancy"
-    shown = "Contextual Relevancy"
+    title = "Contextual Relevancy"
     needs = ("input", "retrieval_context")
 
 
@@ -159,7 +159,7 @@ class FaithfulnessMetric(_Metric):
     """
 
     measures = "faithfulness"
-    shown = "Faithfulness"
+    title = "Faithfulness"
     needs = ("input", "actual_output", "retrieval_context")
 
 
@@ -170,5 +170,5 @@ class AnswerRelevancyMetric(_Metric):
     """
 
     measures = "answer_relevancy"
-    shown = "Answer Relevancy"
+    title = "Answer Relevancy"
     needs = ("input", "actual_output")

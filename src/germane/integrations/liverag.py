@@ -132,9 +132,9 @@ class ContextRecall:
         """
         started = time.monotonic()
         results, strict = list(results), self.parity is None
-        found = list(_listed(results, "doc_ids", strict=strict))
+        retrieved = list(_listed(results, "doc_ids", strict=strict))
         gold = list(_listed(references, "document_ids", strict=strict))
-        metrics, rows, notes = _corrected(found, gold) if strict else _as_the_original(found, gold)
+        metrics, rows, notes = _corrected(retrieved, gold) if strict else _as_the_original(retrieved, gold)
         system = (_get(results[0], "system_name") or None) if results else None
         return EvaluationResult(
             metrics=metrics,
@@ -198,7 +198,7 @@ class _Listed:
 
     qid: Id | None
     ids: tuple[Id, ...]
-    place: SourceLocation
+    location: SourceLocation
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -247,9 +247,9 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         text = f"the results have {describe(next(iter(result)))}, the references {describe(next(iter(gold)))}"
         raise InputError(f"no qid of the results is among the references: {text}", fix="give the same qids")
     qids: list[Id] = [*common, *(qid for qid in gold if qid not in result)]
-    known = [frozenset(gold[qid].documents) for qid in qids]
-    values = _values([result[qid].documents if qid in result else () for qid in qids], known)
-    pairs = list(zip(qids, values, known, strict=True))
+    relevant = [frozenset(gold[qid].documents) for qid in qids]
+    values = _values([result[qid].documents if qid in result else () for qid in qids], relevant)
+    pairs = list(zip(qids, values, relevant, strict=True))
     rows: _Rows = [(qid, row if some else dict.fromkeys(COLUMNS)) for qid, row, some in pairs]
     counts = {
         "questions with gold and no result, counted 0": len(qids) - len(common),
@@ -264,7 +264,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         "qids that are a number in one file and text in the other, compared as text": sum(
             type(result[qid].qid) is not type(gold[qid].qid) for qid in common
         ),
-        "references that name no document, skipped": known.count(frozenset()),
+        "references that name no document, skipped": relevant.count(frozenset()),
     }
     notes = [f"{what}: {count}" for what, count in counts.items() if count]
     counted = [row for _, row, some in pairs if some]
@@ -281,16 +281,16 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
     for number, entry in enumerate(entries, 1):
         qid = str(number) if entry.qid in {None, ""} else str(entry.qid)
         if qid in results:
-            problem = f"the qid {qid!r} is there already, at {results[qid].place}"
-            raise InputError(problem, fix=f"keep one {what} a question", place=entry.place)
+            problem = f"the qid {qid!r} is there already, at {results[qid].location}"
+            raise InputError(problem, fix=f"keep one {what} a question", place=entry.location)
         results[qid] = entry
     return results
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
     """The rows of the results that the original looks at: qids match by value and type, 0 and "" never."""
-    known = {entry.qid: frozenset(entry.ids) for entry in references}
-    pairs = [(entry, known[entry.qid]) for entry in results if entry.qid and entry.qid in known]
+    gold_of = {entry.qid: frozenset(entry.ids) for entry in references}
+    pairs = [(entry, gold_of[entry.qid]) for entry in results if entry.qid and entry.qid in gold_of]
     gold = [ids for _, ids in pairs]
     rows: _Rows = []
     alone = _own_ideal_ndcg([entry.ids for entry, _ in pairs], gold)
@@ -313,9 +313,9 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
     """The mean over the questions that got anything; results of one question are merged, rank by rank."""
     merged: dict[str, list[tuple[int, str]]] = {}
     gold: dict[str, frozenset[Id]] = {}
-    for entry, known in pairs:
+    for entry, relevant in pairs:
         merged.setdefault(str(entry.qid), []).extend((rank, str(id_)) for rank, id_ in enumerate(entry.ids))
-        gold[str(entry.qid)] = known
+        gold[str(entry.qid)] = relevant
     lists = {qid: [chunk for _, chunk in sorted(positions)] for qid, positions in merged.items() if positions}
     if not lists or any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
         return 0.0
@@ -334,8 +334,8 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     gold. Where a denominator is 0 the value is 0.
     """
     pairs = zip(retrieved, gold, strict=True)
-    marked = [[float(doc in known) for doc in results] for results, known in pairs]
-    table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
+    marked = [[float(doc in relevant) for doc in results] for results, relevant in pairs]
+    table = RankedLabels.of_lists(marked, [[1.0] * len(relevant) for relevant in gold])
     measures = ranked.SetR, ranked.SetP, ranked.SetF, ranked.nDCG @ 10
     recall, precision, f1, ndcg = (ranked.values(measure, table).tolist() for measure in measures)
     counts = list(map(len, retrieved)), list(map(len, gold)), [int(sum(row)) for row in marked]
@@ -349,7 +349,7 @@ def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[
     The original's: a document that was not found costs nothing.
     """
     pairs = zip(retrieved, gold, strict=True)
-    marked = [[float(document_of(chunk) in known) for chunk in results] for results, known in pairs]
+    marked = [[float(document_of(chunk) in relevant) for chunk in results] for results, relevant in pairs]
     values: list[float] = ranked.values(ranked.nDCG @ 10, RankedLabels.of_lists(marked)).tolist()
     return values
 

@@ -46,7 +46,7 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
         raise InputError("no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
-    rows = [{**_checked(place, row, needed), "place": place} for place, row in _READERS[suffix](path)]
+    rows = [{**_checked(at, row, needed), "place": at} for at, row in _READERS[suffix](path)]
     if not rows:
         raise InputError("nothing in it", fix=f"write qid and {needed}", place=file)
     named = [row for row in rows if row.get("qid")]
@@ -56,15 +56,15 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
     return rows
 
 
-def _checked(place: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
+def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
         fix = f'write {{"qid": "1", "{needed}": [...]}}'
-        raise InputError(f"this is {describe(row)}", fix=fix, place=place)
+        raise InputError(f"this is {describe(row)}", fix=fix, place=location)
     if needed not in row:
         text = ", ".join(row)[:200]
-        raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=place)
+        raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=location)
     if needed == "doc_ids" and row[needed] in ("", None):
-        raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=place)
+        raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=location)
     return row
 
 
@@ -75,8 +75,8 @@ def _tsv(path: Path) -> _Placed:
     line, first = next(rows, (1, []))
     header = [name.strip() for name in first]
     if twice := next((name for name in header if name and header.count(name) > 1), None):
-        place = SourceLocation(file, line)
-        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=place)
+        location = SourceLocation(file, line)
+        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=location)
     for line, cells in rows:
         if len(cells) != len(header):
             problem = f"this row has {counted(len(cells), 'column')}, the header {len(header)}"
@@ -147,10 +147,10 @@ def write_files(
         **result.metrics,
         "processing_time_ms": result.total_time_ms,
     }
-    known = {"evaluator_name": result.evaluator_name, "is_aggregated": False, **dict.fromkeys(COLUMNS)}
-    rows = [{"qid": row.qid, **known, **row.metrics} for row in result.rows]
+    common = {"evaluator_name": result.evaluator_name, "is_aggregated": False, **dict.fromkeys(COLUMNS)}
+    rows = [{"qid": row.qid, **common, **row.metrics} for row in result.rows]
     paths[0].write_text(_written(list(aggregated), [aggregated], fmt), "utf-8", newline="")
-    paths[1].write_text(_written(["qid", *known], rows, fmt), "utf-8", newline="")
+    paths[1].write_text(_written(["qid", *common], rows, fmt), "utf-8", newline="")
     return paths
 
 

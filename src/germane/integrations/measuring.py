@@ -48,8 +48,8 @@ class Measured:
     def reason(self) -> str:
         """The explanation on one line: what was found, then every miss, and that gold ids met contexts without any id."""
         lists = [contexts for _, contexts in rankings(self.sample)]
-        known = any(context.id is not None for contexts in lists for context in contexts)
-        lost = [NO_IDS] if self.source == "gold" and any(lists) and not known else []
+        has_ids = any(context.id is not None for contexts in lists for context in contexts)
+        lost = [NO_IDS] if self.source == "gold" and any(lists) and not has_ids else []
         return "; ".join([self.explanation.reasoning, *self.explanation.misses, *lost])
 
     @property

@@ -86,8 +86,8 @@ def _retrieved(trace: Any) -> dict[str, Json]:
     for span in outermost:
         if span not in failed:
             query = next(iter(span.inputs.values()), None) if isinstance(span.inputs, dict) else None
-            shown = query if isinstance(query, str) else None
-            calls.append({"query": shown, "contexts": list(_passages(span.outputs))})
+            text = query if isinstance(query, str) else None
+            calls.append({"query": text, "contexts": list(_passages(span.outputs))})
     return {"calls": calls} if len(calls) > 1 else {"contexts": calls[0]["contexts"]} if calls else {}
 
 

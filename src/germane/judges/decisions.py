@@ -49,10 +49,10 @@ class DecisionCapabilities(ModelCapabilities):
 
 def check_levels(name: str, text: str, *, template: bool) -> None:
     """InputError where a prompt does not say what each level means."""
-    wanted = _LEVELS["relevant" if name.endswith("_binary") else "grade"]
+    names = _LEVELS["relevant" if name.endswith("_binary") else "grade"]
     levels = [match[1] for line in text.split("\n") if (match := _LEVEL.fullmatch(line))]
-    if template or sorted(levels) != sorted(wanted):
-        lines = ", ".join(f'"{level}: ..."' for level in wanted)
+    if template or sorted(levels) != sorted(names):
+        lines = ", ".join(f'"{level}: ..."' for level in names)
         problem = (
             f"the prompt {name} is not one for a decisions model, which is given the levels of its answer"
         )

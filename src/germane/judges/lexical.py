@@ -73,8 +73,8 @@ def _relevance(question: Relevance) -> Json:
     query = terms(question.query)
     share, reasoning = coverage(query, names), reason("query", query, names)
     target = question.reference or question.response
-    if target and (parts := [terms(part) for part in sentences(target)]):
-        best = max(parts, key=lambda part: coverage(part, names))
+    if target and (per_sentence := [terms(sentence) for sentence in sentences(target)]):
+        best = max(per_sentence, key=lambda target_terms: coverage(target_terms, names))
         share = (share + coverage(best, names)) / 2
         reasoning = f"{reasoning}; {reason('reference' if question.reference else 'response', best, names)}"
     if question.scale == "binary":
@@ -85,9 +85,9 @@ def _relevance(question: Relevance) -> Json:
 
 def _claims(question: Claims) -> Json:
     """One claim per sentence, without citation marks; a question claims nothing."""
-    parts = sentences(_CITED.sub("", question.text))
+    texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
-    return {"claims": [part for part in parts if words(part) and not part.rstrip("\"'”’»)").endswith(asks)]}
+    return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:
@@ -99,11 +99,11 @@ def _support(question: Support) -> Json:
 def _statements(question: StatementRelevance) -> Json:
     """One statement a sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
     target = question.reference or question.response or ""
-    wanted = [terms(question.query), *map(terms, sentences(target))]
+    targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
     for sentence in sentences(question.passage):
         if has := stems(sentence):
-            relevant = any(coverage(part, has) >= BEARS for part in wanted)
+            relevant = any(coverage(target_terms, has) >= BEARS for target_terms in targets)
             result.append({"statement": sentence, "relevant": relevant})
     return {"statements": result}
 
@@ -120,13 +120,13 @@ def _citations(question: CitationSupport) -> Json:
     contexts = [stems(text) for text in question.contexts]
     items = []
     for number, statement in enumerate(question.statements, 1):
-        cited, wanted = question.cited(number), terms(statement.split(" [")[0])
+        cited, required = question.cited(number), terms(statement.split(" [")[0])
         together = _union(contexts, cited)
-        parts = [position for position in cited if carries(wanted, contexts[position - 1])]
-        if not parts and carries(wanted, together):
+        parts = [position for position in cited if carries(required, contexts[position - 1])]
+        if not parts and carries(required, together):
             others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
-            parts = [position for position in cited if not carries(wanted, others[position])]
-        missing = _missing(wanted, together)
+            parts = [position for position in cited if not carries(required, others[position])]
+        missing = _missing(required, together)
         why = f"no cited context has {named(missing)}" if missing else "the cited contexts have its words"
         items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
     return {"statements": items}
@@ -136,8 +136,8 @@ def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> froz
     return frozenset[str]().union(*(contexts[position - 1] for position in positions))
 
 
-def _missing(wanted: Terms, found: frozenset[str]) -> list[str]:
-    return [term.word for term in wanted if term.stem not in found]
+def _missing(required: Terms, present: frozenset[str]) -> list[str]:
+    return [term.word for term in required if term.stem not in present]
 
 
 def _nuggets(question: NuggetSupport) -> Json:
@@ -145,10 +145,10 @@ def _nuggets(question: NuggetSupport) -> Json:
     names = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
-        wanted = terms(nugget)
-        partly = "partial_support" if coverage(wanted, names) >= PARTIAL else "not_support"
-        support = "support" if carries(wanted, names) else partly
-        items.append({"nugget": number, "reasoning": reason("nugget", wanted, names), "support": support})
+        required = terms(nugget)
+        partly = "partial_support" if coverage(required, names) >= PARTIAL else "not_support"
+        support = "support" if carries(required, names) else partly
+        items.append({"nugget": number, "reasoning": reason("nugget", required, names), "support": support})
     return {"nuggets": items}
 
 
@@ -165,19 +165,19 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def coverage(wanted: Terms, found: frozenset[str]) -> float:
+def coverage(required: Terms, present: frozenset[str]) -> float:
     """The share of the wanted words' weight that was found."""
-    total = sum(term.weight for term in wanted)
-    share = sum(term.weight for term in wanted if term.stem in found) / total if total else 0.0
+    total = sum(term.weight for term in required)
+    share = sum(term.weight for term in required if term.stem in present) / total if total else 0.0
     return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
 
 
-def reason(what: str, wanted: Terms, found: frozenset[str]) -> str:
+def reason(what: str, required: Terms, present: frozenset[str]) -> str:
     """The words that a passage has and those that it lacks, in a sentence."""
-    if not wanted:
+    if not required:
         return f"the {what} has no words"
-    covered = [term.word for term in wanted if term.stem in found]
-    missing = _missing(wanted, found)
+    covered = [term.word for term in required if term.stem in present]
+    missing = _missing(required, present)
     parts = [f"covers {named(covered)}"] * bool(covered) + [f"lacks {named(missing)}"] * bool(missing)
     return f"of the {what}'s words the passage {' and '.join(parts)}"
 
@@ -190,13 +190,13 @@ def named(names: Sequence[str]) -> str:
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
     """The item of a claim: the contexts that carry it alone, else the first two that carry it together."""
-    wanted = terms(claim)
-    stems_of_claim = frozenset(term.stem for term in wanted)
+    required = terms(claim)
+    stems_of_claim = frozenset(term.stem for term in required)
     covered = [stems_of_claim & context for context in contexts]
-    alone = [position for position, part in enumerate(covered, start=1) if carries(wanted, part)]
-    positions = alone or _pair(wanted, covered)
-    closest = max(covered, key=lambda part: coverage(wanted, part), default=frozenset[str]())
-    missing = named(_missing(wanted, _union(covered, positions) if positions else closest))
+    alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
+    positions = alone or _pair(required, covered)
+    closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
+    missing = named(_missing(required, _union(covered, positions) if positions else closest))
     if not positions:
         why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
     else:
@@ -205,16 +205,16 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     return {"claim": number, "contexts": positions, "reasoning": why}
 
 
-def carries(wanted: Terms, found: frozenset[str]) -> bool:
+def carries(required: Terms, present: frozenset[str]) -> bool:
     """Enough of the words and every number: a claim with another year or amount is another claim."""
-    numbers = all(term.stem in found for term in wanted if any(c.isdigit() for c in term.word))
-    return numbers and coverage(wanted, found) >= SUPPORTED
+    numbers = all(term.stem in present for term in required if any(c.isdigit() for c in term.word))
+    return numbers and coverage(required, present) >= SUPPORTED
 
 
-def _pair(wanted: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    first = {part: position for position, part in reversed(list(enumerate(covered, start=1))) if part}
-    useful = sorted((position, part) for part, position in first.items())  # those with equal words count once
-    pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(wanted, value | other))
+def _pair(required: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
+    first = {kept: position for position, kept in reversed(list(enumerate(covered, start=1))) if kept}
+    useful = sorted((position, kept) for kept, position in first.items())  # those with equal words count once
+    pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(required, value | other))
     return next(pairs, [])
 
 
@@ -289,7 +289,7 @@ def names(text: str) -> list[str]:
     A name is a run of words with capitals, in Chinese and Japanese what stands in title marks or in Katakana. A function
     word is none; a single word that begins a sentence is one unless it is common, or stands in small letters elsewhere.
     """
-    results = list(_found(text))
+    results = list(_candidates(text))
     inside = {name for name, first in results if not first}
     small = {word for word in re.findall(r"[^\W_]+", text) if word.islower()}
     kept = (
@@ -300,7 +300,7 @@ def names(text: str) -> list[str]:
     return list(dict.fromkeys(kept))
 
 
-def _found(text: str) -> Iterator[tuple[str, bool]]:
+def _candidates(text: str) -> Iterator[tuple[str, bool]]:
     """Each candidate, and whether it is a single word that begins a sentence."""
     at = 0
     while match := _ENTITY.search(text, at):
@@ -311,7 +311,7 @@ def _found(text: str) -> Iterator[tuple[str, bool]]:
             at = match.start() + len(first)  # "On July 4": what follows is looked at for itself
             continue
         before = text[max(0, match.start() - 8) : match.start()]
-        found = " ".join(next(filter(None, match.groups()), match[0]).strip(" .,").split())
-        single = name is not None and " " not in found
-        if found:
-            yield found, single and (match.start() == 0 or _STARTS.search(before) is not None)
+        candidate = " ".join(next(filter(None, match.groups()), match[0]).strip(" .,").split())
+        single = name is not None and " " not in candidate
+        if candidate:
+            yield candidate, single and (match.start() == 0 or _STARTS.search(before) is not None)

@@ -210,9 +210,9 @@ class LLMJudge(Judge):
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
         tiers = _TIERS | (_OPENAI_TIERS if self.service.provider == "openai" else {})
-        part = tiers.get(str(self.capabilities.parameters.get("service_tier", "auto")))
+        share = tiers.get(str(self.capabilities.parameters.get("service_tier", "auto")))
         price = price_of(self.service.provider, self.service.model)
-        return None if price is None or part is None else price.times(part)
+        return None if price is None or share is None else price.times(share)
 
     @property
     def has_batches(self) -> bool:
@@ -281,7 +281,7 @@ class LLMJudge(Judge):
         lists = (
             in_batches(results, self.prompts, self._batch) if self._batch > 1 else ([row] for row in results)
         )
-        groups = [tuple(question for reading in group for question in reading.questions) for group in lists]
+        groups = [tuple(question for request in group for question in request.questions) for group in lists]
         return groups + [(question,) for question in questions if id(question) not in kept]
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:

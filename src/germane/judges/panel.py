@@ -62,7 +62,7 @@ class PanelJudge(Judge):
 
     Grades and yes-or-no: by `majority` the highest that more than half of the votes reach (their lower median; a
     tie of yes and no is a no); by `mean` the mean, rounded half up, the exact mean being kept. Answers that are
-    lists of verdicts about given things (which contexts support each claim) are voted item by item. Lists that the
+    lists of verdicts about given subjects (which contexts support each claim) are voted item by item. Lists that the
     members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
     them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
     does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends.

@@ -42,10 +42,10 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The data of a report for an audit: the judge's grades by kind, the places of items, and the labels that count."""
+    """The data of a report for an audit: the judge's grades by kind, the occurrences of items, and the labels that count."""
 
     kinds: Mapping[str, Grades]
-    places: Mapping[str, tuple[tuple[str, str], ...]]
+    occurrences: Mapping[str, tuple[tuple[str, str], ...]]
     labels: tuple[Label, ...]
     chosen: int
     probabilities: Mapping[str, Sequence[float]] = NOTHING
@@ -54,10 +54,10 @@ class AuditedJudge:
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
         """Read a report. Labels count that were drawn at random, or all: with `every`, or where all is labelled."""
-        places: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+        occurrences: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for row in report.items():
-            places[row.item][row.sample, row.system] = None
+            occurrences[row.item][row.sample, row.system] = None
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
@@ -77,7 +77,7 @@ class AuditedJudge:
             for label in labels
             if label.kind in kinds and (every or label.kind in whole or is_drawn(label))
         )
-        where = {item: tuple(result) for item, result in places.items()}
+        where = {item: tuple(result) for item, result in occurrences.items()}
         chosen = sum(map(by_people, labels)) - sum(map(by_people, counted))
         return cls(kinds, where, counted, chosen, probabilities)
 
@@ -95,7 +95,7 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
         yield judgement.item, float(answer["sufficient"]), "binary"
     elif judgement.kind == "support":
         verdicts = {value["claim"]: float(bool(value["contexts"])) for value in answer["claims"]}
-        yield from ((item, verdicts[part], "binary") for part, item in parts if part in verdicts)
+        yield from ((item, verdicts[number], "binary") for number, item in parts if number in verdicts)
 
 
 def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
@@ -168,7 +168,7 @@ def _kind_line(
         judge,
         people,
         scale=_legal(scale, judge, people),
-        queries=[read.places.get(item, ((item, ""),))[0][0] for item in items],
+        queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
         weights=None if np.isnan(weights).any() else weights,
     )
     confusion, between = result.confusion, result.between_queries
@@ -242,7 +242,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
     rows = [
         (system, float(wrong))
         for item, wrong in zip(items, error.tolist(), strict=True)
-        for system in {system for _, system in read.places.get(item, ())}
+        for system in {system for _, system in read.occurrences.get(item, ())}
     ]
     names = sorted({system for system, _ in rows})
     if len(names) < 2:
@@ -348,15 +348,15 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
     several = Counter(name for name, _ in groups)
     for (aspect, value), rows in groups.items():
         if several[aspect] > 1:
-            known = [agreed for _, agreed in rows if agreed is not None]
+            compared = [agreed for _, agreed in rows if agreed is not None]
             yield {
                 "kind": "relevance",
                 "aspect": aspect,
                 "value": value,
                 "n": len(rows),
                 "mean": float(np.mean([grade for grade, _ in rows])),
-                "labelled": len(known),
-                "raw": float(np.mean(known)) if known else None,
+                "labelled": len(compared),
+                "raw": float(np.mean(compared)) if compared else None,
             }
 
 
@@ -365,7 +365,7 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
 
 def _set_means(read: AuditedJudge) -> Iterator[dict[str, Json]]:
     for kind, graded in sorted(read.kinds.items()):
-        cases = {item: read.places[item][0][0] for item in graded if item in read.places}
+        cases = {item: read.occurrences[item][0][0] for item in graded if item in read.occurrences}
         labels = [label for label in read.labels if label.kind == kind]
         yield from set_means(kind, graded, cases, labels, read.probabilities)
 
@@ -469,20 +469,20 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The title and the columns of each table of the audit."""
 
 
-def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
+def audit_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The audit as Markdown."""
-    yield f"# Audit of {_text(found['judge'])}" if found["judge"] else "# Audit without a judge"
-    for line in found["kinds"]:
+    yield f"# Audit of {_text(audit['judge'])}" if audit["judge"] else "# Audit without a judge"
+    for line in audit["kinds"]:
         yield from _of_kind(line)
     for name, (title, columns) in _TABLES.items():
-        if found[name]:
+        if audit[name]:
             heads = [column.replace("_", " ") for column in columns]
-            rows = ([_cell(row, column) for column in columns] for row in found[name])
+            rows = ([_cell(row, column) for column in columns] for row in audit[name])
             yield f"\n## {title}\n"
             yield "".join(markdown_table(heads, rows))[:-1]
-    if found["warnings"]:
+    if audit["warnings"]:
         yield "\n## Warnings\n"
-        yield from (f"- {shorten(warning, 1000)}" for warning in found["warnings"])
+        yield from (f"- {shorten(warning, 1000)}" for warning in audit["warnings"])
 
 
 def _cell(row: Mapping[str, Json], column: str) -> str:
@@ -533,6 +533,6 @@ def _text(value: Json) -> str:
     return "-" if value is None else shorten(str(value), 200).replace("|", "\\|")
 
 
-def _interval(found: Mapping[str, Json]) -> str:
-    ends = found["interval"]
-    return _text(found["mean"]) + (f" ({interval_in_words(ends, 3)})" if ends else "")
+def _interval(estimate: Mapping[str, Json]) -> str:
+    ends = estimate["interval"]
+    return _text(estimate["mean"]) + (f" ({interval_in_words(ends, 3)})" if ends else "")

@@ -26,7 +26,7 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPlace:
+class TextMatch:
     """A place of a piece of text: the document, offsets there in characters, and the share of the piece that it holds.
 
     `exact`: it stands there to the letter, white space aside. `all`: the document holds nothing else.
@@ -103,20 +103,20 @@ class Corpus:
         """The texts of those of these documents that it has."""
         return {document: text for document, text in self.documents() if document in ids}
 
-    def find(self, pieces: Iterable[str]) -> dict[str, list[FoundPlace]]:
+    def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
         """The places of each piece of text, whole or in part; the largest share first.
 
         Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
         in its beginning, begins with its end, or lies within it, by at least three words.
         """
-        wanted = {piece: [token.word for token in tokens(piece)] for piece in dict.fromkeys(pieces)}
+        words_of = {piece: [token.word for token in tokens(piece)] for piece in dict.fromkeys(pieces)}
         grams: dict[tuple[str, ...], list[str]] = {}
-        for piece, words in wanted.items():
+        for piece, words in words_of.items():
             size = min(EDGE, len(words))
             for at in range(len(words) - size + 1 if words else 0):
                 grams.setdefault(tuple(words[at : at + size]), []).append(piece)
         sizes = sorted({len(gram) for gram in grams})
-        result: dict[str, list[FoundPlace]] = {piece: [] for piece in wanted}
+        result: dict[str, list[TextMatch]] = {piece: [] for piece in words_of}
         for document, text in self.documents() if grams else ():
             listed = tokens(text)
             words = [token.word for token in listed]
@@ -126,19 +126,19 @@ class Corpus:
                     if hit := grams.get(tuple(words[at : at + size])):
                         near |= dict.fromkeys(hit)
             for piece in near:
-                if (held := _held(wanted[piece], words)) is not None:
-                    start, end = held
-                    share = (end - start) / len(wanted[piece])
+                if (span_of_words := _common_span(words_of[piece], words)) is not None:
+                    start, end = span_of_words
+                    share = (end - start) / len(words_of[piece])
                     exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
                     span = listed[start].start, listed[end - 1].end
                     everything = (start, end) == (0, len(words))
-                    result[piece].append(FoundPlace(document, *span, share, exact, everything))
-        for places in result.values():
-            places.sort(key=lambda place: (-place.share, not place.exact))
+                    result[piece].append(TextMatch(document, *span, share, exact, everything))
+        for matches in result.values():
+            matches.sort(key=lambda match: (-match.share, not match.exact))
         return result
 
 
-def _held(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
+def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
     """The range of a document's words that is a piece of text, or as much of it as the document holds; None where none is."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
@@ -179,6 +179,6 @@ def _rows(file: Path) -> Iterator[tuple[str, str]]:
         yield document, text or ""
 
 
-def _named(keys: Iterable[str], wanted: Sequence[str]) -> str | None:
+def _named(keys: Iterable[str], names: Sequence[str]) -> str | None:
     folded: Mapping[str, Any] = {fold(key): key for key in reversed(list(keys))}
-    return next((folded[fold(name)] for name in wanted if fold(name) in folded), None)
+    return next((folded[fold(name)] for name in names if fold(name) in folded), None)

@@ -66,7 +66,7 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
     """
-    kinds, documents = _things(report)
+    kinds, documents = _labelable(report)
     results, others = list[Label](), 0
     for number, row in _rows(path):
         location = SourceLocation(str(path), number)
@@ -146,10 +146,10 @@ class LabelFile:
                 return structs.replace(context, grade=None, relevant=bool(label.answer))
             return structs.replace(context, grade=int(label.answer), relevant=None)
 
-        shown = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
+        changed = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
         rows = tuple(label for labels in several.values() for label in labels)
         self.book.add(rows)
-        return shown, rows
+        return changed, rows
 
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
@@ -172,7 +172,7 @@ def _document(sample: str, document: str) -> str:
     return f"{sample}\n{document}"
 
 
-def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
+def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
     """The kind of each item that can be labelled in a report, and for each sample's document labels without an answer."""
     kinds = {row.item: row.kind for row in report.items()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
@@ -186,7 +186,7 @@ def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], d
     return kinds, documents
 
 
-def _named(row: Mapping[str, Json], place: SourceLocation) -> tuple[str, str]:
+def _named(row: Mapping[str, Json], location: SourceLocation) -> tuple[str, str]:
     """The sample and the document that a row without an item is about."""
     sample, document = row.get("sample"), None
     for name, value in row.items():
@@ -196,11 +196,11 @@ def _named(row: Mapping[str, Json], place: SourceLocation) -> tuple[str, str]:
             sample = value
     if sample is None or document is None:
         fix = "name item, or sample and id (query_id and doc_id)"
-        raise InputError("this row does not say what it is about", fix=fix, place=place)
+        raise InputError("this row does not say what it is about", fix=fix, place=location)
     return str(sample), str(document)
 
 
-def _answer(row: Mapping[str, Json], place: SourceLocation) -> tuple[Json, str]:
+def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, str]:
     """The answer and its scale."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
@@ -209,7 +209,7 @@ def _answer(row: Mapping[str, Json], place: SourceLocation) -> tuple[Json, str]:
     value = _value(row.get(name))
     if value is None:
         fix = "write grade (0-3), or relevant (yes or no)"
-        raise InputError("this row has no usable answer", fix=fix, place=place)
+        raise InputError("this row has no usable answer", fix=fix, place=location)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
     return value, scale or "graded"
@@ -251,7 +251,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
 
 def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     qrels = read_qrels(path)
-    top = max((grade for known in qrels.values() for grade in known.values()), default=0)
+    top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
     scale = "graded" if top <= 3 else f"0-{top}"
     for number, (query, qrel) in enumerate(qrels.items(), 1):
         for document, grade in qrel.items():
@@ -270,7 +270,7 @@ def export_labels(path: Path, report: ReportData) -> int:
     if suffix == ".jsonl":
         path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
         return len(labels)
-    _, documents = _things(report)
+    _, documents = _labelable(report)
     if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         with path.open("w", encoding="utf-8", newline="") as file:

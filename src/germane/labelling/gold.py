@@ -35,7 +35,7 @@ _LEANING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GoldPlace:
+class GoldDocument:
     """A document of a query with its gold label and the judges' grades of its passage.
 
     `gold` is its grade, None where it is not judged (which counts as not relevant). `doubt` is the probability that this is wrong;
@@ -73,26 +73,24 @@ def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
     samples = [sample for sample in report.samples() if sample.qrels is not None]
     if not samples:
         raise InputError("no sample of this report has gold", fix="name a report whose samples have qrels")
-    places = _places(reports, samples, rel)
+    documents = _documents(reports, samples, rel)
     worth = None if measure is None else _Worth(samples, measure, rel)
-    suspects = sorted(places, key=lambda place: -round(place.doubt, 9))[:MOST]
+    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST]
     if worth is not None:
-        suspects = [replace(place, moves=worth.mean([place]) - worth.now) for place in suspects]
-    suspects.sort(
-        key=lambda place: -round(place.doubt * abs(1.0 if place.moves is None else place.moves), 12)
-    )
+        suspects = [replace(row, moves=worth.mean([row]) - worth.now) for row in suspects]
+    suspects.sort(key=lambda row: -round(row.doubt * abs(1.0 if row.moves is None else row.moves), 12))
     return {
         "schema_version": 1,
         "judges": [(report.manifest.get("judge") or {}).get("source") for report in reports],
         "measure": None if measure is None else str(measure),
         "counts_from": rel,
-        "places": len(places),
-        "suspects": [asdict(place) for place in suspects],
-        "means": None if worth is None else worth.means(places),
+        "places": len(documents),
+        "suspects": [asdict(row) for row in suspects],
+        "means": None if worth is None else worth.means(documents),
     }
 
 
-def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) -> list[GoldPlace]:
+def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) -> list[GoldDocument]:
     """Every document of a query whose passage a judge judged, in input order."""
     read = [AuditedJudge.of(report, every=True) for report in reports]
     graded = [judge.kinds.get("relevance", {}) for judge in read]
@@ -109,11 +107,11 @@ def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) 
     gold = [(sample.qrels or {}).get(name) for (_, name), (_, sample, _) in rows.items()]
     labels = [nan if grade is None else float(grade >= rel) for grade in gold]
     doubts = doubt_of_labels(labels, grades, [case for case, _ in rows]).tolist()
-    places = []
+    documents = []
     for at, ((case, name), (item, sample, passage)) in enumerate(rows.items()):
         votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(item)]
-        places.append(
-            GoldPlace(
+        documents.append(
+            GoldDocument(
                 sample=case,
                 id=name,
                 item=item,
@@ -125,7 +123,7 @@ def _places(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) 
                 grades=[None if np.isnan(row[at]) else row[at] for row in grades],
             )
         )
-    return places
+    return documents
 
 
 class _Worth:
@@ -139,11 +137,11 @@ class _Worth:
         self._values = self._scored(samples)
         self.now = fsum(self._values.values()) / self._count
 
-    def mean(self, turned: Iterable[GoldPlace]) -> float:
-        """The mean if gold were the other way round in these places."""
+    def mean(self, turned: Iterable[GoldDocument]) -> float:
+        """The mean if gold were the other way round for these documents."""
         by_sample: dict[str, dict[str, int]] = defaultdict(dict)
-        for place in turned:
-            by_sample[place.sample][place.id] = 0 if place.relevant(self._rel) else self._rel
+        for row in turned:
+            by_sample[row.sample][row.id] = 0 if row.relevant(self._rel) else self._rel
         changed = [
             structs.replace(sample, qrels=FrozenDict({**(sample.qrels or {}), **grades}))
             for name, grades in by_sample.items()
@@ -159,17 +157,17 @@ class _Worth:
             values[sample.id] += next(iter(outcome.values())).value or 0.0
         return values
 
-    def means(self, places: Sequence[GoldPlace]) -> dict[str, Json]:
+    def means(self, rows: Sequence[GoldDocument]) -> dict[str, Json]:
         """With gold as it is, as people corrected it, and between which values suspects that nobody looked at leave that.
 
         `bounds`: the least and the most of the means with none of these suspects turned round, with those turned that gold calls
         relevant, with the others, and with all.
         """
-        asked = [(place, place.people >= _LEANING) for place in places if place.people is not None]
-        wrong = [place for place, relevant in asked if relevant != place.relevant(self._rel)]
-        unseen = [place for place in places if place.people is None and place.doubt >= _LEANING]
-        relevant = [place for place in unseen if place.relevant(self._rel)]
-        others = [place for place in unseen if not place.relevant(self._rel)]
+        asked = [(row, row.people >= _LEANING) for row in rows if row.people is not None]
+        wrong = [row for row, relevant in asked if relevant != row.relevant(self._rel)]
+        unseen = [row for row in rows if row.people is None and row.doubt >= _LEANING]
+        relevant = [row for row in unseen if row.relevant(self._rel)]
+        others = [row for row in unseen if not row.relevant(self._rel)]
         ends = [self.mean([*wrong, *more]) for more in ([], relevant, others, unseen)]
         return {
             "gold": self.now,
@@ -181,11 +179,11 @@ class _Worth:
         }
 
 
-def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
+def gold_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The audit of the gold for a terminal, as Markdown."""
-    suspects, means = found["suspects"], found["means"]
-    judges = ", ".join(str(value) for value in found["judges"])
-    yield f"{counted(found['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {found['counts_from']}"
+    suspects, means = audit["suspects"], audit["means"]
+    judges = ", ".join(str(value) for value in audit["judges"])
+    yield f"{counted(audit['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {audit['counts_from']}"
     rows = []
     for suspect in suspects[:SHOWN]:
         gold = "-" if suspect["gold"] is None else str(suspect["gold"])
@@ -196,16 +194,16 @@ def gold_lines(found: Mapping[str, Json]) -> Iterator[str]:
     yield "".join(markdown_table(_HEADS, rows))[:-1]
     if means:
         yield ""
-        yield from (f"- {line}" for line in mean_lines(found))
+        yield from (f"- {line}" for line in mean_lines(audit))
     yield ""
     yield "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
 
 
-def mean_lines(found: Mapping[str, Json]) -> Iterator[str]:
+def mean_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
-    if not (means := found["means"]):
+    if not (means := audit["means"]):
         return
-    yield f"{found['measure']}: {means['gold']:.4f} with gold as it is"
+    yield f"{audit['measure']}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
         wrong = (
             f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"
@@ -235,13 +233,13 @@ def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> 
     return LabelQueue(tasks=tasks, queue="targeted", budget=budget)
 
 
-def queue_rows(found: Mapping[str, Json]) -> Iterator[list[Json]]:
+def queue_rows(audit: Mapping[str, Json]) -> Iterator[list[Json]]:
     """The suspects as a table for people to fill in, header first: the column `grade` is theirs.
 
     `germane label REPORT --import` reads it; rows without a grade are not answered yet. Neither what gold says nor what judges
     say is shown.
     """
     yield [*QUEUE_COLUMNS]
-    for value in found["suspects"]:
-        shown = value["sample"], value["id"], value["query"], value["passage"][:_LONGEST]
-        yield [*shown, "", "", round(value["doubt"], 4)]
+    for value in audit["suspects"]:
+        cells = value["sample"], value["id"], value["query"], value["passage"][:_LONGEST]
+        yield [*cells, "", "", round(value["doubt"], 4)]

@@ -44,7 +44,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         fix = "name reports on the same samples, at least one labelled (germane label)"
         raise InputError("no item is judged in all of these reports and labelled by people", fix=fix)
     items = [vote.item for vote in votes]
-    queries = [next(judge.places[item][0][0] for judge in read if item in judge.places) for item in items]
+    queries = [
+        next(judge.occurrences[item][0][0] for judge in read if item in judge.occurrences) for item in items
+    ]
     several = Counter(items)
     weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
     people = np.array([float(vote.answer) for vote in votes])
@@ -54,7 +56,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
     best = next(firsts, 0)
     gates = list(dict.fromkeys(_gates(reports)))
-    known = _outcomes(gates, _corrected(reports[best], labels), own=False)
+    decided = _outcomes(gates, _corrected(reports[best], labels), own=False)
     lines = []
     rows = zip(_names(reports), reports, graded, verdicts, kappas, strict=True)
     for name, report, mine, binary, kappa in rows:
@@ -86,9 +88,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             "tokens": judge.get("tokens"),
             "cost_usd": judge.get("cost_usd"),
             "gates_otherwise": [
-                {"gate": gate, "judge": outcome, "known": known[gate]}
+                {"gate": gate, "judge": outcome, "known": decided[gate]}
                 for gate, outcome in outcomes.items()
-                if gate in known and outcome != known[gate]
+                if gate in decided and outcome != decided[gate]
             ],
         })  # fmt: skip
     return {
@@ -174,11 +176,11 @@ _HEADS = (
 )  # fmt: skip
 
 
-def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
+def judges_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The judges beside each other as Markdown, which a terminal shows as well."""
-    yield f"# {counted(len(found['judges']), 'judge')} on {counted(found['items'], 'labelled item')}\n"
+    yield f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}\n"
     rows = []
-    for line in sorted(found["judges"], key=lambda line: -(line["kappa"] or -1.0)):
+    for line in sorted(audit["judges"], key=lambda line: -(line["kappa"] or -1.0)):
         ends = line["interval"] and tuple(line["interval"])
         behind = _signed(line["difference"], ends) if ends else "-"
         price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
@@ -189,5 +191,5 @@ def judges_lines(found: Mapping[str, Json]) -> Iterator[str]:
             str(line["calls"]), price, "; ".join(value["gate"] for value in line["gates_otherwise"]) or "-",
         ])  # fmt: skip
     yield "".join(markdown_table(list(_HEADS), rows))
-    yield f"best: {found['best']}; not distinguishable from it: {', '.join(found['not_distinguishable'])}"
-    yield from (f"- {warning}" for warning in found["warnings"])
+    yield f"best: {audit['best']}; not distinguishable from it: {', '.join(audit['not_distinguishable'])}"
+    yield from (f"- {warning}" for warning in audit["warnings"])

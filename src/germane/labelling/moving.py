@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from germane.labelling.corpus import Corpus, FoundPlace
+from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.people import WHOLE, LabelsRow
 from germane.measures.evidence import tokens
 from germane.reports.schema import Line
@@ -95,12 +95,12 @@ def gold_ids(sample: Sample) -> list[str]:
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
     """The text that each document had where it was retrieved."""
-    known: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for sample in samples:
         for _, _, _, context in sample.ranked_passages():
             if context.id is not None and context.text.strip():
-                known.setdefault(context.id, context.text)
-    return known
+                texts.setdefault(context.id, context.text)
+    return texts
 
 
 def _same(text: str, other: str) -> bool:
@@ -112,11 +112,11 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
-    found = corpus.find(quote for _, quote in quotes)
+    matches = corpus.find(quote for _, quote in quotes)
     rows = []
     for name, quote in quotes:
-        places = [PlaceRow(at.document, at.start, at.end, at.share) for at in found[quote]]
-        rows.append(QuoteRow(name, quote, bool(places) and places[0].share == 1.0, places))
+        spans = [PlaceRow(at.document, at.start, at.end, at.share) for at in matches[quote]]
+        rows.append(QuoteRow(name, quote, bool(spans) and spans[0].share == 1.0, spans))
     return LabelsCheckDocument(
         schema_version=1,
         corpus=CorpusRow(**corpus.identity),
@@ -140,9 +140,9 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     kept = {id_ for id_ in ids if id_ in now and (id_ not in before or _same(before[id_], now[id_]))}
     quotes = [quote for sample in samples for _, quote in _quotes(sample)]
     texts = {id_: before[id_] for id_ in ids - kept if id_ in before}
-    found = corpus.find([*quotes, *texts.values()])
-    of_quote = {quote: _holders_of_quote(found[quote]) for quote in quotes}
-    of_document = {id_: _holders_of_text(found[text]) for id_, text in texts.items()}
+    matches = corpus.find([*quotes, *texts.values()])
+    of_quote = {quote: _holders_of_quote(matches[quote]) for quote in quotes}
+    of_document = {id_: _holders_of_text(matches[text]) for id_, text in texts.items()}
     moved = LabelsMoveDocument(schema_version=1, kept=0, carried=0, unsure=0, lost=[])
     return [_moved(sample, kept, of_quote, of_document, moved) for sample in samples], moved
 
@@ -173,10 +173,10 @@ def _moved(
             names[document] = [document]
             sure |= {document: max(grade, sure.get(document, grade))} if document in qrels else {}
         elif grade > 0:
-            found = of_document.get(document, ([], []))
-            names[document] = [*found[0], *found[1]]
+            holders = of_document.get(document, ([], []))
+            names[document] = [*holders[0], *holders[1]]
             if document in qrels:
-                _take(found, grade, (sure, unsure), LostRow(sample.id, document), moved)
+                _take(holders, grade, (sure, unsure), LostRow(sample.id, document), moved)
     unsure = {document: grade for document, grade in unsure.items() if document not in sure}
     groups = sample.gold and tuple(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
@@ -196,18 +196,18 @@ def _moved(
 
 
 def _take(
-    found: _Split,
+    holders: _Split,
     grade: int,
     gold: tuple[dict[str, int], dict[str, int]],
     lost: LostRow,
     moved: LabelsMoveDocument,
 ) -> None:
     """Give this grade to the documents that hold a piece of gold, and count what became of the piece."""
-    for grades, documents in zip(gold, found, strict=True):
+    for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
-    if found[0]:
+    if holders[0]:
         moved.carried += 1
-    elif found[1]:
+    elif holders[1]:
         moved.unsure += 1
     else:
         moved.lost.append(lost)
@@ -220,25 +220,25 @@ def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
-def _holders_of_quote(places: Sequence[FoundPlace]) -> _Split:
+def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
     """The documents that hold a quote, and those that may: where none holds it whole, those that hold most of it do."""
-    whole = [at for at in places if at.share == 1.0]
+    whole = [at for at in matches if at.share == 1.0]
     if whole:  # words that only match without their signs are another place, where one matches to the letter
         return [at.document for at in whole if at.exact or not whole[0].exact], []
-    return _split(places, MOST)
+    return _split(matches, MOST)
 
 
-def _holders_of_text(places: Sequence[FoundPlace]) -> _Split:
+def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
     """The documents that hold an old passage, and those that hold a part of it."""
-    exact = [at.document for at in places if at.exact]
+    exact = [at.document for at in matches if at.exact]
     if exact:  # the same words with other signs may be another passage
-        return exact, [at.document for at in places if not at.exact]
-    return _split(places, WHOLE)
+        return exact, [at.document for at in matches if not at.exact]
+    return _split(matches, WHOLE)
 
 
-def _split(places: Sequence[FoundPlace], least: float) -> _Split:
-    sure = [at.document for at in places if at.share >= least]
-    return sure, [at.document for at in places if at.share < least]
+def _split(matches: Sequence[TextMatch], least: float) -> _Split:
+    sure = [at.document for at in matches if at.share >= least]
+    return sure, [at.document for at in matches if at.share < least]
 
 
 def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from germane.labelling.corpus import Corpus, FoundPlace
+from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.files import LabelFile
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
@@ -71,15 +71,15 @@ def carry_labels(labels: Iterable[Label], samples: Sequence[Sample], corpus: Cor
     labelled = list(_labelled_passages(labels, samples, counts))
     # of labels under an id alone nobody knows the text
     kept = corpus.texts_of({row.document for row in labelled if row.document and row.passage == row.document})
-    found = corpus.find(row.passage for row in labelled if row.document not in kept)
-    texts = kept | corpus.texts_of({at.document for places in found.values() for at in places})
+    matches_of = corpus.find(row.passage for row in labelled if row.document not in kept)
+    texts = kept | corpus.texts_of({at.document for matches in matches_of.values() for at in matches})
     made: dict[tuple[str, str | None], Label] = {}
     for label, sample, passage, document in labelled:
-        places = found.get(passage, [])
+        matches = matches_of.get(passage, [])
         if document is not None and document in kept:
-            places = [FoundPlace(document, 0, 0, 1.0, exact=True, all=True)]
-        counts[_outcome(label, places)] += 1
-        for at in places:
+            matches = [TextMatch(document, 0, 0, 1.0, exact=True, all=True)]
+        counts[_outcome(label, matches)] += 1
+        for at in matches:
             item = relevance_item(sample.query, texts[at.document], turns(sample))
             fields = {"queue": "import", "design": None, "call": None, "rank": None}
             if not _holds(label, at):
@@ -111,16 +111,16 @@ def _labelled_passages(
             yield _Labelled(label, *passages[label.item])
 
 
-def _holds(label: Label, at: FoundPlace) -> bool:
+def _holds(label: Label, at: TextMatch) -> bool:
     """True if the label of a passage holds for a document that stands there."""
     if at.share >= WHOLE and at.all:
         return True
     return at.share >= WHOLE if label.answer else at.all
 
 
-def _outcome(label: Label, places: Sequence[FoundPlace]) -> str:
-    if any(at.share == 1.0 and at.all for at in places):
+def _outcome(label: Label, matches: Sequence[TextMatch]) -> str:
+    if any(at.share == 1.0 and at.all for at in matches):
         return "same"
-    if any(_holds(label, at) for at in places):
+    if any(_holds(label, at) for at in matches):
         return "carried"
-    return "unsure" if places else "lost"
+    return "unsure" if matches else "lost"

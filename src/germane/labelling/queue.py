@@ -85,13 +85,13 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     for samples in blocks_of(report.samples()):
         judged = JudgedSamples(samples, settings, answers)
         terms = [judged.score_terms(measure, range(len(samples))) for measure in measures]
-        places = (
+        cells = (
             (number, table, at)
             for table, of_kind in enumerate(terms)
             if of_kind.kind == kind
             for at, number in enumerate(of_kind.sample.tolist())
         )
-        for number, table, at in sorted(places):
+        for number, table, at in sorted(cells):
             sample, of_kind = samples[number], terms[table]
             if (sample.id, item := of_kind.item[at]) not in tasks:
                 question = of_kind.questions[number][int(of_kind.number[at])]
@@ -204,10 +204,10 @@ class LabelQueue:
         """The number of labels that are wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
-    def _drawn(self, place: int, chance: float) -> DrawnTask:
-        known = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
+    def _drawn(self, position: int, chance: float) -> DrawnTask:
+        common = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
         named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
-        return DrawnTask(self.tasks[place], FrozenDict({**known, **named}))
+        return DrawnTask(self.tasks[position], FrozenDict({**common, **named}))
 
     def _rng(self, purpose: int = 0) -> np.random.Generator:
         """A source of randomness for each purpose, independent of the others'."""

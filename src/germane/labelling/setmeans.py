@@ -155,15 +155,15 @@ def _mean_of_labelled(people: Floats, cases: NDArray[np.intp], sizes: NDArray[np
     labelled = ~np.isnan(people)
     counts = np.bincount(cases[labelled], minlength=len(sizes))
     sums = np.bincount(cases[labelled], people[labelled], minlength=len(sizes))
-    held = counts > 0
-    return float(sizes[held] @ (sums[held] / counts[held]) / sizes[held].sum()) if held.any() else 0.0
+    some = counts > 0
+    return float(sizes[some] @ (sums[some] / counts[some]) / sizes[some].sum()) if some.any() else 0.0
 
 
-def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:
+def _line(kind: str, value: str, judged: float, total: int, mean: CorrectedMean | str) -> dict[str, Json]:
     line: dict[str, Json] = {"kind": kind, "value": value, "judged": judged, "total": total}
-    if isinstance(found, str) or found.mean is None:
-        return {**line, "corrected": None, "why": found if isinstance(found, str) else found.why}
-    ends = found.ends or (found.mean, found.mean)  # everything is labelled
-    alone = None if found.human_ends is None else list(found.human_ends)
-    corrected = line_of(SetMeanLine, found, interval=list(ends), estimand="set", labels_alone=alone)
+    if isinstance(mean, str) or mean.mean is None:
+        return {**line, "corrected": None, "why": mean if isinstance(mean, str) else mean.why}
+    ends = mean.ends or (mean.mean, mean.mean)  # everything is labelled
+    alone = None if mean.human_ends is None else list(mean.human_ends)
+    corrected = line_of(SetMeanLine, mean, interval=list(ends), estimand="set", labels_alone=alone)
     return {**line, "corrected": corrected, "why": None}

@@ -143,4 +143,4 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
         """One statement for every 80 characters."""
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
-        return {"statements": [{"statement": part, "relevant": True} for part in parts]}
+        return {"statements": [{"statement": text, "relevant": True} for text in parts]}

@@ -39,54 +39,54 @@ class Limits(NamedTuple):
     Attributes:
         size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.
         numbers: Of contexts in one list.
-        verdicts: The name of the list with one verdict for each given thing.
-        things: The number of these things.
+        verdicts: The name of the list with one verdict for each given subject.
+        subjects: The number of these subjects.
         bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
     """
 
     size: int = 0
     numbers: int = LIST_LENGTH
     verdicts: str = ""
-    things: int = 0
+    subjects: int = 0
     bytes_each: int = 1
 
-    def tokens(self, part: Mapping[str, Json], name: str = "") -> int:
+    def tokens(self, schema: Mapping[str, Json], name: str = "") -> int:
         """Of an answer with that schema, at most: several times what is usual."""
-        if part.get("type") == "object":
-            return sum(_OVERHEAD + self.tokens(inner, name) for name, inner in part["properties"].items())
-        if part.get("type") == "array" and name != self.verdicts:
-            drawn_up = part["items"].get("type") != "integer"
+        if schema.get("type") == "object":
+            return sum(_OVERHEAD + self.tokens(inner, name) for name, inner in schema["properties"].items())
+        if schema.get("type") == "array" and name != self.verdicts:
+            drawn_up = schema["items"].get("type") != "integer"
             return _DRAWN_UP + self.size if drawn_up else _CHARACTERS * self.numbers
-        if part.get("type") == "array":
-            return self.things * self.tokens(part["items"])
-        return part["maxLength"] * self.bytes_each // _CHARACTERS if "maxLength" in part else 0
+        if schema.get("type") == "array":
+            return self.subjects * self.tokens(schema["items"])
+        return schema["maxLength"] * self.bytes_each // _CHARACTERS if "maxLength" in schema else 0
 
-    def limit(self, part: Mapping[str, Json], name: str = "") -> dict[str, Json]:
+    def limit(self, schema: Mapping[str, Json], name: str = "") -> dict[str, Json]:
         """A plain schema with `maxItems` and `maxLength` wherever it has none of its own."""
-        if part.get("type") == "object":
-            inner = {key: self.limit(value, key) for key, value in part["properties"].items()}
-            return {**part, "properties": inner}
-        if part.get("type") == "array":
+        if schema.get("type") == "object":
+            inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
+            return {**schema, "properties": inner}
+        if schema.get("type") == "array":
             most = (
-                self.numbers if part["items"].get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
+                self.numbers if schema["items"].get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
             )
-            most = self.things if name == self.verdicts else most
-            return {"maxItems": most, **part, "items": self.limit(part["items"], name)}
-        if part.get("type") == "string" and "enum" not in part and "const" not in part:
-            return {"maxLength": REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH, **part}
-        return dict(part)
+            most = self.subjects if name == self.verdicts else most
+            return {"maxItems": most, **schema, "items": self.limit(schema["items"], name)}
+        if schema.get("type") == "string" and "enum" not in schema and "const" not in schema:
+            return {"maxLength": REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH, **schema}
+        return dict(schema)
 
     def check(
         self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
     ) -> None:
         """Unended where a list or a text of an answer has reached a limit of ours.
 
-        A list of verdicts has as many entries as there are things; limits that the schema has itself may be reached.
+        A list of verdicts has as many entries as there are subjects; limits that the schema has itself may be reached.
         """
         if isinstance(payload, dict):
-            for key, part in plain["properties"].items():
+            for key, schema in plain["properties"].items():
                 if key in payload:
-                    self.check(payload[key], part, limited["properties"][key], key)
+                    self.check(payload[key], schema, limited["properties"][key], key)
             return
         if not isinstance(payload, list | tuple | str):
             return
@@ -176,7 +176,7 @@ Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if val
 and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
 
 
-_WANTED = {
+_TYPE_NAMES = {
     "boolean": "true or false",
     "integer": "a whole number",
     "number": "a number",
@@ -188,50 +188,50 @@ _WANTED = {
 
 def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
     """The fault of an answer in words: `"grade" must be a whole number from 0 to 3, not "high"`."""
-    where, part, name = error["loc"], schema, ""
+    where, field, name = error["loc"], schema, ""
     for step in where:
         if isinstance(step, str):
-            name, part = step, part["properties"][step]
+            name, field = step, field["properties"][step]
         else:
-            part = part["items"]
-    wanted = _wanted(part, error["type"])
+            field = field["items"]
+    expected = _type_name(field, error["type"])
     if error["type"] == "missing":
-        return f'the answer lacks "{name}" ({wanted})'
+        return f'the answer lacks "{name}" ({expected})'
     item = "every item of " if isinstance(where[-1], int) else ""
-    return f'{item}"{name}" must be {wanted}, not {_shown(error["input"])}'
+    return f'{item}"{name}" must be {expected}, not {_as_json(error["input"])}'
 
 
-def _wanted(part: Mapping[str, Json], problem: str) -> str:
-    if "enum" in part:
-        *first, last = part["enum"]
+def _type_name(schema: Mapping[str, Json], problem: str) -> str:
+    if "enum" in schema:
+        *first, last = schema["enum"]
         return f"{', '.join(first)} or {last}"
-    wanted = _WANTED[part["type"]]
-    if part["type"] in {"integer", "number"} and "minimum" in part and "maximum" in part:
-        return f"{wanted} from {part['minimum']} to {part['maximum']}"
-    if part["type"] == "array" and part["items"]["type"] != "object":
-        return f"{wanted} of {'numbers' if part['items']['type'] == 'integer' else 'strings'}"
-    return "a non-empty string" if problem == "string_pattern_mismatch" else wanted
+    name = _TYPE_NAMES[schema["type"]]
+    if schema["type"] in {"integer", "number"} and "minimum" in schema and "maximum" in schema:
+        return f"{name} from {schema['minimum']} to {schema['maximum']}"
+    if schema["type"] == "array" and schema["items"]["type"] != "object":
+        return f"{name} of {'numbers' if schema['items']['type'] == 'integer' else 'strings'}"
+    return "a non-empty string" if problem == "string_pattern_mismatch" else name
 
 
-def _shown(value: object) -> str:
+def _as_json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)[:80]
     except TypeError:
         return type(value).__name__
 
 
-def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
-    if "$ref" in part:  # of descriptions only a field's own: a class's docstring is for who reads the code
-        described = {"description": part["description"]} if "description" in part else {}
-        return {**_plain(shared[part["$ref"].rpartition("/")[2]], shared), **described}
-    if part.get("type") == "object":
-        inner = {name: _plain(value, shared) for name, value in part["properties"].items()}
+def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
+    if "$ref" in schema:  # of descriptions only a field's own: a class's docstring is for who reads the code
+        described = {"description": schema["description"]} if "description" in schema else {}
+        return {**_plain(shared[schema["$ref"].rpartition("/")[2]], shared), **described}
+    if schema.get("type") == "object":
+        inner = {name: _plain(value, shared) for name, value in schema["properties"].items()}
         strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
         return {"type": "object", **strict}
     kept = {
-        name: value for name, value in part.items() if name not in {"title", "default", "items", "pattern"}
+        name: value for name, value in schema.items() if name not in {"title", "default", "items", "pattern"}
     }
-    return {**kept, "items": _plain(part["items"], shared)} if "items" in part else kept
+    return {**kept, "items": _plain(schema["items"], shared)} if "items" in schema else kept
 
 
 class GradePayload(PayloadModel):

@@ -70,9 +70,9 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
         if position is None:
             continue
         begin, opened = opened[position], opened[:position]
-        held = {match.start() for match in matches if begin.end() <= match.start() < tag.start()}
-        if held:
-            inside |= held
+        starts = {match.start() for match in matches if begin.end() <= match.start() < tag.start()}
+        if starts:
+            inside |= starts
             cuts += [(end, end, _MARK) for end in (begin.end("name"), tag.end("name"))]
     pieces, last = [""], 0
     for start, end, name in sorted(cuts):
@@ -116,13 +116,13 @@ def _asked_by(name: str) -> type[AnyQuestion]:
     for kind in sorted(kinds, key=len, reverse=True):
         if name == kind or name.startswith(f"{kind}_"):
             return kinds[kind]
-    known = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
-    raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
+    names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
+    raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {names}")
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
     """InputError where a template has an unknown variable, or does not show what must be judged."""
-    visible = sorted(question.shown())
+    visible = sorted(question.prompt_fields())
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
             raise InputError(
@@ -164,9 +164,9 @@ def load(name: str, path: Path | None = None) -> Prompt:
     wording = text
     if path and _VARIABLE.search(text):
         _check_template(name, question, text, file)
-        pieces = _cut(text, question.shown())
-        wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text)
-    notes = (fragment(known) for known in sorted(question.shown()))
+        pieces = _cut(text, question.prompt_fields())
+        wording = _VARIABLE.sub(lambda match: f"{{{{{match[1].strip()}}}}}", text)
+    notes = (fragment(name_of) for name_of in sorted(question.prompt_fields()))
     return Prompt(
         text,
         fingerprint(fragment("frame"), *notes, *question.usual_payload().model_descriptions(), wording),

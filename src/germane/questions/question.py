@@ -61,10 +61,10 @@ class Question(ABC, Generic[A]):
     lists: ClassVar[str] = ""
     """Of an answer that is one list, drawn up from the text in question, the list's name: an empty text has none of it."""
     verdicts: ClassVar[tuple[str, str] | None] = None
-    """Of an answer that is a list of verdicts on things (claims, nuggets): the name of the list, and the name of the field
+    """Of an answer that is a list of verdicts on subjects (claims, nuggets): the name of the list, and the name of the field
     with the number (from 1) of the thing."""
-    things_field: ClassVar[str] = ""
-    """The question's field with these things; "" = the one that is named like the list."""
+    subjects_field: ClassVar[str] = ""
+    """The question's field with these subjects; "" = the one that is named like the list."""
 
     _item: str
 
@@ -88,7 +88,7 @@ class Question(ABC, Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """All that the prompt shows, by name: the fields that hold anything."""
-        result = self.filled(self.shown())
+        result = self.filled(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
     def filled(self, names: Iterable[str]) -> dict[str, Json]:
@@ -101,7 +101,7 @@ class Question(ABC, Generic[A]):
         }
 
     @classmethod
-    def shown(cls) -> tuple[str, ...]:
+    def prompt_fields(cls) -> tuple[str, ...]:
         """The names of all that a prompt of this kind may show."""
         return tuple(
             name for name in (*cls.item_fields, *cls.context_fields) if name not in cls.hidden_fields
@@ -121,15 +121,15 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """The item of each thing that gets a verdict, in order: each claim with the contexts; () for most questions."""
+        """The item of each subject that gets a verdict, in order: each claim with the contexts; () for most questions."""
         if self.verdicts is None:
             return ()
-        rest = {name: value for name, value in self.judged().items() if name != self._given}
+        rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
         begun = hashlib.sha256(canonical({"judged": rest, "kind": self.kind})[:-1] + b',"part":')
         result = []
-        for part in self.things:
+        for subject in self.subjects:
             hashed = begun.copy()
-            hashed.update(canonical({self.verdicts[1]: part}) + b"}")
+            hashed.update(canonical({self.verdicts[1]: subject}) + b"}")
             result.append(hashed.hexdigest()[:32])
         return tuple(result)
 
@@ -162,10 +162,10 @@ class Question(ABC, Generic[A]):
         verdicts = self.verdicts[0] if self.verdicts else ""
         # the next power of two, so that few limits serve all texts
         size, contexts = (1 << max(0, count - 1).bit_length() for count in (size, contexts))
-        return Limits(size, contexts, verdicts, len(self.things), bytes_each)
+        return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
     def parse(self, payload: Json) -> A:
-        """The typed answer in a payload, its verdicts in the order of the things; AnswerError says what is wrong with it."""
+        """The typed answer in a payload, its verdicts in the order of the subjects; AnswerError says what is wrong with it."""
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
@@ -182,7 +182,9 @@ class Question(ABC, Generic[A]):
     def _typed(self, value: Any) -> A:
         if self.verdicts is not None:
             name, number = self.verdicts
-            object.__setattr__(value, name, _each_once(getattr(value, name), name, number, len(self.things)))
+            object.__setattr__(
+                value, name, _each_once(getattr(value, name), name, number, len(self.subjects))
+            )
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
@@ -214,25 +216,29 @@ class Question(ABC, Generic[A]):
         """A payload of ordinary size: a forecast's stand-in for an answer that is not known yet."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
-        """The payload with that verdict on each thing."""
+        """The payload with that verdict on each subject."""
         name, number = self.verdicts or ("", "")
-        return {name: [{number: n, **verdict} for n in range(1, len(self.things) + 1)]}
+        return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 
     # Asked one by one
 
     @property
-    def things(self) -> tuple[Any, ...]:
-        """The things that get a verdict each, in the order of their numbers; () where the answer is no such list."""
-        return tuple(getattr(self, self._given)) if self.verdicts is not None else ()
+    def subjects(self) -> tuple[Any, ...]:
+        """The subjects, each of which gets a verdict, in the order of their numbers; () where the answer is no such list."""
+        return tuple(getattr(self, self._subjects_name)) if self.verdicts is not None else ()
 
     @property
-    def _given(self) -> str:
-        return self.things_field or (self.verdicts or ("",))[0]
+    def _subjects_name(self) -> str:
+        return self.subjects_field or (self.verdicts or ("",))[0]
 
     def split_by_item(self) -> tuple[Self, ...]:
-        """The question about each thing alone; () where there is one at most."""
-        things, question = self.things, cast("Any", self)
-        return tuple(replace(question, **{self._given: (thing,)}) for thing in things if len(things) > 1)
+        """The question about each subject alone; () where there is one at most."""
+        subjects, question = self.subjects, cast("Any", self)
+        return tuple(
+            replace(question, **{self._subjects_name: (subject,)})
+            for subject in subjects
+            if len(subjects) > 1
+        )
 
     def join(self, payloads: Sequence[Json]) -> Json:
         """The payload of the whole question from those of `split_by_item`, in their order."""
@@ -263,7 +269,7 @@ class Question(ABC, Generic[A]):
     def voted(self) -> bool:
         """True if several answers can be voted on: not where each judge draws up a list of its own."""
         return self.verdicts is not None or all(
-            part["type"] != "array" for part in self.schema()["properties"].values()
+            field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
@@ -280,7 +286,7 @@ class Question(ABC, Generic[A]):
         return verdict
 
     def short(self, payload: Json) -> str:
-        """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list without given things its length."""
+        """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list without given subjects its length."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -340,8 +346,8 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
     """The settings of a question, and `beside`: the digest of the texts that are shown beside its item, where there are any."""
-    shown = question.filled(question.context_fields)
-    return {**question.settings(), **({"beside": digest(shown)} if shown else {})}
+    texts = question.filled(question.context_fields)
+    return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
 
 def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:

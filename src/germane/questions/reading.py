@@ -68,7 +68,7 @@ class FusedRequest:
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
-    def part(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
+    def answer_of(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
         """The part of an answer (`flat` or not) that is the question's; AnswerError where it is not there."""
         if len(self.questions) == 1:
             return payload
@@ -88,35 +88,35 @@ def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
     """The questions as requests: those about one text together, where they can be and `fuse` says so."""
-    readings: list[FusedRequest] = []
+    requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
         about = question.about
         alone = not fuse or bool(prompts.of(question).pieces)
-        if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
+        if not alone and any(request.add(question) for request in by_text.get(about, ())):
             continue
-        reading = FusedRequest(about)
-        reading.add(question)
-        readings.append(reading)
+        request = FusedRequest(about)
+        request.add(question)
+        requests.append(request)
         if not alone:
-            by_text.setdefault(about, []).append(reading)
-    return readings
+            by_text.setdefault(about, []).append(request)
+    return requests
 
 
-def in_batches(found: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
+def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
     """The requests in lists of at most `size` that share everything but their text.
 
     Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
     alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
     """
     alike: dict[tuple[object, ...], list[FusedRequest]] = {}
-    for number, reading in enumerate(found):
-        fit = all(question.batched and not prompts.of(question).pieces for question in reading.questions)
-        key = reading.like() if fit and reading.text else (number,)
-        alike.setdefault(key, []).append(reading)
+    for number, request in enumerate(requests):
+        fit = all(question.batched and not prompts.of(question).pieces for question in request.questions)
+        key = request.like() if fit and request.text else (number,)
+        alike.setdefault(key, []).append(request)
     for group in alike.values():
         group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
-        long = 0 if group[0].beside else sum(len(reading.about) for reading in group)
+        long = 0 if group[0].beside else sum(len(request.about) for request in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
             yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
@@ -156,26 +156,26 @@ class Ask:
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
-        for number, reading in enumerate(self.items, 1):
-            kinds = tuple(question.kind for question in reading.questions)
-            flat = len(kinds) > 1 and reading.flat()
+        for number, request in enumerate(self.items, 1):
+            kinds = tuple(question.kind for question in request.questions)
+            flat = len(kinds) > 1 and request.flat()
             how: dict[str, Json] = {"fused": kinds} if len(kinds) > 1 else {}
             if many:
                 how |= {"list_size": len(self.items), "place": number}
             row = rows.get(number, AnswerError(f"item {number} of {len(self.items)} is missing"))
-            for question in reading.questions:
-                part: Json | AnswerError = row
+            for question in request.questions:
+                answer: Json | AnswerError = row
                 try:
                     if not isinstance(row, AnswerError):
-                        part = reading.part(question, row, flat=flat)
-                        part = question.validate(part, as_answered=as_answered)
+                        answer = request.answer_of(question, row, flat=flat)
+                        answer = question.validate(answer, as_answered=as_answered)
                         if limited:
-                            question.check_limits(part)
+                            question.check_limits(answer)
                 except AnswerError as error:
-                    part = error
+                    answer = error
                 except Exception:  # noqa: BLE001 - a model may write anything into an answer
-                    part = AnswerError("the answer is not of the shape that the JSON Schema says")
-                yield question, part, how
+                    answer = AnswerError("the answer is not of the shape that the JSON Schema says")
+                yield question, answer, how
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
@@ -221,33 +221,33 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
     return Ask(name, system, user, _schema(first), (first,))
 
 
-def _shuffle(reading: FusedRequest) -> bytes:
+def _shuffle(request: FusedRequest) -> bytes:
     """An order without favour that the content alone decides."""
-    content = repr((reading.about, reading.like()))
+    content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
-def _instructions(reading: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
+def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
     """The instructions: first those of every request, then the notes on inputs that only some samples have."""
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
-    for question in reading.questions:
+    for question in request.questions:
         text = prompts.of(question).text
-        fields = ", ".join(question.schema()["properties"]) if reading.flat() else question.kind
-        parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
-    notes = " ".join(filter(None, map(fragment, sorted([*reading.beside, reading.text], key=section_order))))
+        fields = ", ".join(question.schema()["properties"]) if request.flat() else question.kind
+        parts.append(f"# {fields}\n{text}" if len(request.questions) > 1 else text)
+    notes = " ".join(filter(None, map(fragment, sorted([*request.beside, request.text], key=section_order))))
     return "\n".join(filter(None, [*parts, notes]))
 
 
-def _schema(reading: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
-    if reading.questions[0].free_text:
+def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
+    if request.questions[0].free_text:
         return {}
-    schemas = [question.limited()[0] if limited else question.schema() for question in reading.questions]
+    schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
     if len(schemas) == 1:
         return schemas[0]
-    if reading.flat():
-        return _object({name: part for schema in schemas for name, part in schema["properties"].items()})
+    if request.flat():
+        return _object({name: field for schema in schemas for name, field in schema["properties"].items()})
     return _object(
-        {question.kind: schema for question, schema in zip(reading.questions, schemas, strict=True)}
+        {question.kind: schema for question, schema in zip(request.questions, schemas, strict=True)}
     )
 
 

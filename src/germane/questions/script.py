@@ -115,9 +115,9 @@ class ScriptGrade(Script[ScriptResult]):
         if score is None and checks:
             score = sum(passed for _, passed in named) / len(named)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
-            raise InvalidValue(f'the script printed no number as "score": {_shown(score)}', "score")
+            raise InvalidValue(f'the script printed no number as "score": {_as_json(score)}', "score")
         if not 0 <= score <= 1 and not self.agentv:
-            raise InvalidValue(f'"score" must be a number from 0 to 1, not {_shown(score)}', "score")
+            raise InvalidValue(f'"score" must be a number from 0 to 1, not {_as_json(score)}', "score")
         details, verdict = payload.get("details"), payload.get("verdict")
         return ScriptResult(
             score=float(min(1, max(0, score))),
@@ -132,7 +132,7 @@ class ScriptGrade(Script[ScriptResult]):
         passed = check.get("passed")
         if self.agentv or isinstance(passed, bool):
             return bool(passed)
-        text = f"not {_shown(passed)}" if "passed" in check else "and is missing"
+        text = f"not {_as_json(passed)}" if "passed" in check else "and is missing"
         problem = f'"passed" of assertion {number + 1} must be true or false, {text}'
         raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
 
@@ -162,7 +162,7 @@ class ScriptText(Script[str]):
         return {"text": "Is this a good answer to the question? " * 10}
 
 
-def _shown(value: Json) -> str:
+def _as_json(value: Json) -> str:
     return json.dumps(value)[:80]
 
 

@@ -53,19 +53,19 @@ def words(text: str) -> list[str]:
         return _ASCII_WORD.findall(text.lower())
     folded = unicodedata.normalize("NFKC", text).casefold()
     results: list[str] = _WORD.findall(folded)
-    return [part for word in results for part in ((word,) if word.isascii() else _parts(word))]
+    return [piece for word in results for piece in ((word,) if word.isascii() else _parts(word))]
 
 
 def _parts(word: str) -> list[str]:
     """A word, in pairs of characters where its script does not space words."""
-    parts: list[str] = []
+    pieces: list[str] = []
     end = 0
     for match in _UNSPACED.finditer(word):
         run = match.group()
         pairs = [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
-        parts += [word[end : match.start()], *pairs]
+        pieces += [word[end : match.start()], *pairs]
         end = match.end()
-    return [part for part in (*parts, word[end:]) if part]
+    return [piece for piece in (*pieces, word[end:]) if piece]
 
 
 def stem(word: str) -> str:
@@ -111,7 +111,9 @@ def sentences(text: str) -> list[str]:
         if _ends(text, start, gap):
             results.append(text[start : gap.end()])
             start = gap.end()
-    return [clean for part in (*results, text[start:]) if (clean := _BULLET.sub("", part).strip(" \t\r\n;"))]
+    return [
+        clean for piece in (*results, text[start:]) if (clean := _BULLET.sub("", piece).strip(" \t\r\n;"))
+    ]
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:

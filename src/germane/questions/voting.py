@@ -43,37 +43,37 @@ def check_vote(how: str) -> None:
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """The properties of one verdict of a list, without the number of its thing."""
+    """The properties of one verdict of a list, without the number of its subject."""
     name, number = verdicts
-    parts: Schemas = schema["properties"][name]["items"]["properties"]
-    return {key: part for key, part in parts.items() if key != number}
+    fields: Schemas = schema["properties"][name]["items"]["properties"]
+    return {key: field for key, field in fields.items() if key != number}
 
 
 def of_lists(
     answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str], how: str
 ) -> Vote:
-    """One list of verdicts out of several about the same things, voted thing by thing."""
+    """One list of verdicts out of several about the same subjects, voted subject by subject."""
     name, number = verdicts
-    parts = verdict_parts(schema, verdicts)
+    fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
-    voted = {n: of_verdicts([row[n] for row in rows], parts, how) for n in sorted(rows[0])}
+    voted = {n: of_verdicts([row[n] for row in rows], fields, how) for n in sorted(rows[0])}
     agreement = math.fsum(vote.agreement for vote in voted.values()) / len(voted) if voted else 1.0
     return Vote({name: [{number: n, **vote.payload} for n, vote in voted.items()]}, agreement)
 
 
-def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
+def of_verdicts(answers: Sequence[Answer], fields: Schemas, how: str) -> Vote:
     """One verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
     decided: dict[str, Json] = {}
     mean: float | None = None
-    for name, part in parts.items():
+    for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
-        if part["type"] == "array":
+        if field["type"] == "array":
             decided[name] = _named(values, how)
-        elif part["type"] in {"integer", "boolean"}:
+        elif field["type"] in {"integer", "boolean"}:
             decided[name], exact = _number(values, how)
             mean = exact if how == "mean" else None
-        elif "enum" in part:
-            worst_first = list(part["enum"])[::-1]
+        elif "enum" in field:
+            worst_first = list(field["enum"])[::-1]
             decided[name] = worst_first[_number([worst_first.index(value) for value in values], how)[0]]
     agree = [
         all(
@@ -83,28 +83,28 @@ def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
         for answer in answers
     ]
     closest = min(
-        answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, parts, decided))
+        answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, fields, decided))
     )
-    verdict = {**_texts(closest, parts, decided), **decided}
-    return Vote({name: verdict[name] for name in parts if name in verdict}, sum(agree) / len(agree), mean)
+    verdict = {**_texts(closest, fields, decided), **decided}
+    return Vote({name: verdict[name] for name in fields if name in verdict}, sum(agree) / len(agree), mean)
 
 
-def in_short(answer: Answer, parts: Schemas) -> str:
+def in_short(answer: Answer, fields: Schemas) -> str:
     """A verdict without its reasons: the number or word, else the contexts that are named; of a list its length."""
-    for name, part in parts.items():
-        if part["type"] == "array" and part["items"]["type"] != "integer":
+    for name, field in fields.items():
+        if field["type"] == "array" and field["items"]["type"] != "integer":
             return f"{len(answer[name])} {name}"
-    voted = [name for name, part in parts.items() if part["type"] != "string" or "enum" in part]
-    value = next((answer[name] for name in voted if parts[name]["type"] != "array"), None)
+    voted = [name for name, field in fields.items() if field["type"] != "string" or "enum" in field]
+    value = next((answer[name] for name in voted if fields[name]["type"] != "array"), None)
     if value is None:
         numbers = [str(number) for name in voted for number in answer[name]]
         return f"by {' and '.join(numbers)}" if numbers else "no"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def _texts(answer: Answer, parts: Schemas, decided: Answer) -> dict[str, Json]:
+def _texts(answer: Answer, fields: Schemas, decided: Answer) -> dict[str, Json]:
     """The properties that were not voted on and hold anything."""
-    return {name: answer[name] for name in parts if name not in decided and answer.get(name)}
+    return {name: answer[name] for name in fields if name not in decided and answer.get(name)}
 
 
 def _number(values: Sequence[int], how: str) -> tuple[int, float]:

@@ -156,7 +156,7 @@ class JudgedSamples:
             asked.append([question for question, _ in exchange])
             for number, (question, answer) in enumerate(exchange):
                 lost = isinstance(answer, Unanswered)
-                if question.kind == "support" and (claims := question.things):
+                if question.kind == "support" and (claims := question.subjects):
                     answers = [None] * len(claims) if lost else answer
                     for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
                         verdict = nan if value is None else float(bool(value.contexts))

@@ -75,7 +75,7 @@ class CliTarget(Target):
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Find the folder that it starts in."""
         usual = folder.parent if folder.name == ".agentv" else folder
         starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
@@ -86,7 +86,7 @@ class CliTarget(Target):
         )
         if not self._folder.is_dir():
             problem = f"the target {self.name} starts in {self._folder}, which is not a folder"
-            raise InputError(problem, fix="name a folder, relative to the targets file", place=place)
+            raise InputError(problem, fix="name a folder, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
         """The command's answer; TargetError with the end of its stderr where it failed."""

@@ -64,7 +64,7 @@ class RecordedTarget(Target):
     system: str | None = None
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
 
-    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Read the recorded answers, which must be of one system."""
         del evals
         for sample in read_samples((folder / self.path).resolve()):
@@ -73,7 +73,7 @@ class RecordedTarget(Target):
         systems = sorted({system for system, _, _ in self._recorded})
         if len(systems) != 1:
             problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
-            raise InputError(problem, fix="write system: with the one that is meant", place=place)
+            raise InputError(problem, fix="write system: with the one that is meant", place=location)
 
     async def ask(self, case: Case) -> Sample:
         """The answer on record; TargetError where there is none for this id."""

@@ -99,7 +99,7 @@ class HttpTarget(Target):
             if self.answer_at or self.contexts_at or self.calls_at:
                 raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None
             return text
-        return self._found(document)
+        return self._fields(document)
 
     async def close(self) -> None:
         """Close the connections of the client."""
@@ -177,9 +177,9 @@ class HttpTarget(Target):
             raise TargetError(f"the body is encoded as {encoding[:20]}, though only gzip was accepted")
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
         body = bytearray()
-        async for part in response.aiter_raw():
+        async for chunk in response.aiter_raw():
             try:
-                body += part if unpacker is None else unpacker.decompress(part, most + 1 - len(body))
+                body += chunk if unpacker is None else unpacker.decompress(chunk, most + 1 - len(body))
             except zlib.error as fault:
                 raise TargetError(f"the body is damaged: {fault}") from None
             if len(body) > most:
@@ -191,7 +191,7 @@ class HttpTarget(Target):
         except LookupError:
             return body.decode("utf-8", "replace")
 
-    def _found(self, document: Json) -> Json:
+    def _fields(self, document: Json) -> Json:
         """The values at the pointers, as the fields of an answer."""
         if not (self.answer_at or self.contexts_at or self.calls_at):
             return document

@@ -57,17 +57,19 @@ class PythonTarget(Target):
     _called: Callable[..., Any] = PrivateAttr()
     _loop: _Loop | None = PrivateAttr(default=None)
 
-    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Import the module and find the function or retriever in it."""
         del evals
         module, _, name = self.function.partition(":")
-        value: Any = _imported(module, [(folder / text).resolve() for text in self.path] or [folder], place)
-        for part in name.split("."):
-            value = getattr(value, part, None)
+        value: Any = _imported(
+            module, [(folder / text).resolve() for text in self.path] or [folder], location
+        )
+        for step in name.split("."):
+            value = getattr(value, step, None)
         function = _asked_by(value)
         if function is None:
             problem = f"the module {module} has no function {name!r}"
-            raise InputError(problem, fix="check the name after the colon", place=place)
+            raise InputError(problem, fix="check the name after the colon", place=location)
         self._called = function
 
     @classmethod
@@ -237,13 +239,11 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
     """A component is run with the query; a pipeline with the data of each component that takes a query."""
-    wanted = ("query", "text", "question", "prompt")
+    names = ("query", "text", "question", "prompt")
     if not callable(inputs := getattr(system, "inputs", None)):
         taken = inspect.signature(system.run).parameters
-        return {next((name for name in wanted if name in taken), "query"): query}
-    data = {
-        component: dict.fromkeys({*wanted} & {*sockets}, query) for component, sockets in inputs().items()
-    }
+        return {next((name for name in names if name in taken), "query"): query}
+    data = {component: dict.fromkeys({*names} & {*sockets}, query) for component, sockets in inputs().items()}
     return {"data": {component: options for component, options in data.items() if options}}
 
 
@@ -251,15 +251,15 @@ def _haystack_answer(result: Any) -> Any:
     """The documents and the reply of a component, or of the last components of a pipeline that have them."""
     if not isinstance(result, Mapping):
         return result
-    parts = [result, *(inner for inner in result.values() if isinstance(inner, Mapping))]
-    documents = [part["documents"] for part in parts if isinstance(part.get("documents"), list)]
-    replies = [part.get("replies") or part.get("answers") for part in parts]
+    outputs = [result, *(inner for inner in result.values() if isinstance(inner, Mapping))]
+    documents = [output["documents"] for output in outputs if isinstance(output.get("documents"), list)]
+    replies = [output.get("replies") or output.get("answers") for output in outputs]
     lines = [reply for reply in replies if isinstance(reply, list) and reply]
-    found: dict[str, Any] = {"contexts": documents[-1]} if documents else {}
+    answer: dict[str, Any] = {"contexts": documents[-1]} if documents else {}
     if lines:  # a text, a chat message or an answer object
         reply = lines[-1][0]
-        found["response"] = str(getattr(reply, "text", None) or getattr(reply, "data", None) or reply)
-    return found or result
+        answer["response"] = str(getattr(reply, "text", None) or getattr(reply, "data", None) or reply)
+    return answer or result
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
@@ -271,13 +271,13 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
     return {"case": case, "sample": case.sample}.get(first, case.sample.query)
 
 
-def _imported(module: str, folders: list[Path], place: SourceLocation) -> ModuleType:
+def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
     """The module, from these folders first; one of the same name from elsewhere gives way."""
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
     loaded = getattr(sys.modules.get(module), "__file__", None)
-    wanted = [folder / Path(*module.split(".")).with_suffix(".py") for folder in folders]
-    if loaded and Path(loaded).resolve() not in wanted and any(path.exists() for path in wanted):
+    files = [folder / Path(*module.split(".")).with_suffix(".py") for folder in folders]
+    if loaded and Path(loaded).resolve() not in files and any(path.exists() for path in files):
         del sys.modules[module]
     importlib.invalidate_caches()
     try:
@@ -285,4 +285,4 @@ def _imported(module: str, folders: list[Path], place: SourceLocation) -> Module
     except Exception as error:
         problem = f"the module {module} cannot be imported: {type(error).__name__}: {error}"
         fix = f"put it in {folders[0]}, or say where it is with path:"
-        raise InputError(problem, fix=fix, place=place) from error
+        raise InputError(problem, fix=fix, place=location) from error

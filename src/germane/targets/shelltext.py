@@ -133,9 +133,9 @@ def _misplaced(char: str, around: Sequence[str], words: Sequence[str]) -> str:
         return "inside quotes"
     if "((" in around:
         return "in arithmetic, where it would be parsed as code"
-    *before, part = (re.sub("['\"]", "", word) for word in words)
+    *before, last = (re.sub("['\"]", "", word) for word in words)
     flags = takewhile(lambda word: word.startswith("-"), filter(None, reversed(before)))
-    if flag := next(filter(_CODE_FLAG.fullmatch, [part, *flags]), ""):
+    if flag := next(filter(_CODE_FLAG.fullmatch, [last, *flags]), ""):
         return f"after {flag}, where it would be parsed as code"
     command = next((word for word in before if word and not _BEFORE_A_COMMAND.fullmatch(word)), "")
     return f"after {command}, where it would be parsed as code" if command in _PARSED_AGAIN else ""

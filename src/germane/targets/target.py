@@ -52,7 +52,7 @@ class Target(YamlModel):
     workers: WholeNumber = 4
     models: Models = Models()
 
-    def open(self, place: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Check and load what it needs, before anything is asked; InputError with the place of its entry.
 
         `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
@@ -146,7 +146,7 @@ def _native(value: Any) -> Json:
         return _native(value.tolist())
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
-    known = document(value) or fields_of(value)
-    if known is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
+    fields = document(value) or fields_of(value)
+    if fields is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
         return list(map(_native, value))
-    return value if known is None else _native(known)
+    return value if fields is None else _native(fields)

@@ -43,7 +43,7 @@ def open_target(
     `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
     `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
     """
-    entry, path, kind = _found(name, where)
+    entry, path, kind = _target_entry(name, where)
     folder = path.resolve().parent
     expanded = with_environment(entry, os.environ if environ is None else environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
@@ -59,23 +59,23 @@ def check_target(
 
     Nothing is imported or run. With `faults` all that is wrong with its values is added to these.
     """
-    entry, path, kind = _found(name, where)
-    known = len(faults or ())
+    entry, path, kind = _target_entry(name, where)
+    before = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
     imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
     unchecked = [*map(not_set, unset_variables(entry, os.environ)), *imported]
-    if not unchecked and len(faults or ()) == known:
+    if not unchecked and len(faults or ()) == before:
         open_target(name, where)
     return unchecked
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
     """The class of the target and the location of its entry; nothing is opened, imported or run."""
-    entry, _, kind = _found(name, where)
+    entry, _, kind = _target_entry(name, where)
     return kind, entry.place
 
 
-def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
+def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
     fix = f"write {' or '.join(PROVIDERS)}"

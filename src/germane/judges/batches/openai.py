@@ -60,14 +60,14 @@ class OpenAIBatches:
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
-        wanted = {
+        body = {
             "input_file_id": file,
             "endpoint": URL,
             "completion_window": "24h",
             "metadata": {_METADATA: batch},
         }
         try:
-            made = await self._call("POST", "batches", json=wanted)
+            made = await self._call("POST", "batches", json=body)
         except JudgeError:
             with suppress(JudgeError, TransportError):
                 await self._call("DELETE", f"files/{file}")
@@ -113,8 +113,8 @@ class OpenAIBatches:
                         self._refused(
                             "GET", f"files/{file}/content", response.status_code, await response.aread()
                         )
-                    async for part in response.aiter_bytes():
-                        kept.write(part)
+                    async for chunk in response.aiter_bytes():
+                        kept.write(chunk)
             except httpx2.RequestError as error:
                 raise TransportError(f"{type(error).__name__}: {error}") from None
             kept.seek(0)

@@ -51,7 +51,7 @@ class GroupCall:
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
         self.state = CallState(client.policy.deadline)
-        self._found = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
+        self._results = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
         self._spent = self._unended = False
 
@@ -88,12 +88,12 @@ class GroupCall:
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
-            found = self._found[id(question)]
-            how = FrozenDict(common | found.provenance)
-            reply = replace(found, usage=usage, ms=ms, request=state.id, provenance=how, children=())
+            stored = self._results[id(question)]
+            how = FrozenDict(common | stored.provenance)
+            reply = replace(stored, usage=usage, ms=ms, request=state.id, provenance=how, children=())
             parts = (
-                (window, replace(reply, payload=part.payload, usage=_FREE, ms=None))
-                for window, part in found.children
+                (window, replace(reply, payload=inner.payload, usage=_FREE, ms=None))
+                for window, inner in stored.children
             )
             replies.append(replace(reply, children=tuple(parts)))
             usage, ms = _FREE, None
@@ -102,13 +102,13 @@ class GroupCall:
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
         for item in items:
             for question in item.questions:
-                if self._found[id(question)].payload is None:
-                    self._found[id(question)] = Reply(error=why)
+                if self._results[id(question)].payload is None:
+                    self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
         """The requests for what has no answer yet."""
         for item in items:
-            left = [question for question in item.questions if self._found[id(question)].payload is None]
+            left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
                 yield item
             elif left:
@@ -174,28 +174,28 @@ class GroupCall:
                     raise GaveUp(f"{question.describe(window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
-            part = self._found[id(window)]
-            if part.payload is None:
-                raise GaveUp(str(part.error))
-            answered.append((window, part))
-        payload = question.merge([(window, part.payload) for window, part in answered])
+            reply = self._results[id(window)]
+            if reply.payload is None:
+                raise GaveUp(str(reply.error))
+            answered.append((window, reply))
+        payload = question.merge([(window, reply.payload) for window, reply in answered])
         how = FrozenDict(windows=len(answered))
-        self._found[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
+        self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _answers(self, items: Sequence[FusedRequest]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
         problem = await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
-        parts = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
-        self._singly += parts
-        for part in parts:
-            await self._attempts(fused_requests([part], self.prompts))
-            if self._found[id(part)].payload is None:
-                self._fail(f"asked one by one too: {self._found[id(part)].error}", items)
+        singles = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
+        self._singly += singles
+        for single in singles:
+            await self._attempts(fused_requests([single], self.prompts))
+            if self._results[id(single)].payload is None:
+                self._fail(f"asked one by one too: {self._results[id(single)].error}", items)
                 return
-        if parts:
-            payload = left[0].join([self._found[id(part)].payload for part in parts])
-            self._found[id(left[0])] = Reply(payload=payload)
+        if singles:
+            payload = left[0].join([self._results[id(single)].payload for single in singles])
+            self._results[id(left[0])] = Reply(payload=payload)
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> AnswerError | None:
         """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
@@ -270,11 +270,11 @@ class GroupCall:
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, part, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
-                if isinstance(part, AnswerError):
-                    problem = part
+            for question, answer, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
+                if isinstance(answer, AnswerError):
+                    problem = answer
                 else:
-                    self._found[id(question)] = Reply(payload=part, provenance=FrozenDict(how))
+                    self._results[id(question)] = Reply(payload=answer, provenance=FrozenDict(how))
         except AnswerError as error:
             return error
         return problem

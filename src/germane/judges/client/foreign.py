@@ -126,9 +126,9 @@ class PydanticAITransport:
             settings["extra_headers"] = self._extra_headers
         more = {name: value for name, value in request.items() if name not in {*_OURS, *LIMIT_NAMES}}
         prefix = f"{self.provider}_"
-        known = {name for name in more if name in ModelSettings.__annotations__ or name.startswith(prefix)}
-        settings |= {name: more[name] for name in known}
-        if rest := {name: value for name, value in more.items() if name not in known}:
+        own = {name for name in more if name in ModelSettings.__annotations__ or name.startswith(prefix)}
+        settings |= {name: more[name] for name in own}
+        if rest := {name: value for name, value in more.items() if name not in own}:
             settings["extra_body"] = rest
         return settings  # type: ignore[return-value]
 
@@ -207,8 +207,8 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
     from pydantic_ai.tools import ToolDefinition
 
     if "response_format" in request:
-        wanted = request["response_format"]["json_schema"]
-        output = OutputObjectDefinition(name=wanted["name"], json_schema=wanted["schema"], strict=True)
+        schema = request["response_format"]["json_schema"]
+        output = OutputObjectDefinition(name=schema["name"], json_schema=schema["schema"], strict=True)
         return ModelRequestParameters(output_mode="native", output_object=output)
     if "tools" in request:
         function = request["tools"][0]["function"]

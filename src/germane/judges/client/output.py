@@ -137,8 +137,8 @@ class ModelCapabilities:
         if not schema:
             pass
         elif MODES[mode] == "schema":
-            wanted = {"name": ask.name, "strict": True, "schema": schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": wanted}
+            definition = {"name": ask.name, "strict": True, "schema": schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": definition}
         elif MODES[mode] == "tool":
             function = {"name": ask.name, "description": "Give the answer.", "parameters": schema}
             request["tools"] = [{"type": "function", "function": function}]

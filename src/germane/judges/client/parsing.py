@@ -92,7 +92,7 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
     else:
         content = message.get("content")
         if isinstance(content, list):
-            content = "".join(_text(_object(part).get("text")) for part in content)
+            content = "".join(_text(_object(block).get("text")) for block in content)
         text = "" if content is None else str(content)
         problem = _misplaced(message) if not text.strip() and finish not in _CUT else ""
     model, fingerprint = _text(body.get("model")), _text(body.get("system_fingerprint"))

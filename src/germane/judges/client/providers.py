@@ -283,10 +283,12 @@ class Price:
             if rate is not None or name != "cached":
                 check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
-    def times(self, part: float) -> Price:
+    def times(self, share: float) -> Price:
         """The same model at a part of its price."""
-        cached = None if self.cached is None else self.cached * part
-        return self if part == 1 else Price(input=self.input * part, output=self.output * part, cached=cached)
+        cached = None if self.cached is None else self.cached * share
+        return (
+            self if share == 1 else Price(input=self.input * share, output=self.output * share, cached=cached)
+        )
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """US dollars; `cached_tokens` are among the input tokens."""

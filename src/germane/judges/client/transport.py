@@ -120,9 +120,9 @@ async def _read(response: httpx2.Response) -> bytes:
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise TransportError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
     parts, size = [], 0
-    async for part in response.aiter_raw():
-        parts.append(part)
-        size += len(part)
+    async for chunk in response.aiter_raw():
+        parts.append(chunk)
+        size += len(chunk)
         if size > LARGEST:
             raise TransportError(f"the body is longer than {LARGEST:,} bytes")
     return b"".join(parts)
