@@ -105,7 +105,7 @@ def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: It
 
 
 def html_lines(lines: Iterable[str]) -> str:
-    """Each line as a paragraph."""
+    """The lines as HTML, each a cleaned and escaped paragraph."""
     from html import escape  # as above
 
     return "".join(f"<p>{escape(clean(line))}</p>" for line in lines)

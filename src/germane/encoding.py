@@ -35,7 +35,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
-    """Records as lines of JSON."""
+    """Records as lines of JSON in UTF-8, each with a line feed at its end."""
     try:
         return _encoder.encode_lines(records)
     except UnicodeEncodeError:

@@ -87,7 +87,7 @@ class InputError(GermaneError):
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As another process gets it."""
+        """Pickle the error with its parts, so that a worker process can raise it here."""
         return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
     def at(self, place: SourceLocation | None) -> InputError:

@@ -51,7 +51,7 @@ class _Program(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It has started."""
+        """Keep the transport of the process that has started."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -70,7 +70,7 @@ class _Program(asyncio.SubprocessProtocol):
         self.exited.set_result(None)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Nothing more will come."""
+        """Note that the process has ended and its pipes are closed: no output follows."""
         self.closed.set_result(None)
 
     def kill(self) -> None:

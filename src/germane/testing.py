@@ -61,12 +61,12 @@ class RetrievalCase:
 
     @property
     def id(self) -> str:
-        """The sample's id."""
+        """The id of the sample that the case is about."""
         return self.sample.id
 
     @property
     def query(self) -> str:
-        """The sample's query."""
+        """The query of the sample that the case is about."""
         return self.sample.query
 
 
@@ -288,7 +288,7 @@ def _measured(
     *,
     allow_stand_in: bool = False,
 ) -> Report:
-    """The report of one sample."""
+    """Evaluate one sample by the graders of its case, and return the report."""
     from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine

@@ -34,7 +34,7 @@ class WholeTable(Table):
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, fitted."""
+        """Render the table as rich does where it fits the width; else stacked, or as records."""
         if self.__rich_measure__(console, options.update(max_width=100_000)).maximum <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
@@ -102,7 +102,7 @@ class CutRows:
         self.rows, self.justify = rows, justify
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines."""
+        """Render each row on one line, or on two where the last cell had too little room."""
         widths = [max(row[n].cell_len for row in self.rows) for n in range(len(self.justify))]
         used = sum(widths) + len(_GAP) * len(widths) + len(_GAP)
         below = options.max_width - used < _READABLE
@@ -134,7 +134,7 @@ class HangingText:
         self.text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines, wrapped."""
+        """Render each line, wrapped to the width with its continuations indented."""
         for line in self.text.split("\n", allow_blank=True):
             match = _LEAD.match(line.plain)
             lead = match.end() if match else 0

@@ -183,7 +183,7 @@ def _at_url(flag: Flag, url: str) -> Path:
 
 
 def _expected(flag: Flag) -> str:
-    """The possible values, in words."""
+    """The values that a flag takes, in words: its choices, or its type with the bounds."""
     if flag.choices:
         return " or ".join(flag.choices)
     least = "" if flag.least is None else f" from {flag.least:g}"

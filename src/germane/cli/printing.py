@@ -230,7 +230,7 @@ class _Warnings(logging.Handler):
         self._callbacks = callbacks
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand the record's message on."""
+        """Pass the record's message to the callbacks as a warning."""
         self._callbacks.warn(record.getMessage())
 
 
@@ -301,11 +301,11 @@ class Progress(Callbacks):
             say(f"{what}: {self._how_far()}" if self._began else what)
 
     def warn(self, text: str) -> None:
-        """One warning, above the bar."""
+        """Print a warning on stderr, above the progress bar where there is one."""
         self.note(f"warning: {text}")
 
     def note(self, text: str) -> None:
-        """One message, above the bar."""
+        """Print a message on stderr, above the progress bar where there is one."""
         if self._bar is None:
             say(text)
         else:
@@ -343,7 +343,7 @@ class Progress(Callbacks):
             self._show("looking up answers", pool.answered, pool.expected)
 
     def _spending(self, spent: Spent) -> str:
-        """Price and errors so far."""
+        """The cost and the number of errors so far, in words; "" where there are none."""
         words = []
         whole = self._expected.cost_usd if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
@@ -411,7 +411,7 @@ class Outputs:
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> Self:
-        """Sort these paths and URLs."""
+        """Sort the values of -o into files, the report's folder and URLs; a file for a URL is written here first."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
             if url := url_of(path):

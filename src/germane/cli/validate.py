@@ -172,7 +172,7 @@ def _asked_at(file: EvalFile, name: str) -> SourceLocation:
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
-    """One entry after the other."""
+    """Check each entry of a targets file, and add what is wrong with it to `faults`."""
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
     from germane.targets.targetsfile import check_target

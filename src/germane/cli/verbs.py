@@ -50,7 +50,7 @@ _ABOUT = {
 
 
 def function_of(verb: str) -> Callable[..., int | None]:
-    """The function of a verb."""
+    """The function that runs a verb (`label`, `ledger count`), imported when it is asked for."""
     name = verb.rpartition(" ")[2]
     module = import_module(f"germane.cli.{VERBS[verb]}")
     result: Callable[..., int | None] = getattr(module, f"{name}_" if iskeyword(name) else name)

@@ -77,7 +77,7 @@ def _ledger() -> str:
 
 
 def _readable(read: Callable[[], str]) -> str:
-    """What is read, or why it cannot be."""
+    """The text that `read` returns, or why it cannot be read."""
     try:
         return read()
     except GermaneError as error:

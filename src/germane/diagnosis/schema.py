@@ -1,4 +1,4 @@
-"""What is known of stages and of changes that would help, as records: the documents of `germane stages` and `diagnose --json`."""
+"""The documents of `germane stages --json` and `germane diagnose --json`, as records."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def names_of(case: Case, grader: str) -> tuple[str, ...]:
 
 
 def question_of(case: Case) -> str:
-    """The question of the case."""
+    """The question that graders are shown: the eval file's, else the sample's query."""
     return case.question or case.sample.query
 
 
@@ -40,7 +40,7 @@ def is_answered(case: Case) -> bool:
 
 
 def reference_of(case: Case) -> str:
-    """The reference answer."""
+    """The reference answer of the eval file, else of the sample; "" = none."""
     return case.reference_answer or case.sample.reference or ""
 
 
@@ -55,7 +55,7 @@ def tool_calls(case: Case) -> list[ToolCall]:
 
 
 class TokenCount(NamedTuple):
-    """Tokens that an answer took."""
+    """The tokens that an answer took, by kind; a kind that was not reported is 0."""
 
     input: float = 0
     output: float = 0

@@ -274,7 +274,7 @@ class CaseGrader(YamlModel, ABC):
         return replace(result, verdict=verdict or self.verdict(score))
 
     def verdict(self, score: float) -> Verdict:
-        """The verdict on a score."""
+        """`pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
     def truncated(self, result: GraderResult) -> GraderResult:
@@ -288,7 +288,7 @@ class DirectGrader(CaseGrader):
     """A grader that asks nobody: a plain function of the case."""
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """The result, without a question."""
+        """Return the result of `check`, as a program that asks nothing; an error where it returns no result."""
         yield from ()
         result: Any = self.check(case)
         if isinstance(result, GraderResult):

@@ -45,7 +45,7 @@ class Latency(DirectGrader):
     threshold: Number
 
     def check(self, case: Case) -> GraderResult:
-        """The duration against the threshold."""
+        """Compare the duration (ms) with the threshold; skipped where it was not reported."""
         took = duration_of(case)
         if took is None:
             reasoning = "Execution duration not reported by provider"
@@ -63,7 +63,7 @@ class Cost(DirectGrader):
     budget: Number
 
     def check(self, case: Case) -> GraderResult:
-        """The cost against the budget."""
+        """Compare the cost (USD) with the budget; skipped where it was not reported."""
         cost = cost_of(case)
         if cost is None:
             return self.absent("No cost data available in trace", "Execution cost not reported by provider")

@@ -60,7 +60,7 @@ class Templated(Question[A], Generic[A]):
 
     @property
     def wording(self) -> Wording:
-        """The template."""
+        """The template, and the names of the values that fill it."""
         return Wording(self.template, frozenset(self.values))
 
     @property
@@ -142,7 +142,7 @@ class CheckPayload(PayloadModel):
 
 
 class ChecksPayload(PayloadModel):
-    """`{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
+    """The answer to a rubric of plain items: `{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
 
     checks: list[CheckPayload]
     overall_reasoning: Reason = ""
@@ -162,7 +162,7 @@ class ScoredCheckPayload(PayloadModel):
 
 
 class ScoredChecksPayload(PayloadModel):
-    """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
+    """The answer to a rubric with score ranges: `{checks: [{id, reasoning, score}], overall_reasoning}`."""
 
     checks: list[ScoredCheckPayload]
     overall_reasoning: Reason = ""
@@ -193,7 +193,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return ScoredChecksPayload if self.scored else ChecksPayload
 
     def limits(self) -> Limits:
-        """One check for each id."""
+        """The longest answer that is accepted: one check for each id."""
         return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
@@ -221,7 +221,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return voting.Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
 
     def typical(self) -> Json:
-        """A sentence per item."""
+        """A payload of ordinary size: each item is satisfied (or has 8 of 10), with a sentence."""
         why = "The answer names it and explains why."
         verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
         checks = [{"id": id_, "reasoning": why, **verdict} for id_ in self.ids]
@@ -241,7 +241,7 @@ class ScoreRange(YamlModel):
 
     @property
     def scores(self) -> range:
-        """The scores of the range."""
+        """The whole scores in the range, both ends included."""
         return range(self.score_range[0], self.score_range[1] + 1)
 
     def __str__(self) -> str:
@@ -451,7 +451,7 @@ class LLMGrader(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """It always needs a judge."""
+        """True: a model always has to be asked."""
         return True
 
     @property

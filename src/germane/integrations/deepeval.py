@@ -68,7 +68,7 @@ class _Metric(BaseMetric):
 
     @property
     def __name__(self) -> str:
-        """As DeepEval's reports call it."""
+        """The name under which DeepEval's reports show the metric."""
         return self.title
 
     def is_successful(self) -> bool:

@@ -37,7 +37,7 @@ _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 
 
 
 def rounded(value: float) -> float:
-    """Two decimals, half up."""
+    """The value rounded to two decimals, halves upwards."""
     return math.floor((value + sys.float_info.epsilon) * 100 + 0.5) / 100
 
 

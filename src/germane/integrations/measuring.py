@@ -37,7 +37,7 @@ class Measured:
 
     @property
     def problem(self) -> str:
-        """Why there is no value, with the status and what the value could be: "" where there is one."""
+        """The status, the reason and the bounds of a score without a value, in words; "" where there is a value."""
         if self.score.value is not None:
             return ""
         bounds = self.score.bounds

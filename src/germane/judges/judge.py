@@ -128,7 +128,7 @@ class ChatModel(Protocol):
     """A chat model of LangChain's, as far as it is used."""
 
     def invoke(self, messages: Any, /) -> Any:
-        """The model's message after these."""
+        """Return the model's message that follows these messages."""
 
 
 AnyJudge: TypeAlias = Judge | str | ChatModel | Callable[[str], Any]
@@ -187,11 +187,11 @@ class LocalJudge(Judge):
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question."""
+        """Answer each question alone, by `reply`; the replies are in the order of the questions."""
         return [self.reply(question) for question in questions]
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """The answer to one question."""
+        """Answer one question; a subclass that does not override `answer` defines it."""
         raise NotImplementedError
 
 
@@ -207,7 +207,7 @@ _UNASKED = FrozenDict(unasked=True)
 
 
 class Stopped(Exception):
-    """No further request is sent."""
+    """Raised where the evaluation was stopped: no further request is sent."""
 
 
 class GroupScope:

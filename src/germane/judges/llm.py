@@ -295,7 +295,7 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
-        """Tokens of typical answers."""
+        """The number of tokens of typical answers, estimated as characters / 4."""
         return sum(len(str(question.typical())) for question in questions) // 4
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:

@@ -45,7 +45,7 @@ class ScriptJudge(LocalJudge):
         self.concurrency, self.ask = concurrency, ask
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """The one script's reply."""
+        """Run the script for each question; the replies are in the order of the questions."""
         return [await self._run(question) for question in questions]
 
     async def _run(self, question: AnyQuestion) -> Reply:
@@ -131,7 +131,7 @@ def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> st
 
 
 def _unreadable(fault: Exception, text: str) -> str:
-    """Why what a program printed cannot be used, with the line of its stdout that is at fault."""
+    """The reason why a program's output cannot be used, with the line of its stdout that is at fault."""
     if isinstance(fault, UnicodeDecodeError):
         return "its stdout is not UTF-8"
     offset: int | None = None

@@ -412,7 +412,7 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[Mapping[st
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
-    """The limits of the labels."""
+    """Warnings about labels that were not drawn at random, are missing, or are few."""
     if read.chosen:
         chosen = counted(read.chosen, "label is", "labels are")
         yield f"{chosen} not counted: not drawn at random (targeted or imported; --all counts them)"
@@ -470,7 +470,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def audit_lines(audit: Mapping[str, Json]) -> Iterator[str]:
-    """The audit as Markdown."""
+    """The lines of the audit in Markdown; a line may hold several."""
     yield f"# Audit of {_text(audit['judge'])}" if audit["judge"] else "# Audit without a judge"
     for line in audit["kinds"]:
         yield from _of_kind(line)

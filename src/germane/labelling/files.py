@@ -201,7 +201,7 @@ def _named(row: Mapping[str, Json], location: SourceLocation) -> tuple[str, str]
 
 
 def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, str]:
-    """The answer and its scale."""
+    """The answer of a row and its scale; None where the person was unsure. InputError where it cannot be used."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back

@@ -44,7 +44,7 @@ class CarriedLabels(NamedTuple):
     counts: dict[str, int]
 
     def __str__(self) -> str:
-        """The counts in words."""
+        """The counts that are not 0, in words: `people's labels: 12 same, 3 carried`."""
         words = [f"{count} {name}" for name, count in self.counts.items() if count]
         return f"people's labels: {', '.join(words)}"
 

@@ -87,7 +87,7 @@ class KindLine(Line):
 
 
 class PeopleLine(AgreedLine):
-    """Two people against each other."""
+    """The agreement of two people on the items that both labelled."""
 
     kind: str
     scale: str

@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """The answer in a judgement."""
+    """The answer that a judgement of the question holds, with its value; `Unanswered` where that cannot be used."""
     return Answer(judgement, value_of(question, judgement.answer, judgement.error))
 
 

@@ -15,13 +15,13 @@ from germane.types import Json
 
 
 class ClaimsPayload(PayloadModel):
-    """`{claims: [string]}`."""
+    """The answer to Claims: `{claims: [string]}`."""
 
     claims: tuple[Text, ...]
 
 
 class EntitiesPayload(PayloadModel):
-    """`{entities: [string]}`."""
+    """The answer to Entities: `{entities: [string]}`."""
 
     entities: tuple[Text, ...]
 
@@ -79,7 +79,7 @@ Weight: TypeAlias = Literal["vital", "okay"]
 
 
 class WeightItem(PayloadModel):
-    """`{nugget, importance}`."""
+    """The importance of one nugget, by its number: `{nugget, importance}`."""
 
     nugget: Whole = Field(description="its number")
     importance: Weight
@@ -110,7 +110,7 @@ class Importance(Question[tuple[Weight, ...]]):
         return tuple(item.importance for item in payload.nuggets)
 
     def typical(self) -> Json:
-        """All nuggets vital."""
+        """A payload of ordinary size, in which every nugget is vital."""
         return self.each(importance="vital")
 
 
@@ -122,7 +122,7 @@ class Statement(PayloadModel):
 
 
 class StatementsPayload(PayloadModel):
-    """`{statements: [{statement, relevant}]}`."""
+    """The answer to StatementRelevance: `{statements: [{statement, relevant}]}`."""
 
     statements: tuple[Statement, ...]
 

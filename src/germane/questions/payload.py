@@ -235,14 +235,14 @@ def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Js
 
 
 class GradePayload(PayloadModel):
-    """`{reasoning, grade}`."""
+    """The answer to Relevance on the graded scale: `{reasoning, grade}`."""
 
     reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
     grade: Whole = Field(ge=0, le=3, description="0 to 3")
 
 
 class RelevantPayload(PayloadModel):
-    """`{reasoning, relevant}`."""
+    """The answer to Relevance on the binary scale: `{reasoning, relevant}`."""
 
     reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
     relevant: YesNo

@@ -78,7 +78,7 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """What relevance is judged against: the reference, response or criterion where one is shown, else the query."""
+        """`against`: the reference, response or criterion where one is shown, else the query."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
@@ -96,7 +96,7 @@ class Relevance(AboutPassage[Grade]):
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """The type of a grade."""
+        """The payload of a grade from 0 to 3, whose descriptions are part of the wording."""
         return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
@@ -113,7 +113,7 @@ class Relevance(AboutPassage[Grade]):
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """What relevance is judged against, the scale, and the wording of its grades."""
+        """The text that relevance is judged against, the scale, and the rubric (the wording of the grades)."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
@@ -176,7 +176,7 @@ class Passages(Sequence[Relevance]):
 
     @cached_property
     def items(self) -> list[str]:
-        """The item of each question."""
+        """The item (digest) of each question, in the order of the cells."""
         return relevance_items(self.cells, self.history)
 
     def __len__(self) -> int:

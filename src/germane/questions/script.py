@@ -64,7 +64,7 @@ class Script(Question[A], Generic[A]):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and its arguments."""
+        """The program and its arguments; a command in one text is run by a login shell."""
         return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
 
     @property
@@ -73,7 +73,7 @@ class Script(Question[A], Generic[A]):
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
     def inputs(self) -> dict[str, Json]:
-        """Command, place and document."""
+        """The inputs of the question: the command, the folder that it runs in, and the document on its stdin."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
@@ -158,7 +158,7 @@ class ScriptText(Script[str]):
         return str(payload["text"])
 
     def typical(self) -> Json:
-        """A prompt of ordinary length."""
+        """A payload of ordinary size: a prompt of some 400 characters."""
         return {"text": "Is this a good answer to the question? " * 10}
 
 
@@ -181,7 +181,7 @@ PLAIN = "Do what is asked."
 
 
 class CompletionPayload(PayloadModel):
-    """`{text}`."""
+    """The answer to TextCompletion, as a payload: `{text}`."""
 
     text: StrictStr
 
@@ -201,13 +201,13 @@ class TextCompletion(Question[str]):
 
     @property
     def wording(self) -> Wording:
-        """The text itself."""
+        """The text as the prompt, with the system prompt that goes with it."""
         return Wording(self.text, system=self.system or PLAIN)
 
     def answer(self, payload: CompletionPayload) -> str:
-        """The text of the answer."""
+        """The text of the answer, as the model wrote it."""
         return payload.text
 
     def typical(self) -> Json:
-        """A short answer."""
+        """A payload of ordinary size: one sentence."""
         return {"text": "The passage answers the question."}

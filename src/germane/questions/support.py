@@ -40,7 +40,7 @@ class ContextSetQuestion(Question[A]):
     """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
 
     def __post_init__(self) -> None:
-        """Sort the contexts."""
+        """Sort the contexts, each text once and without blank ones, and keep the ranks of each."""
         result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
@@ -153,7 +153,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """The contexts of all windows."""
+        """One verdict out of those of all windows: supported by every context that any window names."""
         contexts = [start + number for start, item in verdicts for number in item["contexts"]]
         telling = [item for _, item in verdicts if item["contexts"]] or [verdicts[0][1]]
         reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
@@ -183,7 +183,7 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def typical(self) -> Json:
-        """One sentence and a yes."""
+        """A payload of ordinary size: sufficient, with one sentence."""
         return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
 
     def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
@@ -289,11 +289,11 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
         return tuple(payload.nuggets)
 
     def typical(self) -> Json:
-        """Every nugget supported in full."""
+        """A payload of ordinary size, in which every nugget is supported in full."""
         return self.each(reasoning=_REASON, support="support")
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """The highest degree."""
+        """One verdict out of those of all windows: the one of the highest degree."""
         item = min((item for _, item in verdicts), key=lambda item: get_args(Degree).index(item["support"]))
         reasoning = str(item.get("reasoning") or "")
         seen = reasoning if item["support"] == "support" else _unseen(len(verdicts), reasoning)

@@ -53,7 +53,7 @@ class BatchAPI(Protocol):
         """
 
     async def state(self, name: str) -> BatchState:
-        """The state of a batch."""
+        """The state of a batch: the provider's word for it, whether it has ended, and why it failed."""
 
     def answers(self, name: str) -> AsyncIterator[Json]:
         """The answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""
@@ -62,7 +62,7 @@ class BatchAPI(Protocol):
         """Answer no more of its requests; those that are answered can be read when it has ended. One that has ended stays."""
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close the connections to the provider; no method may be called afterwards."""
 
 
 def unrun(request: str, why: str) -> Json:

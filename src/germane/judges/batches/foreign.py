@@ -98,7 +98,7 @@ class _ForeignBatches:
             await self._asked(self._model.batch_cancel(await self._handle(name)))
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close the connections of the provider's library."""
         await self._transport.close()
 
     async def _asked(self, work: Any) -> Any:
@@ -125,7 +125,7 @@ class AnthropicBatches(_ForeignBatches):
     """Message batches. They take no name of ours: a batch is known again by the ids of its requests."""
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:  # noqa: ARG002 - it takes no name
-        """Make the batch."""
+        """Make a batch of these requests, and return its name at Anthropic."""
         from pydantic_ai.models.batch import EncodedBatchRequest
 
         encoded = [

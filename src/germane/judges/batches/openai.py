@@ -130,7 +130,7 @@ class OpenAIBatches:
             await self._call("POST", f"batches/{name}/cancel")
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close the HTTP client and its connections."""
         await self._client.aclose()
 
     async def _call(self, method: str, path: str, **more: Any) -> dict[str, Any]:

@@ -382,7 +382,7 @@ class ModelClient:
         return self._failed(decision._replace(text=text), sent, call)
 
     def _timed_out(self, seconds: float, *, hung: bool) -> str:
-        """Why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
+        """The reason why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
         why = f"no answer within {seconds:.3g} s"
         if hung:
             return f"{why}, far longer than answers take here"

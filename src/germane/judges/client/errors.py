@@ -64,7 +64,7 @@ class RetryDecision(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The text with its status."""
+        """The text of the response, after its HTTP status where it has one."""
         return f"HTTP {self.status}: {self.text}" if self.status else self.text
 
 

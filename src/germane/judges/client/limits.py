@@ -50,7 +50,7 @@ class AdaptiveConcurrency:
         self._round = int(self.size)
 
     async def acquire(self) -> None:
-        """Wait for a place."""
+        """Wait until fewer requests than the limit are in flight, then count one more."""
         if not self._waiting and self.in_flight < int(self.size):
             self.in_flight += 1
             return
@@ -64,7 +64,7 @@ class AdaptiveConcurrency:
             raise
 
     def release(self) -> None:
-        """Give the place back."""
+        """Count one request less in flight, and admit the next one that waits."""
         self.in_flight -= 1
         if self._waiting:
             self._admit()
@@ -143,7 +143,7 @@ class SlidingWindow:
         return max(0.0, free - now)
 
     def take(self, units: float) -> _Entry:
-        """Take these units now."""
+        """Count these units (requests or tokens) against the limit, and return the entry that `correct` changes."""
         now = monotonic()
         self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
         self._sum += units
@@ -286,7 +286,7 @@ class CircuitBreaker:
 
     @property
     def exhausted(self) -> str:
-        """Why the endpoint is given up, where it was down for so long; else ""."""
+        """The reason why the endpoint is given up; "" unless it was down for longer than `outage`."""
         if self._opened is None or self._failed_at - self._opened < self.outage:
             return ""
         return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"

@@ -55,7 +55,7 @@ class Completion:
 
     @property
     def fault(self) -> str:
-        """Why it is no JSON object; "" where it is one."""
+        """The reason why the text is not a JSON object; "" where it is one."""
         try:
             self.payload()
         except AnswerError as error:
@@ -108,7 +108,7 @@ def _text(value: Json) -> str:
 
 
 def _misplaced(message: Mapping[str, Json]) -> str:
-    """Why there is no content but only reasoning, and which setting mends it; "" where there is no reasoning either."""
+    """The problem of an answer with reasoning and no content, and the setting that mends it; "" = no reasoning either."""
     name = next((name for name in _REASONING if _text(message.get(name)).strip()), None)
     if name is None:
         return ""

@@ -109,12 +109,12 @@ class Service:
 
     @property
     def name(self) -> str:
-        """`provider:model`."""
+        """The name of the judge: `provider:model`, or the provider alone where there is no model."""
         return f"{self.provider}:{self.model}" if self.model else self.provider
 
     @property
     def traits(self) -> Provider:
-        """What is particular of its provider; nothing of a model of the user's own."""
+        """The particulars of its provider; the defaults for a model of the user's own."""
         return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
