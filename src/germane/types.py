@@ -348,7 +348,13 @@ _GRADE = (
 )
 
 
-class Usage(Record, frozen=True, kw_only=True):
+class Usage(
+    Record,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=False,
+    rename={"input_tokens": "input", "output_tokens": "output"},
+):
     """The cost of one request: requests sent (retries too), tokens, US dollars (None = price unknown)."""
 
     requests: int = 0

@@ -50,8 +50,8 @@ def ask(
 ) -> Judgement:
     async def run() -> Judgement:
         async with Pool(lambda _: panel, ledger) as pool:
-            ((judgement, *_),) = await pool.judge([question])
-        return judgement
+            (answer,) = await pool.judge([question])
+        return answer.judgement
 
     panel = PanelJudge(members, vote)
     return asyncio.run(run())

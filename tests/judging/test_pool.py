@@ -118,8 +118,8 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     async def run() -> None:
         async with Pool(lambda _: Counting(), ledger) as pool:
             for n in range(5):
-                ((judgement, *_),) = await pool.judge([relevance(n)])
-                assert other.find([judgement.key])[judgement.key] == judgement
+                (answer,) = await pool.judge([relevance(n)])
+                assert other.find([answer.judgement.key])[answer.judgement.key] == answer.judgement
 
     asyncio.run(run())
 
@@ -477,7 +477,7 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
 
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         live, stored = asyncio.run(run(ledger))
-    assert stored[:2] == live[:2]
+    assert (stored.judgement, stored.value) == (live.judgement, live.value)
     assert stored.children == tuple(sorted(live.children, key=lambda child: child.key))
     assert {child.parent for child in stored.children} == {live.judgement.key}
     assert {child.item for child in stored.children} == {relevance(2).item, relevance(3).item}

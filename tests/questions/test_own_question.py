@@ -151,8 +151,8 @@ def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:
     async def run() -> Judgement:
         members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
         async with Pool(lambda _: PanelJudge(members, how)) as pool:
-            ((judgement, *_),) = await pool.judge([question])
-        return judgement
+            (answer,) = await pool.judge([question])
+        return answer.judgement
 
     return asyncio.run(run())
 

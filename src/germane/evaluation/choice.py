@@ -48,9 +48,7 @@ class Router:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
-        from germane.questions.script import Script
-
-        if isinstance(question, Script):
+        if question.by_program:
             if self._scripts is None:
                 from germane.judges.script import ScriptJudge
 

@@ -161,11 +161,12 @@ class Working:
                 )
                 for measure in owner.measures:
                     part.reads.setdefault(measure, set()).update(kinds)
-                against = Counter(answer.judgement.provenance.get("against") for answer in answers)
-                known, with_it = len(answers) - against[None], against["reference"]
-                counts = Counter(with_reference=with_it, without_reference=known - with_it)
+                against = [answer.judgement.provenance.get("against") for answer in answers]
+                known, with_it = len(against) - against.count(None), against.count("reference")
                 for measure in owner.measures if known else ():
-                    part.references.setdefault(measure, Counter()).update(counts)
+                    counts = part.references.setdefault(measure, Counter())
+                    counts["with_reference"] += with_it
+                    counts["without_reference"] += known - with_it
                 for number, answer in enumerate(answers):
                     judgement = answer.judgement
                     # without a key nobody was asked

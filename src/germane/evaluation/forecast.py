@@ -296,7 +296,7 @@ class Forecaster:
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
             typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
-            answers.append(typical._replace(value=question.parse(question.typical())))
+            answers.append(structs.replace(typical, value=question.parse(question.typical())))
         best = next((answer for answer in answers if answer.usable), answers[0])
         return (
             best

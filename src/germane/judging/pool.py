@@ -173,17 +173,16 @@ class Pool:
             raise self._failure
         keyed = [self.keyed(questions) for questions in asked]
         judgements = self.find(pair for pairs in keyed for pair in pairs)
-        answers: list[list[Answer | None]] = []
-        for questions, pairs in zip(asked, keyed, strict=True):
-            answers.append([])
-            for number, (key, judge) in enumerate(pairs):
-                answer = None
-                if (judgement := judgements.get(key)) is not None:
-                    answer = self._read_known(key, judge, example_of(questions, number), judgement)
-                answers[-1].append(answer)
-            count = len(pairs) - answers[-1].count(None)
-            self.expected += count
-            self.answered += count
+        answers: list[list[Answer | None]] = [
+            [
+                self._read_known(judge, example_of(questions, number), judgements.get(key))
+                for number, (key, judge) in enumerate(pairs)
+            ]
+            for questions, pairs in zip(asked, keyed, strict=True)
+        ]
+        count = sum(len(known) - known.count(None) for known in answers)
+        self.expected += count
+        self.answered += count
         self._on_progress(self)
         return answers
 
@@ -205,21 +204,20 @@ class Pool:
             judgements |= self._ledger.find(keys)
         return judgements
 
-    def _read_known(
-        self, key: str, judge: Judge, question: AnyQuestion, judgement: Judgement
-    ) -> Answer | None:
-        """A known answer, once it is counted; None where it cannot be used, and the question must be asked."""
-        if not (answer := self._read(question, judgement)).holds:
+    def _read_known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
+        """A known answer, once it is counted; None where there is none to use, and the question must be asked."""
+        if judgement is None or not (answer := self._read(question, judgement)).holds:
             return None
-        self._usage_log.reused(key, judge, question, answer)
+        self._usage_log.reused(judge, question, answer)
         return answer
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
-        answer = answered(question, judgement)
-        children = [] if self._earlier is None else self._earlier.children([judgement.key])
+        answer, children = answered(question, judgement), list[Judgement]()
+        if self._earlier is not None:
+            children = self._earlier.children([judgement.key])
         if not children and "windows" in judgement.provenance and self._ledger is not None:
             children = self._ledger.children([judgement.key])
-        return answer._replace(children=tuple(children)) if children else answer
+        return replace(answer, children=tuple(children)) if children else answer
 
     # Questions that come in
 
@@ -259,10 +257,11 @@ class Pool:
             missing: dict[int, list[Pending]] = {}
             for pending in arrived:
                 key, judge = pending.key, pending.judge
-                if (judgement := judgements.get(key)) is not None:
-                    if (answer := self._read_known(key, judge, pending.question, judgement)) is not None:
-                        self._settle(pending, answer)
-                        continue
+                judgement = judgements.get(key)
+                if (answer := self._read_known(judge, pending.question, judgement)) is not None:
+                    self._settle(pending, answer)
+                    continue
+                if judgement is not None:
                     self._unusable[key] = judgement  # the next answer takes its place
                 self._usage_log.seen_before(key)
                 missing.setdefault(id(judge), []).append(pending)
@@ -308,7 +307,7 @@ class Pool:
         self._usage_log.combined(pending.key, [vote.judgement.key for vote in votes])
         judgement = panel.combine(pending.key, pending.question, votes)
         children = [replace(vote.judgement, parent=pending.key) for vote in votes]
-        self._settle(pending, answered(pending.question, judgement)._replace(children=tuple(children)))
+        self._settle(pending, replace(answered(pending.question, judgement), children=tuple(children)))
 
     # Groups on their way
 

@@ -49,7 +49,7 @@ class Pending:
             return Answer(
                 structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value
             )
-        return answer._replace(children=children)
+        return structs.replace(answer, children=children)
 
 
 def judgement_of(

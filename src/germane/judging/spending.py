@@ -130,11 +130,12 @@ class UsageLog:
         """A question that this evaluation is asking already."""
         self.spent.shared += judge.paid_calls(question)
 
-    def reused(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
+    def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
         """A question that need not be asked.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
+        key = answer.judgement.key
         if self.seen_before(key):
             self.shared(judge, question)
         elif answer.usable:

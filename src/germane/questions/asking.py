@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from germane.errors import AnswerError
 from germane.questions.question import Question
@@ -31,7 +33,7 @@ class Unanswered:
     why: str
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True, gc=False):
     """A judgement, and what it says: the typed answer to its question, or Unanswered.
 
     `children` are the judgements that it was merged from: members of a panel, windows.

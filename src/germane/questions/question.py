@@ -54,6 +54,8 @@ class Question(ABC, Generic[A]):
     """Further fields that the prompt shows where they hold anything; they are in the key, not in the item."""
     hidden_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the item that the prompt does not show."""
+    by_program: ClassVar[bool] = False
+    """True if a program of the user's answers it, and no judge."""
     free_text: ClassVar[bool] = False
     """True if the answer is the judge's text as it stands, `{"text": ...}`: no schema is asked for."""
     Payload: ClassVar[type[PayloadModel]]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
+
+from msgspec import Struct
 
 from germane.encoding import relevance_items
 from germane.errors import AnswerError
@@ -28,7 +30,7 @@ HELPS = 2
 """The grade from which a passage counts as relevant where only a yes or no is wanted."""
 
 
-class Grade(NamedTuple):
+class Grade(Struct, frozen=True, gc=False):
     """The relevance of a passage, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
 
     `probabilities` are those of the grades from 0 up, where the judge gives them (a decisions model): `grade` is their mode.
@@ -53,10 +55,14 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 
 @cache
-def _payload(*, binary: bool = False, probabilities: bool = False) -> type[PayloadModel]:
-    """The type of an answer; imported when something is asked: labels are read without pydantic."""
+def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
+    """The type of an answer, by whether it is a yes or no and whether it has probabilities.
+
+    It is imported when something is asked: labels are read without pydantic.
+    """
     from germane.questions import payload
 
+    binary, probabilities = form
     if probabilities:
         return payload.RelevantDistribution if binary else payload.GradeDistribution
     return payload.RelevantPayload if binary else payload.GradePayload
@@ -97,13 +103,13 @@ class Relevance(AboutPassage[Grade]):
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
         """The payload of a grade from 0 to 3, whose descriptions are part of the wording."""
-        return _payload()
+        return _payload((False, False))
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
         """A grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
-        return _payload(binary=binary, probabilities="probabilities" in fields)
+        return _payload((binary, "probabilities" in fields))
 
     @property
     def prompt(self) -> str:

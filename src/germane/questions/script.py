@@ -47,6 +47,8 @@ class Script(Question[A], Generic[A]):
     or prints no score scores 0, as with AgentV.
     """
 
+    by_program: ClassVar[bool] = True
+
     command: str | tuple[str, ...]
     document: FrozenDict
     cwd: str = "."

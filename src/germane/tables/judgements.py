@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
-import orjson
+from msgspec import to_builtins
+from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from germane.encoding import digest, encode
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, Usage, freeze
+from germane.types import NOTHING, Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """The number of judgements of a kind with a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
-_fields_of = attrgetter(*_WRITTEN)
 _OWN = frozenset(_WRITTEN)
 _FIXED = _OWN - {"usage"}
-_NOTHING = Usage()
+_NOTHING: Usage = Judgement(key="", kind="", judge="").usage
+_encode = Encoder().encode
 _COUNTED = (
     "agreement",
     "failed",
@@ -130,14 +132,9 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
     What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
-    alike: dict[tuple[str, bool, bool, int], int] = {}
-    made: dict[int, _Made] = {}
-    for judgement in judgements:
-        how = judgement.provenance
-        ways = judgement.kind, judgement.parent is None, judgement.error is None, id(how)
-        alike[ways] = alike.get(ways, 0) + 1
-        if id(how) not in made:
-            made[id(how)] = _made(how)
+    some = list(judgements)
+    made = {id(how): _made(how) for how in {id(one.provenance): one.provenance for one in some}.values()}
+    alike = Counter((one.kind, one.parent is None, one.error is None, id(one.provenance)) for one in some)
     for (kind, merged, fine, of), times in alike.items():
         if merged:
             counts[kind, "n", ""] += times
@@ -150,11 +147,16 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
 
 class _Made(NamedTuple):
-    """A provenance, which many judgements of a ledger share, as it is counted and as it is written."""
+    """A provenance, which many judgements of a ledger share, as it is counted and as it is written.
+
+    `tail` is the end of a line, in the place of the `nested` bytes in which the judgement's own JSON has it; these are 0
+    where it is not written like that.
+    """
 
     provenance: Mapping[str, Any]
     ways: tuple[tuple[str, str], ...]
     tail: bytes
+    nested: int
 
 
 def _made(how: Mapping[str, Any]) -> _Made:
@@ -162,8 +164,13 @@ def _made(how: Mapping[str, Any]) -> _Made:
     if made is None or made.provenance is not how:
         if len(_MADE) >= _REMEMBERED:
             _MADE.clear()
-        tail = encode({name: value for name, value in how.items() if value is not None})[1:]
-        made = _MADE[id(how)] = _Made(how, tuple(_ways(how)), tail if tail == b"}" else b"," + tail)
+        tail, nested = encode({name: value for name, value in how.items() if value is not None})[1:], 0
+        if _OWN.isdisjoint(how):
+            with suppress(UnicodeEncodeError):
+                nested = 1 if how is NOTHING else len(b',"provenance":%b}' % _encode(how))
+        made = _MADE[id(how)] = _Made(
+            how, tuple(_ways(how)), (tail if tail == b"}" else b"," + tail) + b"\n", nested
+        )
     return made
 
 
@@ -224,8 +231,8 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can pass over a line that it does not want.
     """
-    fields = _own_fields(judgement)
-    for name, value in judgement.provenance.items():
+    fields: dict[str, Json] = to_builtins(_plain(judgement))
+    for name, value in fields.pop("provenance", NOTHING).items():
         if value is not None:
             fields.setdefault(name, value)
     return fields
@@ -233,31 +240,19 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
-    fields = _own_fields(judgement)
-    if fields.keys().isdisjoint(judgement.provenance):
+    made = _made(judgement.provenance)
+    if made.nested:
         try:
-            return orjson.dumps(fields)[:-1] + _made(judgement.provenance).tail + b"\n"
-        except orjson.JSONEncodeError:  # half a surrogate pair
+            return _encode(_plain(judgement))[: -made.nested] + made.tail
+        except UnicodeEncodeError:  # half a surrogate pair
             pass
     return encode(dump_judgement(judgement)) + b"\n"
 
 
-def _own_fields(judgement: Judgement) -> dict[str, Any]:
-    values = zip(_WRITTEN, _fields_of(judgement), strict=True)
-    fields = {
-        name: value for name, value in values if value is not None and (value or type(value) is not str)
-    }
-    used = fields["usage"]
-    if used is _NOTHING or used == _NOTHING:
-        del fields["usage"]
-    else:
-        fields["usage"] = {
-            "requests": used.requests,
-            "input": used.input_tokens,
-            "output": used.output_tokens,
-            "cost_usd": used.cost_usd,
-        }
-    return fields
+def _plain(judgement: Judgement) -> Judgement:
+    """The judgement with a usage that says nothing at its default, which is not written."""
+    used = judgement.usage
+    return replace(judgement, usage=_NOTHING) if used == _NOTHING and used is not _NOTHING else judgement
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
