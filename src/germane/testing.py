@@ -289,7 +289,7 @@ def _measured(
     allow_stand_in: bool = False,
 ) -> Report:
     """Evaluate one sample by the graders of its case, and return the report."""
-    from germane.evaluation.choice import judged_by, ledger_place, needs_judge, open_ledger, pick_judge
+    from germane.evaluation.choice import judged_by, ledger_address, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine
     from germane.evaluation.options import IN_FILES, Options
@@ -305,7 +305,7 @@ def _measured(
         who = pick_judge(None, named, options=options) if judge is None else load_judge(judge)
     settings = Settings.of(options.against, options.scale, options.rubric).with_judge(judged_by(who))
     keeps = who is not None and who.stored
-    opened = open_ledger(ledger or ledger_place()) if keeps else None
+    opened = open_ledger(ledger or ledger_address()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
         jobs = [Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))]
         work = report_on(jobs, settings, who, opened, gates=gates, allow_stand_in=allow_stand_in)

@@ -66,7 +66,7 @@ def words(server: ModelServer) -> list[str]:
 
 
 def kept(ledger: Path) -> int:
-    with SQLiteLedger(ledger, reading=True) as found:
+    with SQLiteLedger(ledger, read_only=True) as found:
         return len(found)
 
 

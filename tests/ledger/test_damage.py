@@ -100,7 +100,7 @@ def test_damage_is_refused_with_the_way_out(path: Path, change: Callable[[bytear
     before = path.read_bytes()
     for reading in (False, True):
         with pytest.raises(LedgerError, match=WAY_OUT):
-            SQLiteLedger(path, reading=reading)
+            SQLiteLedger(path, read_only=reading)
     assert check(path)[1]
     assert path.read_bytes() == before
 

@@ -77,7 +77,7 @@ def test_another_version_is_refused_and_stays(tmp_path: Path, version: int, said
     db.close()
     before = path.read_bytes()
     with pytest.raises(LedgerError, match=said):
-        SQLiteLedger(path, reading=reading)
+        SQLiteLedger(path, read_only=reading)
     with pytest.raises(LedgerError, match=said):
         check(path)
     assert path.read_bytes() == before
@@ -127,15 +127,15 @@ def test_an_answer_that_cannot_be_used_makes_room_for_a_new_one(tmp_path: Path) 
 def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
     """A missing file, an empty one and another database are refused and stay as they are."""
     with pytest.raises(LedgerError, match="no ledger"):
-        SQLiteLedger(tmp_path / "none" / "l.sqlite", reading=True)
+        SQLiteLedger(tmp_path / "none" / "l.sqlite", read_only=True)
     (tmp_path / "empty").touch()
     with pytest.raises(LedgerError, match="is not a ledger: it is empty"):
-        SQLiteLedger(tmp_path / "empty", reading=True)
+        SQLiteLedger(tmp_path / "empty", read_only=True)
     with pytest.raises(LedgerError, match="is a folder"):
         SQLiteLedger(tmp_path)
     assert [(file.name, file.stat().st_size) for file in tmp_path.iterdir()] == [("empty", 0)]
     SQLiteLedger(tmp_path / "empty").put([judgement()])
-    with SQLiteLedger(tmp_path / "empty", reading=True) as ledger:
+    with SQLiteLedger(tmp_path / "empty", read_only=True) as ledger:
         assert ledger.find([KEY]) == {KEY: judgement()}
         with pytest.raises(LedgerError, match="readonly"):
             ledger.put([judgement("1" * 32)])
@@ -150,7 +150,7 @@ def test_another_database_is_no_ledger(tmp_path: Path, reading: bool) -> None:
     db.close()
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="is not a ledger: it holds recipes"):
-        SQLiteLedger(path, reading=reading)
+        SQLiteLedger(path, read_only=reading)
     assert path.read_bytes() == before
 
 
@@ -226,7 +226,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -
     (tmp_path / name).symlink_to(target)
     for reading in (False, True):
         with pytest.raises(LedgerError, match=f"{name} is a symbolic link"):
-            SQLiteLedger(tmp_path / "l.sqlite", reading=reading)
+            SQLiteLedger(tmp_path / "l.sqlite", read_only=reading)
     assert target.read_text() == "mine"
 
 

@@ -10,7 +10,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import Ledger, SQLiteLedger, is_there, place_from
+from germane.ledger.store import Ledger, SQLiteLedger, address_from, is_there
 from germane.types import Judgement
 from tests.command import invoke
 from tests.server import ModelServer
@@ -84,14 +84,14 @@ def test_a_file_is_opened_wherever_it_is_named_from(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LedgerError, match="no ledger"):
-        SQLiteLedger("l.sqlite", reading=True)
+        SQLiteLedger("l.sqlite", read_only=True)
     assert not is_there("~/l.sqlite")
     ledger: Ledger = SQLiteLedger("~/l.sqlite")
     ledger.close()
     assert ledger.place == str(tmp_path / "l.sqlite")
     assert is_there("l.sqlite")
-    assert place_from(tmp_path, "~/l.sqlite") == place_from(tmp_path, "l.sqlite") == ledger.place
-    assert place_from(tmp_path, DATABASE) == DATABASE
+    assert address_from(tmp_path, "~/l.sqlite") == address_from(tmp_path, "l.sqlite") == ledger.place
+    assert address_from(tmp_path, DATABASE) == DATABASE
 
 
 def test_a_small_write_is_a_write(tmp_path: Path) -> None:

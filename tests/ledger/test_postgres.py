@@ -112,7 +112,7 @@ def test_the_first_of_many_writers_wins(server: PostgresServer) -> None:
         one.start()
     for one in writers:
         one.join(60)
-    with PostgresLedger(server.url, reading=True) as ledger:
+    with PostgresLedger(server.url, read_only=True) as ledger:
         stands = ledger.find([f"{n:032x}" for n in range(200)])
         assert len(ledger) == 200
     assert seen == [stands] * 8
@@ -252,7 +252,7 @@ def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pyte
         db.execute("ALTER ROLE judge SET default_transaction_read_only = on")
     try:
         with (
-            PostgresLedger(server.url, reading=True) as ledger,
+            PostgresLedger(server.url, read_only=True) as ledger,
             pytest.raises(LedgerError, match="only be read"),
         ):
             ledger.ready()

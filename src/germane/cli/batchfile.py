@@ -26,7 +26,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     `germane run` asks nobody.
     """
     from germane.cli.values import options_of
-    from germane.evaluation.choice import ledger_place
+    from germane.evaluation.choice import ledger_address
     from germane.evaluation.options import Callbacks
     from germane.evaluation.parts.remote import local
     from germane.evaluation.plan import split_evaluations
@@ -44,7 +44,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         parts = {"": chosen} if stored is not None else split_evaluations(chosen, dry=True)
     forecasts = [forecast(run, Callbacks(), resume=stored, retry_errors=True) for run in parts.values()]
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
-    location = chosen.ledger or before or ledger_place()
+    location = chosen.ledger or before or ledger_address()
     certain = [pair for each in forecasts for pair in each.certain]
     requests = {request.custom_id: request for request in requests_for_file(certain)}
     if certain:
@@ -90,13 +90,13 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     again. Exit code 3 where there is such a line.
     """
     import germane.graders.llm_grader  # noqa: F401 - kinds of question of its own
-    from germane.evaluation.choice import ledger_place
+    from germane.evaluation.choice import ledger_address
     from germane.judging.requests import Answers, read_answers
     from germane.ledger.asked import FILE, AskedTable
     from germane.ledger.opening import open_at
     from germane.ledger.store import is_there
 
-    location, answers, stored, left = ledger_place(ledger), Answers(), 0, 0
+    location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
     with closing(open_at(location)) if is_there(location) else nullcontext() as store:
         if store is not None:
             table = AskedTable(store)

@@ -34,7 +34,7 @@ def grade(
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
     from germane.evaluation import grade as grading
-    from germane.evaluation.choice import ledger_place, open_ledger, pick_judge
+    from germane.evaluation.choice import ledger_address, open_ledger, pick_judge
     from germane.evaluation.options import JudgeOptions
     from germane.graders.measure_grader import MeasureGrader
     from germane.graders.specs import measure_named
@@ -66,7 +66,7 @@ def grade(
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False)
     replay = None if replay is None else password_apart(replay)
-    store = open_ledger(None if no_cache else ledger_place(ledger), replay)
+    store = open_ledger(None if no_cache else ledger_address(ledger), replay)
     case: Sample | Case = sample if chosen else grading.document_case(document, sample)
     if chosen is not None:
         grader = MeasureGrader(

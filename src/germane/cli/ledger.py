@@ -38,16 +38,16 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
     """
     import msgspec
 
-    from germane.evaluation.choice import ledger_place
+    from germane.evaluation.choice import ledger_address
     from germane.ledger.asked import AskedTable
     from germane.ledger.store import is_there
 
-    location = ledger_place(ledger)
+    location = ledger_address(ledger)
     rows = []
     named = ledger is not None or cancel is not None
     if named or is_there(location):
         _opened(ledger).close()  # one that is named and not there is an error, and is not made
-        with closing(_opened(ledger, reading=False)) as ledger_table:
+        with closing(_opened(ledger, read_only=False)) as ledger_table:
             table = AskedTable(ledger_table)
             if cancel is not None:
                 _cancel(table, cancel, base_url)
@@ -118,10 +118,10 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger
-    with closing(_opened(ledger, reading=False)) as ledger_table:
+    with closing(_opened(ledger, read_only=False)) as ledger_table:
         for file in files:
             done = import_rows(ledger_table, file)
-            added = f"{done.added:,} added, {done.known:,} known already"
+            added = f"{done.added:,} added, {done.duplicates:,} known already"
             say(f"{file}: {added}, {counted(done.errors, 'error')} left out")
 
 
@@ -145,7 +145,7 @@ def prune(*, dry_run: bool, ledger: str | None, **chosen: str | None) -> None:
     if dry_run or not count:
         say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
-    with closing(_opened(ledger, reading=False)) as ledger_table:
+    with closing(_opened(ledger, read_only=False)) as ledger_table:
         say(f"{counted(upkeep.prune(ledger_table, selection), 'judgement was', 'judgements were')} deleted")
 
 
@@ -154,11 +154,11 @@ def check(*, ledger: str | None, json: bool) -> int:
 
     Of a ledger in a file: a database of PostgreSQL is looked after with PostgreSQL's own tools.
     """
-    from germane.evaluation.choice import ledger_place
+    from germane.evaluation.choice import ledger_address
     from germane.ledger import upkeep
     from germane.ledger.store import file_of, is_database, recovery
 
-    location = ledger_place(ledger)
+    location = ledger_address(ledger)
     if is_database(location):
         problem = (
             "`germane ledger check` looks into a file of SQLite, and this ledger is a database of PostgreSQL"
@@ -188,12 +188,12 @@ def _selection(since: str | None = None, before: str | None = None, **alike: str
     )
 
 
-def _opened(flag: str | None, *, reading: bool = True) -> LedgerTable:
+def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
     """The ledger; where it is not only read, made where there is none."""
-    from germane.evaluation.choice import ledger_place
+    from germane.evaluation.choice import ledger_address
     from germane.ledger.opening import open_at
 
-    return open_at(ledger_place(flag), reading=reading)
+    return open_at(ledger_address(flag), read_only=read_only)
 
 
 def _print(summary: dict[str, Json]) -> None:

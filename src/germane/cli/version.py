@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from germane.errors import GermaneError
-from germane.evaluation.choice import ledger_place
+from germane.evaluation.choice import ledger_address
 from germane.evaluation.options import read_config
 from germane.judges.client.providers import PROVIDERS
 from germane.ledger.store import FORMAT
@@ -69,7 +69,7 @@ def _settings() -> str:
 
 def _ledger() -> str:
     """The ledger that is used here, by GERMANE_LEDGER, the config, or the nearest project file."""
-    address = ledger_place()
+    address = ledger_address()
     if "://" in address:
         return _ADDRESS.sub(r"\1...", address)
     path = Path(address)

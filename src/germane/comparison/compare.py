@@ -73,7 +73,7 @@ def compare(
         InputError: A report, system or measure is not there, no case is in both, different judges judged them, or a margin
             is beyond its measure's range.
     """
-    reports = list(map(_found, (a, *more)))
+    reports = list(map(_report_of, (a, *more)))
     against = pairs_of(reports, systems)
     sides = list(dict.fromkeys([*(side for side, _ in against), *(other for _, other in against)]))
     common = measures_in_common(sides)
@@ -141,7 +141,7 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
     return None
 
 
-def _found(value: ReportData | str | Path) -> ReportData:
+def _report_of(value: ReportData | str | Path) -> ReportData:
     if isinstance(value, ReportData):
         return value
     report = find_report(value, corrected=False)  # the differences are corrected, not these means
@@ -149,9 +149,11 @@ def _found(value: ReportData | str | Path) -> ReportData:
     return report
 
 
-def _named(sides: Sequence[Side], wanted: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
+def _named(
+    sides: Sequence[Side], measures: str | Iterable[str], names: Sequence[str], what: str
+) -> list[str]:
     """The reported names of these measures."""
-    texts = [wanted] if isinstance(wanted, str) else list(map(str, wanted))
+    texts = [measures] if isinstance(measures, str) else list(map(str, measures))
     with suppress(InputError):
         texts = [str(measure) for text in texts for measure in parse_measures([text])]
     result = []
@@ -168,7 +170,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
     """Margins by measure, from texts like 'nDCG@10: 0.02'; InputError for another text."""
     result = {}
     for text in texts:
-        name, _, number = (part.strip() for part in text.rpartition(":"))
+        name, _, number = (field.strip() for field in text.rpartition(":"))
         try:
             margin = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
         except ValueError:

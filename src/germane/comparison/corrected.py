@@ -173,15 +173,15 @@ class CorrectedDifferences:
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
             if refusal := next((end for end in ends if isinstance(end, str)), None):
                 return refusal
-            place = {name: number for number, name in enumerate(side.names)}
-            rows = [place[case] for case in numbers]
+            index_of = {name: number for number, name in enumerate(side.names)}
+            rows = [index_of[case] for case in numbers]
             cases = side.cases
             verdicts = np.array([np.mean(trials) if len(trials) > 1 else trials[0] for trials in cases])
             values.append(tuple(np.asarray(of)[rows] for of in (ends[0], ends[-1], verdicts)))
         ours, theirs = values
         people, most, judged = theirs[0] - ours[1], theirs[1] - ours[0], theirs[2] - ours[2]
-        known = ~np.isnan(people)
-        share = float(known.mean())
+        labelled_whole = ~np.isnan(people)
+        share = float(labelled_whole.mean())
         labelled = {item for side in sides for item in side.items if item in book}
         difference = corrected_difference(
             np.ones(len(people)),
@@ -195,9 +195,9 @@ class CorrectedDifferences:
         )
         why = (
             difference.why
-            and f"{int(known.sum())} queries are labelled whole in both: at least 10 are needed"
+            and f"{int(labelled_whole.sum())} queries are labelled whole in both: at least 10 are needed"
         )
-        return replace(difference, labels=len(labelled), queries=int(known.sum()), why=why)
+        return replace(difference, labels=len(labelled), queries=int(labelled_whole.sum()), why=why)
 
 
 def _of_terms(
@@ -218,8 +218,8 @@ def _of_terms(
     if (why := sides[0].unreadable(book)) is not None:
         return why
     terms = terms.where(np.abs(terms.weight) > _SAME)
-    places = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
-    chances = np.array([_chance(draws, *place) for place in places])
+    rows = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
+    chances = np.array([_chance(draws, *row) for row in rows])
     if missing := int((chances <= 0).sum()):
         of = f"{missing} of the {counted(len(terms.item), 'passage')} that make the difference"
         return f"{of} had no chance of being drawn: label both reports (germane label A B)"
@@ -247,7 +247,7 @@ class _Drawn:
 
     @cached_property
     def book(self) -> LabelBook:
-        """The labels that count."""
+        """The book of all these labels, which says which of several votes on an item count."""
         return LabelBook(self.labels)
 
     @cached_property
@@ -272,7 +272,7 @@ class _Terms(NamedTuple):
     """What the judge's verdicts add to the sum of the differences."""
 
     def where(self, mask: NDArray[np.bool_]) -> _Terms:
-        """Some of the rows."""
+        """The rows in which the mask is True, shape (rows,), in their order."""
         at = np.flatnonzero(mask)
         names, items = ([column[row] for row in at.tolist()] for column in (self.case, self.item))
         return _Terms(names, items, self.weight[at], self.grade[at], self.judged[at])
@@ -291,12 +291,12 @@ def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
     )
     items = [item for side in sides for item in side.items]
     weights = np.concatenate([-sides[0].weight, sides[1].weight])
-    first, places = distinct_places(case, items)
+    first, group = distinct_places(case, items)
     grades, values = (
         np.concatenate(both) for both in ([side.verdict for side in sides], [side.values for side in sides])
     )
     sums = [
-        np.asarray(np.bincount(places, column, len(first)), float)
+        np.asarray(np.bincount(group, column, len(first)), float)
         for column in (weights, grades, weights * values)
     ]
     names = list(numbers)
@@ -304,7 +304,7 @@ def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
         case=[names[number] for number in case[first].tolist()],
         item=[items[row] for row in first.tolist()],
         weight=sums[0],
-        grade=sums[1] / np.bincount(places, minlength=len(first)),
+        grade=sums[1] / np.bincount(group, minlength=len(first)),
         judged=sums[2],
     )
 

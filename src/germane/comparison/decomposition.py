@@ -28,21 +28,21 @@ def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferencePar
     `corpus` is among the causes where both reports know their corpus (`--corpus`): alone and 0 where it is the same.
     """
     ours, theirs = pair.values(measure)
-    known = np.flatnonzero(ours.complete & theirs.complete)
-    if not len(known):
+    common = np.flatnonzero(ours.complete & theirs.complete)
+    if not len(common):
         return None
-    case = ours.case[known]
-    a, b, between, own = ours.low[known], theirs.low[known], mixed.values[case], mixed.own[case]
+    case = ours.case[common]
+    a, b, between, own = ours.low[common], theirs.low[common], mixed.values[case], mixed.own[case]
     verdicts = verdicts_of((pair.a, pair.b), measure)
     moved_to = other_corpus(pair)
     lists = {"corpus", "retrieval"} if moved_to else {"retrieval"}
     alone = {None: ("retrieval", "judge", "labels"), False: _ORDER, True: ("judge", "labels")}[moved_to]
-    causes = {name: np.zeros(len(known)) for name in alone}
+    causes = {name: np.zeros(len(common)) for name in alone}
 
-    def add(names: set[str], part: Floats, rows: NDArray[np.bool_]) -> None:
+    def add(names: set[str], amount: Floats, rows: NDArray[np.bool_]) -> None:
         cause = "+".join(name for name in _ORDER if name in names)
         if rows.any():
-            causes[cause] = causes.get(cause, np.zeros(len(known))) + np.where(rows, part, 0.0)
+            causes[cause] = causes.get(cause, np.zeros(len(common))) + np.where(rows, amount, 0.0)
 
     other_judge = verdicts == "judge" and bool(how_judged(pair.a, pair.b, [measure]))
     regolded, same_lists = mixed.regolded[case], mixed.same_lists[case]
@@ -58,13 +58,13 @@ def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferencePar
     add(lists | of_gold, b - a, regolded & ~same_lists)
     canonical = pair.a.types[measure]
     return split_difference(
-        {cause: causes[cause] for cause in sorted(causes, key=_place)},
+        {cause: causes[cause] for cause in sorted(causes, key=_sort_key)},
         clusters=pair.a.scores.clusters_of(case, pair.clusters),
-        value_range=limits_of(range_of(canonical), ours.taken(known), theirs.taken(known)),
+        value_range=limits_of(range_of(canonical), ours.taken(common), theirs.taken(common)),
     )
 
 
-def _place(cause: str) -> tuple[int, int]:
+def _sort_key(cause: str) -> tuple[int, int]:
     names = cause.split("+")
     return len(names), _ORDER.index(names[0])
 

@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def whole(self) -> list[MeasureComparison]:
-        """The rows over all cases."""
+        """The comparisons over all cases, without those of a slice."""
         return [row for row in self.comparisons if not row.slice]
 
     @property
@@ -92,9 +92,9 @@ class Comparison:
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
-        wanted = {measure, canonical_name(measure)}
+        names = {measure, canonical_name(measure)}
         for row in self.whole:
-            if row.b == system and not wanted.isdisjoint({row.measure, row.type}):
+            if row.b == system and not names.isdisjoint({row.measure, row.type}):
                 return row
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
         raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
@@ -153,7 +153,7 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
-    """What moved and what to know first, the differences and the verdict last: they stay on a screen of 24 lines."""
+    """The comparison in order: what moved and the remarks, then the differences and the verdict, which stay on the screen."""
     if slices := [row for row in comparison.comparisons if row.slice]:
         yield _table(comparison, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
@@ -220,10 +220,10 @@ def _table(
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
     for row in rows:
         groups.setdefault((row.slice, row.measure), []).append(row)
-    for (part, measure), alike in groups.items():
+    for (section, measure), alike in groups.items():
         values = [mean for row in alike for mean in (row.mean_a, row.mean_b) if mean is not None]
         best = (max if higher_is_better(alike[0].type) else min)(values, default=None)
-        titles = [*([part] if slices else []), f"{measure} [{part}]" if file and part else measure]
+        titles = [*([section] if slices else []), f"{measure} [{section}]" if file and section else measure]
         lines: dict[str, tuple[list[float | None], dict[str, str]]] = {}
         for row in alike:
             if several:
@@ -237,8 +237,8 @@ def _table(
         for system, (of_line, cells) in lines.items():
             names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
-            shown = map(in_digits, of_line) if of_line else [""] * len(means)
-            table.add([*map(clean, names), *shown, *(cells.get(name, "") for name in numbers)], bold)
+            figures = map(in_digits, of_line) if of_line else [""] * len(means)
+            table.add([*map(clean, names), *figures, *(cells.get(name, "") for name in numbers)], bold)
     return table
 
 
@@ -282,7 +282,7 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and (parts.verdicts or parts.joined):
-        text = ", ".join(_part(parts, cause) for cause, part in parts.causes.items() if part)
+        text = ", ".join(_amount(parts, cause) for cause, amount in parts.causes.items() if amount)
         if parts.verdicts and parts.share is not None:
             text += f"; {parts.share:.0%} of what moved is the {row.verdicts}"
         yield f"{name}: {text}"
@@ -301,7 +301,7 @@ def _detectable(row: MeasureComparison, least: float) -> str:
     return f"{text}; detecting one of {abs(row.difference):.4f} takes about {needed:,.0f}"
 
 
-def _part(parts: DifferenceParts, cause: str) -> str:
+def _amount(parts: DifferenceParts, cause: str) -> str:
     ends = parts.ends.get(cause)
     within = f" ({interval_in_words(ends, sign='+')})" if ends else ""
     return f"{cause} {parts.causes[cause]:+.4f}{within}"
@@ -379,7 +379,7 @@ def _csv(comparison: Comparison) -> str:
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
         of_parts = {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
-        of_parts["joined"] = fsum(part for name, part in parts.items() if "+" in name) if parts else None
+        of_parts["joined"] = fsum(amount for name, amount in parts.items() if "+" in name) if parts else None
         of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
         of_corrected |= {"corrected_low": least, "corrected_high": most}
         rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})

@@ -1,4 +1,4 @@
-"""Where the noise of a report's mean comes from: its trials, the replicas of its judge, and its labels."""
+"""The sources of the noise of a report's mean: its trials, the replicas of its judge, and its labels."""
 
 from __future__ import annotations
 

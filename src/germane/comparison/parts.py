@@ -125,12 +125,12 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedSc
         nothing = np.zeros(len(a.scores.cases), np.bool_)
         return {name: MixedScore(values, nothing, nothing, nothing) for name, values in scores.items()}, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
-    wanted = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
-    if not wanted:
+    scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
+    if not scorable:
         return {}, refused
-    again = _ScoredAgain(pair, list(wanted.values()))
+    again = _ScoredAgain(pair, list(scorable.values()))
     mixed = {}
-    for name, measure in wanted.items():
+    for name, measure in scorable.items():
         judged = verdicts_of((a, b), name) == "judge"
         mixed[name] = again.mixed(measure, scores[name], judged=judged)
     return mixed, refused
@@ -165,7 +165,7 @@ class _ScoredAgain:
         for case, before, after in cases:
             number, first, other = numbers[case], before[0], after[0]
             self._differs["shown"][number] = ours.shown_with(first) != settings.shown_with(other)
-            self._differs["lists"][number] = _shown(before) != _shown(after)
+            self._differs["lists"][number] = _output_of(before) != _output_of(after)
             for name in _TEXTS:
                 self._differs[name][number] = given(first, name) != given(other, name)
             samples = [_with_labels(sample, first) for sample in after]
@@ -205,7 +205,7 @@ _BLOCK = 500
 """Cases that are scored together."""
 
 
-def _shown(samples: Sequence[Sample]) -> Json:
+def _output_of(samples: Sequence[Sample]) -> Json:
     """The system's output: its lists and its answer."""
     lists = [[(query, [(c.text, c.id) for c in of]) for query, of in rankings(s)] for s in samples]
     return [lists, [sample.response for sample in samples]]
@@ -218,23 +218,23 @@ def _judged_otherwise(a: Side, b: Side) -> tuple[Container[str], Mapping[str, Se
     """
     if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
         return b.scores.numbers, {}
-    asked, answer, given = _answers_of(a)
-    ours, first = np.unique(asked[given], return_index=True)  # of several the first
-    known = answer[given][first]
+    asked, answer, usable = _answers_of(a)
+    ours, first = np.unique(asked[usable], return_index=True)  # of several the first
+    answer_of = answer[usable][first]
     asked, answer, _ = _answers_of(b)
-    at, held = _places_in(ours, asked)
-    same = np.bincount(at[held], answer[held] != known[at[held]], len(ours)) == 0
-    same &= np.bincount(at[held], minlength=len(ours)) > 0
+    at, found_in = _positions_in(ours, asked)
+    same = np.bincount(at[found_in], answer[found_in] != answer_of[at[found_in]], len(ours)) == 0
+    same &= np.bincount(at[found_in], minlength=len(ours)) > 0
     columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample", "rank"))
     rows = [
         (hash((item, kind)), case, rank or 0)
         for item, kind, of, system, case, rank in zip(*columns, strict=True)
         if of is None and system == b.system
     ]
-    at, held = _places_in(ours, np.array([asked for asked, _, _ in rows], np.int64))
-    changed = {rows[number][1] for number in np.flatnonzero(held)[~same[at[held]]].tolist()}
+    at, found_in = _positions_in(ours, np.array([asked for asked, _, _ in rows], np.int64))
+    changed = {rows[number][1] for number in np.flatnonzero(found_in)[~same[at[found_in]]].tolist()}
     lacking: dict[str, list[int]] = {}
-    for number in np.flatnonzero(~held).tolist():
+    for number in np.flatnonzero(~found_in).tolist():
         _, case, rank = rows[number]
         lacking.setdefault(case, []).append(rank)
     return changed, lacking
@@ -250,11 +250,11 @@ def _answers_of(side: Side) -> tuple[Ints, Ints, Bools]:
     return np.array(hashes, np.int64), answers, answers != 0
 
 
-def _places_in(distinct: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """The place of each of these numbers among distinct ones in their order, and whether it is among them."""
-    at = np.searchsorted(distinct, wanted)
+def _positions_in(distinct: Ints, values: Ints) -> tuple[Ints, Bools]:
+    """The position of each of these numbers among distinct ones in their order, and whether it is one of them."""
+    at = np.searchsorted(distinct, values)
     at[at == len(distinct)] = 0
-    return at, (distinct[at] == wanted) if len(distinct) else np.zeros(len(wanted), np.bool_)
+    return at, (distinct[at] == values) if len(distinct) else np.zeros(len(values), np.bool_)
 
 
 def _lacking_of(measure: Measure, lacking: Mapping[str, Sequence[int]]) -> Iterable[str]:
@@ -285,7 +285,7 @@ class _SharedVerdicts:
         return _labels_of(self._b) or recorded(self._b.report).look_up
 
     def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        """The answer to each question."""
+        """The answer to each question: A's where A holds one without an error, else B's own."""
         theirs = list(self._first(questions))
         lost = [n for n, their in enumerate(theirs) if their is None or their.error is not None]
         self.fell_back |= bool(lost)

@@ -85,7 +85,7 @@ class PowerPlan(Line, kw_only=True):
 
 
 def _noise(variance: VarianceLine | None) -> Iterator[str]:
-    """Where the noise comes from, and what one more of each would buy."""
+    """The share of each source in the variance, and the share that one more of each would take off; nothing for None."""
     if variance is None:
         return
     shares = ", ".join(f"{name} {share:.0%}" for name, share in variance.shares.items())
@@ -120,7 +120,7 @@ def _variance(report: ReportData, summary: MeasureSummary) -> VarianceLine | Non
         components={name: getattr(components, name) for name in _ONE},
         counts=dict(components.counts),
         of_mean=total,
-        shares={name: part / total for name, part in parts.items()} if total > 0 else {},
+        shares={name: variance / total for name, variance in parts.items()} if total > 0 else {},
         one_more=components.one_more,
     )
 
@@ -235,7 +235,7 @@ class Overlap:
     queries: Sequence[QueryOverlap]
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
+        """The document of `--json`, with the number of queries and of those that differ."""
         counts = {"n": len(self.queries), "differing": len(self.differing)}
         return {"schema_version": 1, **asdict(self), **counts}
 

@@ -69,7 +69,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
             results.append(GateResult(f"{_WORSE}{of}", "undecided", f"no measure in common ({have})"))
-    adjusted = iter(holm([_p(compared.found) for compared in compared if not compared.why]))
+    adjusted = iter(holm([_p(compared.comparison) for compared in compared if not compared.why]))
     return results + [_regression(compared, 1.0 if compared.why else next(adjusted)) for compared in compared]
 
 
@@ -80,17 +80,17 @@ class _Compared(NamedTuple):
     """One measure of the report against the baseline, for a gate of this name; `why` it decides nothing, "" where it may."""
 
     name: str
-    found: MeasureComparison
+    comparison: MeasureComparison
     why: str
     stand_in: bool
 
     def result(self, outcome: Outcome, more: str = "") -> GateResult:
         """The gate's result; undecided where nothing may be decided."""
-        comparison = self.found
+        comparison = self.comparison
         difference, interval, _ = comparison.deciding
-        text = f"{_shown(difference, interval)} over {counted(comparison.n, 'query')}"
+        text = f"{_change_in_words(difference, interval)} over {counted(comparison.n, 'query')}"
         if comparison.corrected is not None:
-            judged = _shown(comparison.difference, comparison.interval)
+            judged = _change_in_words(comparison.difference, comparison.interval)
             text = f"corrected {text}, {counted(comparison.corrected.labels, 'label')}; judged {judged}"
         elif comparison.decided_by == "judged" and not self.stand_in:
             text += f", uncalibrated: {comparison.corrected_why}"
@@ -113,19 +113,19 @@ def _compared(name: str, pair: Pair, measure: str) -> _Compared:
     return _Compared(name, comparison, why, stand_in)
 
 
-def _p(found: MeasureComparison) -> float:
+def _p(comparison: MeasureComparison) -> float:
     """The p-value that decides; where scores are missing there is none, and the interval bounds it."""
-    _, interval, p = found.deciding
+    _, interval, p = comparison.deciding
     if p is not None:
         return p
     return ALPHA if interval.ends and not interval.ends[0] <= 0 <= interval.ends[1] else 1.0
 
 
 def _regression(compared: _Compared, p: float) -> GateResult:
-    _, interval, _ = compared.found.deciding
+    _, interval, _ = compared.comparison.deciding
     if (ends := interval.ends) is None:  # of scores that are all the same
         return compared.result("passed")
-    low, high = ends if higher_is_better(compared.found.type) else (-ends[1], -ends[0])
+    low, high = ends if higher_is_better(compared.comparison.type) else (-ends[1], -ends[0])
     loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
     return compared.result(
         "failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}"
@@ -133,13 +133,13 @@ def _regression(compared: _Compared, p: float) -> GateResult:
 
 
 def _change(gate: Gate, compared: _Compared) -> GateResult:
-    below, (_, interval, _) = gate.op in {"<", "<="}, compared.found.deciding
+    below, (_, interval, _) = gate.op in {"<", "<="}, compared.comparison.deciding
     decision = decide_change(interval.negated() if below else interval, gate.limit if below else -gate.limit)
     needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
     return compared.result(_OUTCOME[decision.verdict], needed)
 
 
-def _shown(difference: float | None, interval: Interval) -> str:
+def _change_in_words(difference: float | None, interval: Interval) -> str:
     return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 

@@ -296,16 +296,16 @@ def default_measures(
     return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")
 
 
-def ledger_place(flag: str | None = None) -> str:
+def ledger_address(flag: str | None = None) -> str:
     """The ledger's place: by flag, GERMANE_LEDGER, config, else the folder of the nearest project file."""
-    from germane.ledger.store import find_ledger, password_apart, place_from
+    from germane.ledger.store import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
         return password_apart(named)
 
     config = read_config()
     if config.values.get("ledger") and config.folder is not None:
-        return password_apart(place_from(config.folder, config.values["ledger"]))
+        return password_apart(address_from(config.folder, config.values["ledger"]))
     return str(find_ledger(Path.cwd()))
 
 

@@ -156,7 +156,7 @@ def forecast(
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif location is not None and is_there(location):
-            ledger = opened.enter_context(contextlib.closing(open_at(location, reading=True)))
+            ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
         forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
         forecast = _counted(plan, forecaster, resume)
     until = bool(options.until or options.until_decided)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.evaluation.choice import ledger_place, open_ledger, remove_ledger
+from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
 from germane.evaluation.options import Options
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
@@ -61,7 +61,7 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     first = (stored.get("options") or {}).get("ledger")
     if options.ledger and (options.ledger != first or is_there(options.ledger)):
         return options.ledger
-    return ledger_place()
+    return ledger_address()
 
 
 def answers_so_far(

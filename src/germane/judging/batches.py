@@ -184,12 +184,12 @@ class Batches:
         self._failures += failures
         self._ended.add(row.id)
 
-    def _pay(self, row: BatchRow, found: Answers) -> None:
+    def _pay(self, row: BatchRow, answers: Answers) -> None:
         """Write down what this evaluation has paid, once: a batch may be read again after a kill."""
         if row.run != self._run:
             return
         model = self._endpoints[row.endpoint].model
-        for group in found.groups:
+        for group in answers.groups:
             if group and not all(
                 judgement.key in self._usage_log for judgement in group if judgement.error is None
             ):
@@ -275,9 +275,9 @@ class Batches:
     async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
         """A batch of those of the requests that no other process sends at this moment; None where there is none."""
         row = self._begun(endpoint, some)
-        while (held := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
+        while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
-            some = [request for request in some if request.custom_id in held]
+            some = [request for request in some if request.custom_id in claimed]
             if not some:
                 return None
             row = self._begun(endpoint, some)
@@ -294,7 +294,7 @@ class Batches:
         return row
 
     def _begun(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
-        """What a batch of these requests asks, and that it is about to be made, in the ledger."""
+        """Write into the ledger that a batch of these requests is about to be made, and return its row."""
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price
         tokens = sum(request.tokens for request in some)

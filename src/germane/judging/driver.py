@@ -64,18 +64,18 @@ class Running(Generic[R]):
         """Run to the end, as fast as the answers come."""
         while not self.finished:
             questions = self.questions or ()
-            known = self._known or [None] * len(questions)
-            missing = [number for number, answer in enumerate(known) if answer is None]
+            stored = self._known or [None] * len(questions)
+            missing = [number for number, answer in enumerate(stored) if answer is None]
             new = iter(await answerer.judge([questions[number] for number in missing]))
-            self.go_on([next(new) if answer is None else answer for answer in known])
+            self.go_on([next(new) if answer is None else answer for answer in stored])
 
 
 async def replay_known(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
     """Run as far as known answers lead, all programs at once: a second evaluation is nothing else."""
     going = [program for program in programs if not program.finished]
     while going:
-        known = await answerer.lookup([value.questions or () for value in going])
-        moved = [value for value, answers in zip(going, known, strict=True) if value.take_known(answers)]
+        stored = await answerer.lookup([value.questions or () for value in going])
+        moved = [value for value, answers in zip(going, stored, strict=True) if value.take_known(answers)]
         going = [value for value in moved if not value.finished]
 
 
@@ -105,7 +105,7 @@ def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuest
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()
-        found = enumerate(look_up(questions))
-        running.go_on([answered(example_of(questions, n), judgement) for n, judgement in found])
+        judgements = enumerate(look_up(questions))
+        running.go_on([answered(example_of(questions, n), judgement) for n, judgement in judgements])
     both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
     return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]

@@ -88,7 +88,7 @@ class Pool:
 
     @property
     def spent(self) -> Spent:
-        """The usage of this session."""
+        """The usage of this session: calls, tokens, cost and errors so far."""
         return self._usage_log.spent
 
     # Opening and closing

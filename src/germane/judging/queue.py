@@ -171,7 +171,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
 
 def _wrong(replies: Any, count: int) -> str:
-    """Why these are not one reply per question; "" where they are."""
+    """The reason why these are not one reply per question; "" where they are."""
     if not isinstance(replies, Sequence):
         return f"answer() must return a list of replies, not {type(replies).__name__}"
     for reply in replies:

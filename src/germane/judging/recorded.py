@@ -68,20 +68,20 @@ class StoredAnswers:
         """Remember the places of judgements in their file, by item and settings."""
         hashes, positions = array("q"), array("q")
         # the settings in the rest of a line, after its key and its item
-        known = dict[bytes, Sequence[_Name]]()
+        settings_of = dict[bytes, Sequence[_Name]]()
         for number, (position, line) in enumerate(judgements.lines(), 1):
-            if (rest := line[_REST]) in known:
-                several, item = known[rest], line[ITEM].decode()
+            if (rest := line[_REST]) in settings_of:
+                several, item = settings_of[rest], line[ITEM].decode()
             else:
                 row = row_in(judgements.path, number, line)
                 item = str(row.get("item"))
                 counts = self._counts(row.get("parent"), row.get("error"))
                 several = self._settings(row) if counts else ()
-                if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
-                    known.clear()
+                if len(settings_of) >= _REMEMBERED:  # the reasons of a model are another each time
+                    settings_of.clear()
                 # key and item at their usual places
                 if line[40:50] == b'","item":"' and line[82:84] == b'",':
-                    known[rest] = several
+                    settings_of[rest] = several
             for settings in several:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
@@ -89,7 +89,7 @@ class StoredAnswers:
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
-        judgements = self._found(asked, _judgement_in)
+        judgements = self._find(asked, _judgement_in)
         return [
             [
                 answered(example_of(questions, n), judgement or _lacking(questions, n))
@@ -104,27 +104,27 @@ class StoredAnswers:
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The recorded judgement of each question, or an error in its place."""
-        return [found or _lacking(questions, n) for n, found in enumerate(self.find(questions))]
+        return [judgement or _lacking(questions, n) for n, judgement in enumerate(self.find(questions))]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """The typed answer to each question of these lists, Unanswered in the place of one that is not there."""
-        answers = (answer or _NONE for answer in self._found(asked, _answer_in))
+        answers = (answer or _NONE for answer in self._find(asked, _answer_in))
         return [
             [
-                value_of(example_of(questions, n), found.answer, found.error)
-                for n, found in enumerate(islice(answers, len(questions)))
+                value_of(example_of(questions, n), answer.answer, answer.error)
+                for n, answer in enumerate(islice(answers, len(questions)))
             ]
             for questions in asked
         ]
 
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
         """The recorded judgement of each question; None where there is none."""
-        return list(self._found([questions], _judgement_in))
+        return list(self._find([questions], _judgement_in))
 
-    def _found(
+    def _find(
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
-        """What is recorded of each question of these lists, all looked up together; lines on disk are read like this."""
+        """The record of each question of these lists, all looked up together, None = none; `read` parses a line on disk."""
         names = [of for questions in asked for of in self._names(questions)]
         for judgement in map(self._first_known, names) if self._places is None else self._read(names, read):
             self.unknown += judgement is None

@@ -127,7 +127,7 @@ class _Asker(Judge):
         self.name, self.identity, self._prompt = name, freeze(identity), prompt
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """The hash in the record."""
+        """The prompt hash of the record, whatever the question."""
         return self._prompt
 
 
@@ -218,23 +218,23 @@ def _judgements(
 ) -> tuple[list[Judgement], AnswerError | None]:
     """A judgement for each question of a request, with an error where its part cannot be used; the last such error."""
     askers = dict[int, _Asker]()
-    ask = Ask(record["name"], "", "", {}, tuple(_reading(row, record, askers) for row in record["items"]))
+    ask = Ask(record["name"], "", "", {}, tuple(_request_of(row, record, askers) for row in record["items"]))
     usage = _usage(got, record)
     rows, last = list[Judgement](), None
-    parts: Iterable[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]
+    answers: Iterable[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]
     try:
         if got.refusal or got.cut:
             raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
         payload = {"text": got.text} if record["mode"] == "text" else got.payload()
-        parts = list(ask.read(payload, limited=record["limited"]))
+        answers = list(ask.read(payload, limited=record["limited"]))
     except AnswerError as error:
-        parts = [(question, error, {}) for item in ask.items for question in item.questions]
-    for question, part, sharing in parts:
+        answers = [(question, error, {}) for item in ask.items for question in item.questions]
+    for question, answer, sharing in answers:
         how = {"mode": record["mode"], "model": got.model, "from": source}
-        problem = part if isinstance(part, AnswerError) else None
+        problem = answer if isinstance(answer, AnswerError) else None
         last = problem or last
         reply = Reply(
-            payload=None if problem else part,
+            payload=None if problem else answer,
             error=None if problem is None else str(problem),
             usage=usage,
             request=request,
@@ -254,18 +254,18 @@ def _usage(got: Completion, record: Mapping[str, Json]) -> Usage:
     return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
 
-def _reading(
+def _request_of(
     rows: Iterable[Mapping[str, Json]], record: Mapping[str, Json], askers: dict[int, _Asker]
 ) -> FusedRequest:
     """The questions that shared a text, as they were asked; who was asked, by the id() of the question."""
-    kinds, reading = known_kinds(), FusedRequest("")
+    kinds, request = known_kinds(), FusedRequest("")
     for row in rows:
         question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
         asker = askers[id(question)] = _Asker(record["judge"], record["identity"], row["prompt"])
         if asker.key(question) != row["key"]:
             raise AnswerError("it was asked by another version of germane: ask again")
-        reading.questions.append(question)
-    return reading
+        request.questions.append(question)
+    return request
 
 
 def _tupled(value: Any) -> Any:

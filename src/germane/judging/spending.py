@@ -45,7 +45,7 @@ class Spent:
     estimated: int = 0
 
     def add(self, usage: Usage) -> None:
-        """Count one reply's usage."""
+        """Add the usage of one reply to the counts."""
         self.requests += usage.requests
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
@@ -265,8 +265,8 @@ class Budget:
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
-        known = [cost for cost in paid if cost is not None]
-        cost = sum(known) if len(known) == len(paid) else estimate * self._rate
+        priced = [cost for cost in paid if cost is not None]
+        cost = sum(priced) if len(priced) == len(paid) else estimate * self._rate
         self._calls -= spared
         self._in_flight -= 1
         self._open = self._open - estimate if self._in_flight else 0.0
@@ -277,7 +277,7 @@ class Budget:
             self._actual += cost
 
     def reached(self, judge: Judge, questions: Sequence[AnyQuestion]) -> LimitReached:
-        """Why nothing more is asked, not even the next of these questions."""
+        """The LimitReached that says why nothing more is asked, not even the first of these questions."""
         calls = self._max_calls is not None and self._calls >= self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:

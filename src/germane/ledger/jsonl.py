@@ -42,7 +42,7 @@ class _UsageRow(Struct, frozen=True):
 
 
 class _JudgementRow(Struct, frozen=True):
-    """The checks of a row."""
+    """The fields of a row that are checked before a judgement is made of it."""
 
     key: str
     kind: Id
@@ -81,7 +81,7 @@ class Imported:
     """The numbers of imported lines that were new, had an answer under their key already (it stays), and were errors."""
 
     added: int = 0
-    known: int = 0
+    duplicates: int = 0
     errors: int = 0
 
 
@@ -103,7 +103,7 @@ def import_rows(ledger: Ledger, path: Path) -> Imported:
         stands = ledger.put(answers)
         added = sum(stands[judgement.key] is judgement for judgement in answers)
         done.added += added
-        done.known += len(answers) - added
+        done.duplicates += len(answers) - added
         done.errors += len(some) - len(answers)
     return done
 
@@ -120,17 +120,17 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
         raise InputError(f"{path} cannot be read: {error}", fix=_EXPORT) from None
 
 
-def _judgement(line: bytes, place: SourceLocation) -> Judgement:
+def _judgement(line: bytes, location: SourceLocation) -> Judgement:
     try:
         row = decode(line)
         checked: _JudgementRow = converted(row, _JudgementRow)
         at = None if checked.at is None else _utc(checked.at)
         return load_judgement({**row, "key": checked.key.lower(), "at": at})
     except Invalid as error:
-        raise error.error(place) from None
+        raise error.error(location) from None
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=place) from None
+        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=location) from None
 
 
 @contextmanager
@@ -147,12 +147,12 @@ def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
             yield file
         return
     path = path.resolve()  # a link stays one: /dev/stdout is one, and may lead to a file
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.unlink(missing_ok=True)
     try:
-        with part.open("xb") as file:
+        with unfinished.open("xb") as file:
             yield file
-        part.replace(path)
+        unfinished.replace(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise

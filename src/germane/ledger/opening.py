@@ -25,17 +25,17 @@ from germane.types import ItemRow
 _SQLITE = b"SQLite format 3\0"
 
 
-def open_at(where: str | Path, *, reading: bool = False) -> LedgerTable:
+def open_at(where: str | Path, *, read_only: bool = False) -> LedgerTable:
     """The ledger in a file, or in the database that a postgresql:// URL names; made where there is none.
 
-    With `reading`, nothing is made or changed. Raises InputError where no ledger can be kept at such a place, LedgerError
+    With `read_only`, nothing is made or changed. Raises InputError where no ledger can be kept at such a place, LedgerError
     where it cannot be used.
     """
     if is_database(where):
         from germane.ledger.postgres import PostgresLedger
 
-        return PostgresLedger(str(where), reading=reading)
-    return SQLiteLedger(where, reading=reading)
+        return PostgresLedger(str(where), read_only=read_only)
+    return SQLiteLedger(where, read_only=read_only)
 
 
 def open_for_replay(where: str | Path) -> LedgerTable:
@@ -44,7 +44,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     Raises InputError where it is neither, LedgerError where a ledger cannot be used.
     """
     if is_database(where):
-        return open_at(where, reading=True)
+        return open_at(where, read_only=True)
     path = file_of(where)
     if is_parts(path):
         return ExportedLedger(path)
@@ -60,7 +60,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
         )
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return SQLiteLedger(path, reading=True) if is_sqlite else ExportedLedger(path)
+    return SQLiteLedger(path, read_only=True) if is_sqlite else ExportedLedger(path)
 
 
 class ExportedLedger(SQLiteLedger):
@@ -71,9 +71,9 @@ class ExportedLedger(SQLiteLedger):
     """
 
     def __init__(self, where: str | Path) -> None:
-        super().__init__(where, reading=True)
+        super().__init__(where, read_only=True)
 
-    def _open(self, *, reading: bool) -> sqlite3.Connection:
+    def _open(self, *, read_only: bool) -> sqlite3.Connection:
         from germane.ledger.jsonl import judgements_of, readable
 
         readable([self.path])
@@ -82,7 +82,7 @@ class ExportedLedger(SQLiteLedger):
         db.executemany(
             INSERT, (to_row(judgement) for judgement in judgements_of(self.path) if judgement.error is None)
         )
-        db.execute(f"PRAGMA query_only={reading:d}")
+        db.execute(f"PRAGMA query_only={read_only:d}")
         return db
 
 
@@ -98,7 +98,7 @@ def describe_missing(
     items = [row for row in rows if row.of is None and row.item in kinds]
     others = set(kinds) - {row.item for row in items}
     named_by_kind = (f"{kind} for a script" for item, kind in kinds.items() if item in others)
-    positions = list(dict.fromkeys([*map(_place, items), *named_by_kind]))
+    positions = list(dict.fromkeys([*map(_location_of, items), *named_by_kind]))
     named = f": {some_of(positions)}" if positions else ""
     judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, LedgerTable) else ()) or "nobody"
     return (
@@ -108,7 +108,7 @@ def describe_missing(
     )
 
 
-def _place(row: ItemRow) -> str:
+def _location_of(row: ItemRow) -> str:
     system = f" of {row.system}" if row.system else ""
     trial = f" trial {row.trial}" if row.trial else ""
     rank = "" if row.rank is None else f" at rank {row.rank}"

@@ -67,7 +67,7 @@ class PostgresLedger(LedgerTable):
     """A ledger in one table of a PostgreSQL database, which is made where there is none.
 
     An answer is committed when it arrives, on the server's disk. A server that goes away is waited for up to a minute. With
-    `reading`, nothing is changed or made. A password may stand in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
+    `read_only`, nothing is changed or made. A password may stand in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
 
     Raises MissingPart without the extra, InputError where the URL is none, LedgerError where the database cannot be used or
     its table is another program's or of another version.
@@ -75,13 +75,13 @@ class PostgresLedger(LedgerTable):
 
     chunk = 5000
 
-    def __init__(self, url: str, *, reading: bool = False) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
         try:
             import psycopg
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
         url = re.sub(r"^(\w+):/(?!/)", r"\1://", url)  # a path leaves one slash of two
-        self._pg, self._url, self._reading_only = psycopg, url, reading
+        self._pg, self._url, self._read_only = psycopg, url, read_only
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
         self._empty = False
@@ -106,7 +106,7 @@ class PostgresLedger(LedgerTable):
 
     @property
     def place(self) -> str:
-        """The URL without its password."""
+        """The URL of the database, without its password."""
         return without_password(self._url)
 
     def _connect(self) -> Any:
@@ -124,12 +124,12 @@ class PostgresLedger(LedgerTable):
 
     def _prepare(self, db: Any) -> None:
         """Make the table where there is none. LedgerError where it is another program's, or of another version."""
-        with nullcontext() if self._reading_only else self._locked(db):
+        with nullcontext() if self._read_only else self._locked(db):
             value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
             ).fetchone()
-            self._empty = value is None and self._reading_only
-            for statement in _SCHEMA if value is None and not self._reading_only else ():
+            self._empty = value is None and self._read_only
+            for statement in _SCHEMA if value is None and not self._read_only else ():
                 db.execute(statement)
         if value is None:
             return
@@ -232,7 +232,7 @@ class PostgresLedger(LedgerTable):
         return next((int(row[0]) for row in results), 0)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to the database."""
         for writing, lock in self._locks.items():
             with lock, suppress(self._pg.Error):
                 if (db := self._connections.get(writing)) is not None:

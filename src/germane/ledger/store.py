@@ -129,7 +129,7 @@ class Ledger(Protocol):
         """
 
     def close(self) -> None:
-        """Release the store."""
+        """Release the store's files or connections; it is not used afterwards."""
 
 
 class LedgerTable(Ledger):
@@ -202,7 +202,7 @@ class SQLiteLedger(LedgerTable):
     """A ledger in one SQLite file, with a write-ahead log.
 
     A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within
-    a second also that of the machine. With `reading`, nothing is changed or made.
+    a second also that of the machine. With `read_only`, nothing is changed or made.
 
     Raises InputError where no ledger can be kept at such a place, LedgerError where the file is not a ledger, is of another
     version, is damaged, or cannot be used.
@@ -210,18 +210,18 @@ class SQLiteLedger(LedgerTable):
 
     chunk = 500
 
-    def __init__(self, where: str | Path, *, reading: bool = False) -> None:
+    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
         self.path = file_of(where)
         self._writing, self._reading, self._syncing = threading.RLock(), threading.RLock(), threading.Lock()
         self._timer: threading.Timer | None = None
         self._fault: LedgerError | None = None
         with self._explained():
-            self.db = self._open(reading=reading)
-            self._reader = self.db if reading else connect(self.path)
+            self.db = self._open(read_only=read_only)
+            self._reader = self.db if read_only else connect(self.path)
             self._reader.execute("PRAGMA query_only=ON")
 
-    def _open(self, *, reading: bool) -> sqlite3.Connection:
-        return open_for_reading(self.path) if reading else open_for_writing(self.path)
+    def _open(self, *, read_only: bool) -> sqlite3.Connection:
+        return open_for_reading(self.path) if read_only else open_for_writing(self.path)
 
     @property
     def place(self) -> str:
@@ -284,7 +284,7 @@ class SQLiteLedger(LedgerTable):
             return {row[0] for row in rows if db.execute(INSERT, row).rowcount}
 
     def make(self, statements: Sequence[str]) -> None:
-        """Execute them in one transaction."""
+        """Execute these SQL statements in one transaction: all of them or none."""
         with self.writing() as db:
             for statement in statements:
                 db.execute(statement)
@@ -437,15 +437,15 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-def check_format(place: str, version: int, fix: str) -> None:
+def check_format(address: str, version: int, fix: str) -> None:
     """LedgerError where a ledger was written by a newer or an older germane."""
     if version == FORMAT:
         return
     written = f"(format {version}, this one writes {FORMAT})"
     if version > FORMAT:
-        raise LedgerError(f"{place}: written by a newer germane {written}; update germane, or {fix}")
+        raise LedgerError(f"{address}: written by a newer germane {written}; update germane, or {fix}")
     raise LedgerError(
-        f"{place}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}"
+        f"{address}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}"
     )
 
 
@@ -550,13 +550,13 @@ def file_of(where: str | Path) -> Path:
     return Path(where).expanduser()
 
 
-def secret_beside(place: str) -> bytes | None:
+def secret_beside(address: str) -> bytes | None:
     """The secret of the ledger at a place, in a file next to it that its owner alone can read; made where there is none.
 
     None where none can be kept, or no ledger is there. A file that others can read is replaced: somebody else may have put it there.
     """
-    path = secret_of(Path(place))
-    if not Path(place).is_file():
+    path = secret_of(Path(address))
+    if not Path(address).is_file():
         return None
     try:
         if (result := _private_text(path)) is None:
@@ -583,7 +583,7 @@ def _private_text(path: Path) -> bytes | None:
     return result if private and len(result) == 64 else None
 
 
-def place_from(folder: Path, where: str) -> str:
+def address_from(folder: Path, where: str) -> str:
     """A place as a file in this folder names it: a path is relative to the folder."""
     return where if _SCHEME.match(where) else str(folder / file_of(where))
 

@@ -104,7 +104,7 @@ def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
 
 
 def count(ledger: LedgerTable, chosen: Selection) -> int:
-    """The number of selected judgements."""
+    """The number of judgements in the ledger that the selection takes."""
     where, values = chosen.where()
     results = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
     return next((int(row[0]) for row in results), 0)

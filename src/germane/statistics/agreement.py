@@ -184,8 +184,8 @@ def compare_kappas(
     heavy = np.ones(len(truth)) if weights is None else np.asarray(weights, float)
     n = int(codes.max(initial=-1)) + 1
     # Per judge and query the weights of (yes, yes), of the judge's yes, of people's yes, and of all.
-    parts = (values * truth, values, np.broadcast_to(truth, values.shape), np.ones_like(values))
-    tables = np.array([[np.bincount(codes, row * heavy, n) for row in part] for part in parts])
+    columns = (values * truth, values, np.broadcast_to(truth, values.shape), np.ones_like(values))
+    tables = np.array([[np.bincount(codes, row * heavy, n) for row in table] for table in columns])
     whole = tables.sum(axis=2)
     kappas = _binary_kappa(whole)
     if np.isnan(kappas).all() or n < 2:

@@ -87,12 +87,12 @@ class DifferenceParts:
     @property
     def verdicts(self) -> float:
         """The part of other verdicts (of a judge, of labels) on the same lists, as far as it is known alone."""
-        return fsum(part for cause, part in self.causes.items() if _VERDICTS.issuperset(cause.split("+")))
+        return fsum(amount for cause, amount in self.causes.items() if _VERDICTS.issuperset(cause.split("+")))
 
     @property
     def joined(self) -> dict[str, float]:
         """The parts of several causes that cannot be told apart."""
-        return {cause: part for cause, part in self.causes.items() if "+" in cause}
+        return {cause: amount for cause, amount in self.causes.items() if "+" in cause}
 
     @property
     def share(self) -> float | None:
@@ -270,11 +270,11 @@ def split_difference(
         clusters: Identity of each case's cluster, shape (n,).
         value_range: Smallest and largest score possible; None = unknown.
     """
-    parts = {cause: np.asarray(part, float) for cause, part in causes.items()}
+    parts = {cause: np.asarray(amounts, float) for cause, amounts in causes.items()}
     n = len(next(iter(parts.values())))
     ends: dict[str, tuple[float, float]] = {}
-    for cause, part in parts.items():
-        if part.any():
-            difference = paired_difference(np.zeros(n), part, clusters=clusters, value_range=value_range)
+    for cause, amounts in parts.items():
+        if amounts.any():
+            difference = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
             ends |= {cause: difference.interval.ends} if difference.interval.ends else {}
-    return DifferenceParts(n, {cause: fsum(part.tolist()) / n for cause, part in parts.items()}, ends)
+    return DifferenceParts(n, {cause: fsum(amounts.tolist()) / n for cause, amounts in parts.items()}, ends)

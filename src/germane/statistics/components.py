@@ -67,8 +67,8 @@ class VarianceComponents:
         if self.pilot is None or self.labels is None:
             return 0.0
         sizes = np.array(self.pilot.sizes, float)
-        held = np.minimum(sizes, labels)
-        return float(((1 - held / sizes) / held).mean()) * self.labels / len(sizes)
+        drawn = np.minimum(sizes, labels)
+        return float(((1 - drawn / sizes) / drawn).mean()) * self.labels / len(sizes)
 
 
 def split_variance(

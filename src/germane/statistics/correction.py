@@ -92,8 +92,8 @@ class LabelPilot:
     def _noise(self, labels: int) -> float:
         """Mean over queries of the variance within, with this many labels."""
         sizes = np.array(self.sizes)
-        held = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
-        return float(((1 - held / sizes) * self.within / held).mean())
+        drawn = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
+        return float(((1 - drawn / sizes) * self.within / drawn).mean())
 
     def _between(self, off: float) -> float:
         """The variance b of the queries' means that is `off` of its own standard errors from the estimate."""
@@ -251,10 +251,10 @@ def corrected_mean(
     return _estimated(base, mean, ends, human, ends_alone, fit.weight, limits)
 
 
-def _predicted(f: Floats, y: Floats, known: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
+def _predicted(f: Floats, y: Floats, labelled: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
     """The predicted label of each unit, less the mean of all: from the judge's value and its stratum; shape (N,)."""
-    layers = layer[known]
-    rest = np.bincount(layers, y - weight * f[known]) / np.bincount(layers)
+    layers = layer[labelled]
+    rest = np.bincount(layers, y - weight * f[labelled]) / np.bincount(layers)
     values = weight * f + rest[layer]
     return np.asarray(values - values.mean(), float)
 
@@ -321,14 +321,16 @@ def corrected_query_mean(
     n, total = int(labelled.sum()), len(f_all)
     sizes = np.bincount(codes)
     counts_all = np.bincount(codes[labelled], minlength=len(sizes))
-    held = np.flatnonzero(counts_all)
-    shown = float((np.bincount(codes, f_own) / sizes).mean())
-    base = CorrectedMean(method="PPI++ by query", judged=shown, labels=n, total=total, queries=len(held))
+    covered = np.flatnonzero(counts_all)
+    mean_judged = float((np.bincount(codes, f_own) / sizes).mean())
+    base = CorrectedMean(
+        method="PPI++ by query", judged=mean_judged, labels=n, total=total, queries=len(covered)
+    )
     if n < FEWEST:
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
-    if len(held) < 3:
-        return replace(base, why=f"labels in {len(held)} queries: at least 3 are needed")
-    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[held]
+    if len(covered) < 3:
+        return replace(base, why=f"labels in {len(covered)} queries: at least 3 are needed")
+    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[covered]
     y, f = y_all[labelled], f_all[labelled]
     y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
     f_query = np.bincount(codes, f_all) / sizes
@@ -339,23 +341,25 @@ def corrected_query_mean(
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
-    stages = _Stages(group, counts, sizes[held], len(sizes), population)
+    stages = _Stages(group, counts, sizes[covered], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0)
     # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
     inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
-    gap = f_query[held] - f_mean
+    gap = f_query[covered] - f_mean
     d = y_mean + inner.weight * gap
     outer, shift = _Fit(), 0.0
-    if len(held) < len(sizes):
-        shift = float(f_query.mean() - f_query[held].mean())
-        outer = _fit(d - d.mean(), f_query[held] - f_query[held].mean(), np.ones(len(held)), len(held) - 1)
+    if len(covered) < len(sizes):
+        shift = float(f_query.mean() - f_query[covered].mean())
+        outer = _fit(
+            d - d.mean(), f_query[covered] - f_query[covered].mean(), np.ones(len(covered)), len(covered) - 1
+        )
     mean = float(d.mean()) + outer.weight * shift
     doubt = float(gap.mean()) ** 2 * inner.weight_variance + shift**2 * outer.weight_variance
-    if population == "queries" and len(held) < len(sizes):
+    if population == "queries" and len(covered) < len(sizes):
         doubt += outer.weight**2 * float(f_query.var(ddof=1)) / len(sizes)
     half = stages.half_width(
         y_in - inner.weight * f_in,
-        d - outer.weight * f_query[held],
+        d - outer.weight * f_query[covered],
         (inner.weight > 0, outer.weight > 0),
         doubt,
     )
@@ -438,7 +442,7 @@ class _Stages:
 
     @property
     def free(self) -> int:
-        """Degrees of freedom within queries."""
+        """The degrees of freedom within queries: labels - queries."""
         return len(self.group) - len(self.counts)
 
     @property

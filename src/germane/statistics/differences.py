@@ -85,12 +85,12 @@ def corrected_difference(
     q = np.asarray(queries, np.intp)
     top = y if most is None else np.asarray(most, float)
     labelled, unsure = ~np.isnan(y), int((top > y).sum())
-    n, held = int(labelled.sum()), len(np.unique(q[labelled]))
-    if n < min(FEWEST, len(c)) or held < min(_QUERIES, len(np.unique(q))):
-        why = f"{n} labels in {held} queries: at least {FEWEST} in {_QUERIES} are needed"
+    n, covered = int(labelled.sum()), len(np.unique(q[labelled]))
+    if n < min(FEWEST, len(c)) or covered < min(_QUERIES, len(np.unique(q))):
+        why = f"{n} labels in {covered} queries: at least {FEWEST} in {_QUERIES} are needed"
         nothing = Interval(mean=None, ends=None, method="", units="cases", n=n_queries, why=why)
         return CorrectedDifference(
-            difference=None, interval=nothing, p=None, set_ends=None, labels=n, queries=held, why=why
+            difference=None, interval=nothing, p=None, set_ends=None, labels=n, queries=covered, why=why
         )
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
     sides, spreads, chances_of_set = [], [], []
@@ -125,7 +125,7 @@ def corrected_difference(
         p=p_value,
         set_ends=alone,
         labels=n,
-        queries=held,
+        queries=covered,
         unsure=unsure,
     )
 
@@ -154,11 +154,11 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 
 
 def _spread(
-    error: Floats, p: Floats, known: NDArray[np.bool_], units: NDArray[np.generic]
+    error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
     """The standard deviation of the sum over these queries, of which only the draw of the units is random, and its degrees of freedom."""
-    codes = np.unique(units[known], return_inverse=True)[1]
-    terms = np.square(np.bincount(codes, np.sqrt(1 - p[known]) * error[known]))
+    codes = np.unique(units[labelled], return_inverse=True)[1]
+    terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)
     if total <= 0 or n < _QUERIES:
         return 0.0, 1.0

@@ -76,7 +76,7 @@ class Units:
 
     @property
     def mean(self) -> float:
-        """Mean over cases."""
+        """The mean over cases: sum of the units' sums / sum of their sizes."""
         return float(self.sums.sum() / self.sizes.sum())
 
     @property
@@ -97,7 +97,7 @@ class Units:
 
     @property
     def error(self) -> float:
-        """Standard error of the mean."""
+        """The standard error of the mean: deviation / sqrt(units)."""
         return self.deviation / sqrt(len(self.sums))
 
 

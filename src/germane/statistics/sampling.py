@@ -23,12 +23,12 @@ def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
         sizes: Units in each group, shape (groups,).
         n: Units drawn, at most all.
     """
-    held = np.asarray(sizes, np.intp)
-    rounds = max(r for r in range(int(held.max()) + 1) if np.minimum(held, r).sum() <= n)
-    counts, left = np.minimum(held, rounds).astype(float), held > rounds
+    in_group = np.asarray(sizes, np.intp)
+    rounds = max(r for r in range(int(in_group.max()) + 1) if np.minimum(in_group, r).sum() <= n)
+    counts, left = np.minimum(in_group, rounds).astype(float), in_group > rounds
     if left.any():
         counts[left] += (n - counts.sum()) / left.sum()
-    return np.asarray(counts / held, float)
+    return np.asarray(counts / in_group, float)
 
 
 def drawn_alike(groups: ArrayLike, strata: ArrayLike, drawn: ArrayLike) -> float:
@@ -45,13 +45,13 @@ def drawn_alike(groups: ArrayLike, strata: ArrayLike, drawn: ArrayLike) -> float
         drawn: Whether it was drawn, shape (N,).
     """
     group, stratum = (np.unique(np.asarray(of), return_inverse=True)[1] for of in (groups, strata))
-    known = np.asarray(drawn, float)
+    is_drawn = np.asarray(drawn, float)
     n, width = int(group.max(initial=-1)) + 1, int(stratum.max(initial=-1)) + 1
     cells = group * width + stratum
     sizes = np.bincount(cells, minlength=n * width).reshape(n, width).astype(float)
-    held = np.bincount(cells, known, n * width).reshape(n, width)
-    total, taken = sizes.sum(axis=1), held.sum(axis=1)
-    off = (held - taken[:, None] * sizes / total[:, None]).sum(axis=0)
+    counts = np.bincount(cells, is_drawn, n * width).reshape(n, width)
+    total, taken = sizes.sum(axis=1), counts.sum(axis=1)
+    off = (counts - taken[:, None] * sizes / total[:, None]).sum(axis=0)
     scale = taken * (total - taken) / (np.square(total) * np.maximum(total - 1, 1))
     covariance = np.diag((scale * total) @ sizes) - np.einsum("g,gs,gt->st", scale, sizes, sizes)
     values, vectors = np.linalg.eigh(covariance)
