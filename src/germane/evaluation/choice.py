@@ -47,7 +47,7 @@ class Router:
             self._ask = pool.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """The judge of this question."""
+        """The judge that answers this question: a script itself, else the evaluation's. InputError where none is named."""
         if question.by_program:
             if self._scripts is None:
                 from germane.judges.script import ScriptJudge
@@ -250,7 +250,7 @@ def default_measures(
         asked: Whether a target is asked, from which the contexts come.
         alone: Whether these samples are the whole evaluation, whose judge may be chosen.
     """
-    known = {"labels"} if labels else set[str]()
+    has = {"labels"} if labels else set[str]()
     for sample in samples:
         contexts = [passage.context for passage in sample.ranked_passages()]
         by_id = asked or not contexts or any(context.id for context in contexts)
@@ -264,29 +264,29 @@ def default_measures(
             "references": sample.reference,
             "labels": any(context.grade is not None or context.relevant is not None for context in contexts),
         }
-        known |= {name for name, there in facts.items() if there}
-        if {"gold", "labels", "references"} <= known:
+        has |= {name for name, there in facts.items() if there}
+        if {"gold", "labels", "references"} <= has:
             break
-    if "retrieved" not in known:
+    if "retrieved" not in has:
         why = "the data hold no contexts: nothing that was retrieved"
         fix = 'write "contexts": [...] on each line, or name the system: --target'
         return DefaultMeasures((), "", why, fix)
-    result = {names: whence for fact, (names, whence) in _OF_GOLD.items() if fact in known}
+    result = {names: whence for fact, (names, whence) in _OF_GOLD.items() if fact in has}
     reads = set(judge.split()) <= {"labels", "gold"}
-    chosen = "labels" if "labels" in known and alone and not judge else ""
+    chosen = "labels" if "labels" in has and alone and not judge else ""
     if judge or chosen:
         result[_OF_RELEVANCE] = (
             "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
         )
     from germane.judges.client.providers import decides
 
-    if judge and not reads and "references" in known and not all(map(decides, judge.split())):
+    if judge and not reads and "references" in has and not all(map(decides, judge.split())):
         result[_OF_REFERENCES] = f"judged by {judge} against the references"
     named = environment("judge") if not judge else None
     named = f"; {named} of GERMANE_JUDGE is asked only where it is named: --judge" if named else ""
     if not result:
         lack, give = "the data hold neither gold nor people's labels", 'give gold ("qrels": {"d7": 1})'
-        if "unnamed" in known:
+        if "unnamed" in has:
             lack = "the data hold gold ids, but no context has an id"
             give = 'give each context its id ({"id": "d7", "text": "..."})'
         fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
@@ -309,13 +309,13 @@ def ledger_address(flag: str | None = None) -> str:
     return str(find_ledger(Path.cwd()))
 
 
-def open_ledger(place: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
+def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
     """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
-    if replay is None and place is None:
+    if replay is None and address is None:
         return None
     from germane.ledger.opening import open_at, open_for_replay
 
-    return open_for_replay(replay) if replay is not None else open_at(place or "")
+    return open_for_replay(replay) if replay is not None else open_at(address or "")
 
 
 def remove_ledger(path: Path) -> None:

@@ -115,7 +115,7 @@ class Working:
 
     @property
     def finished(self) -> bool:
-        """True if everything is answered."""
+        """True if every program of the block has ended, so that nothing more is asked."""
         return all(program.finished for program in self.programs)
 
     def part(self) -> Part:
@@ -162,11 +162,11 @@ class Working:
                 for measure in owner.measures:
                     part.reads.setdefault(measure, set()).update(kinds)
                 against = [answer.judgement.provenance.get("against") for answer in answers]
-                known, with_it = len(against) - against.count(None), against.count("reference")
-                for measure in owner.measures if known else ():
+                against_known, with_it = len(against) - against.count(None), against.count("reference")
+                for measure in owner.measures if against_known else ():
                     counts = part.references.setdefault(measure, Counter())
                     counts["with_reference"] += with_it
-                    counts["without_reference"] += known - with_it
+                    counts["without_reference"] += against_known - with_it
                 for number, answer in enumerate(answers):
                     judgement = answer.judgement
                     # without a key nobody was asked

@@ -226,12 +226,12 @@ class _LookedUp(NamedTuple):
 class Forecaster:
     """Evaluates samples and asks nobody: answers are those that are known, and a typical one in the place of every other.
 
-    `found` is what judging the samples would ask.
+    `forecast` is what judging the samples would ask.
 
     Args:
         judge: The judge of the questions; None where no measure asks.
         settings: The evaluation's.
-        known: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
+        earlier: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
         ledger: Everybody's answers.
         usage_log: The questions that these sessions have paid for.
     """
@@ -240,12 +240,12 @@ class Forecaster:
         self,
         judge: Judge | None,
         settings: Settings,
-        known: EarlierJudgements | None = None,
+        earlier: EarlierJudgements | None = None,
         ledger: Ledger | None = None,
         usage_log: UsageLog | None = None,
     ) -> None:
-        self.found = Forecast(judge.name if judge is not None else "none needed")
-        self._pool = Pool(Router(judge), ledger, earlier=known)
+        self.forecast = Forecast(judge.name if judge is not None else "none needed")
+        self._pool = Pool(Router(judge), ledger, earlier=earlier)
         self._settings, self._usage_log = settings, usage_log or UsageLog()
         self._seen, self._timed = UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
@@ -273,7 +273,7 @@ class Forecaster:
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
-        """An answer to everything."""
+        """An answer to each question: the stored one, else a typical one."""
         keyed = [self._pool.keyed(questions) for questions in asked]
         judgements = self._pool.find(chain.from_iterable(keyed))
         return [
@@ -285,14 +285,14 @@ class Forecaster:
         ]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """The same."""
+        """The same as `lookup`, for one list of questions."""
         return (await self.lookup([questions]))[0]
 
     def _answer(
-        self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
+        self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
         """The first usable answer, a typical one where an answer is still to come, else the failure."""
-        asked = self._asked[key] = self._look_up(question, key, judge, found)
+        asked = self._asked[key] = self._look_up(question, key, judge, judgements)
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
             typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
@@ -305,11 +305,11 @@ class Forecaster:
         )
 
     def _look_up(
-        self, question: AnyQuestion, key: str, judge: Judge, found: Mapping[str, Judgement]
+        self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> list[_LookedUp]:
-        judgement = found.get(key)
+        judgement = judgements.get(key)
         if judgement is not None and judgement.ms is not None and not self._timed.seen_before(key):
-            self.found.took.append(judgement.ms)
+            self.forecast.took.append(judgement.ms)
         answer = None if judgement is None else answered(question, judgement)
         if answer is not None and not answer.holds:
             answer = None
@@ -322,11 +322,11 @@ class Forecaster:
         return [_LookedUp(key, judge, question, answer, sum(judge.stored for judge in members_of(judge)))]
 
     def _count(self, working: Working) -> None:
-        jobs, asked, lines = working.block.jobs, self._asked, self.found.lines
-        self.found.samples += len(jobs)
+        jobs, asked, lines = working.block.jobs, self._asked, self.forecast.lines
+        self.forecast.samples += len(jobs)
         for job in jobs:
             waits = job.sample.key in self._waiting
-            self.found.waiting += waits
+            self.forecast.waiting += waits
             for grader in job.graders:
                 line = lines.setdefault(grader.name, ForecastLine(grader.name))
                 line.waiting += waits and needs_judge([grader])
@@ -351,11 +351,11 @@ class Forecaster:
             line.estimated += asked.calls * estimated
             line.asked.append((asked.judge, asked.question))
             if not estimated and asked.judge.stored:
-                self.found.certain.append((asked.judge, asked.question))
+                self.forecast.certain.append((asked.judge, asked.question))
         elif not asked.answer.usable:
-            self.found.failed += asked.calls
+            self.forecast.failed += asked.calls
         elif asked.key in self._usage_log:
-            self.found.paid += asked.calls
+            self.forecast.paid += asked.calls
         else:
             line.cached += asked.calls
 
@@ -372,7 +372,7 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
     run_coroutine(
         forecaster.count((job for job, _ in zip(read, seen, strict=False)), size=50, seconds=_SECONDS)
     )
-    forecast, read_all = forecaster.found, next(seen) + sum(1 for _ in read)
+    forecast, read_all = forecaster.forecast, next(seen) + sum(1 for _ in read)
     if not forecast.samples:
         return None
     share, cost = read_all / forecast.samples, forecast.total.cost

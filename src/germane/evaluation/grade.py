@@ -152,8 +152,8 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     )
     if only_contexts(reference):  # AgentV sends the last expected message as the reference, whatever it holds
         reference = ""
-    known = {"reference": reference, "criterion": criterion, "response": response}
-    row |= {name: value for name, value in known.items() if value}
+    texts = {"reference": reference, "criterion": criterion, "response": response}
+    row |= {name: value for name, value in texts.items() if value}
     if messages:
         row["messages"] = messages
     for name, value in document.items():
@@ -199,16 +199,16 @@ def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
     """The whole case in a code-judge document: what graders read that are no measures."""
     measured = {name: document[name] for name in _MEASURED if document.get(name) is not None}
     metadata = document.get("metadata")
-    known = {**sample.metadata, **(metadata if isinstance(metadata, Mapping) else {}), **measured}
-    wanted = document.get("expected_messages") or document.get("expected_output")
+    values = {**sample.metadata, **(metadata if isinstance(metadata, Mapping) else {}), **measured}
+    expected = document.get("expected_messages") or document.get("expected_output")
     asked = document.get("input_messages") or document.get("input")
     return Case(
-        sample=structs.replace(sample, metadata=freeze(known)),
+        sample=structs.replace(sample, metadata=freeze(values)),
         question=sample.query,
         expected_outcome=_text(document.get("expected_outcome")) or _text(document.get("criteria")),
         reference_answer=_text(document.get("reference_answer")),
         input_messages=_messages(asked),
-        expected_messages=_messages(wanted),
+        expected_messages=_messages(expected),
         metadata=freeze(metadata if isinstance(metadata, Mapping) else {}),
     )
 
@@ -257,8 +257,8 @@ def grade(
     else:
         explained = report.explain(score.sample, score.measure, system=score.system, trial=score.trial)
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
-        found = measure.result(whole.sample, outcome, explained)
-        result = replace(found, verdict=found.verdict or measure.verdict(score.value)).as_json()
+        graded = measure.result(whole.sample, outcome, explained)
+        result = replace(graded, verdict=graded.verdict or measure.verdict(score.value)).as_json()
         details = {"measure": str(measure.measure)} | ({"note": score.why} if score.why else {})
     details = {**(result.get("details") or {}), **details, "verdict": result["verdict"]}
     assertions = [{**row, "evidence": row.get("evidence", "")} for row in result["assertions"]]

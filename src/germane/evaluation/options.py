@@ -60,7 +60,7 @@ def _table(file: Path) -> dict[str, Json] | None:
 
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
-    known: dict[str, Json] = {}
+    checked: dict[str, Json] = {}
     for name, value in table.items():
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
@@ -70,11 +70,11 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"unknown setting {name!r}", fix=fix, place=location)
         if not isinstance(value, SETTINGS[key].setting) or isinstance(value, bool):
-            wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].setting)
-            raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=location)
+            types = " or ".join(kind.__name__ for kind in SETTINGS[key].setting)
+            raise InputError(f"{name} must be {types}, not {value!r}", fix="mend the value", place=location)
         listed = value if isinstance(value, list) else [value]
-        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].setting else value
-    return FrozenDict(known)
+        checked[key] = tuple(map(str, listed)) if list in SETTINGS[key].setting else value
+    return FrozenDict(checked)
 
 
 def environment(name: str) -> str | None:
@@ -106,7 +106,7 @@ class JudgeOptions:
     repeat: int = 1
     vote: str = "majority"
 
-    def given(self) -> dict[str, Json]:
+    def non_defaults(self) -> dict[str, Json]:
         """The options that are not at their defaults."""
         default = type(self)()
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -114,14 +114,14 @@ class JudgeOptions:
 
     def with_defaults(self, *sources: Mapping[str, Json]) -> Self:
         """These options; one that is not given takes its value from the first source that has it, else from the config."""
-        options, known = self.given(), {field.name for field in fields(self)}
+        options, names = self.non_defaults(), {field.name for field in fields(self)}
         result: dict[str, Json] = {}
         for source in (read_config().values, *reversed(sources)):
             result |= {
                 name: value for name, value in source.items() if value is not None and name in _CONFIGURED
             }
         return replace(
-            self, **{name: value for name, value in result.items() if name in known - options.keys()}
+            self, **{name: value for name, value in result.items() if name in names - options.keys()}
         )
 
 
@@ -182,7 +182,7 @@ class Options(JudgeOptions):
             raise InputError(problem, fix="run the evaluation again") from None
         if (cwd := Path(stored.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
             earlier = _placed(earlier, cwd)
-        return replace(earlier, **self.given())
+        return replace(earlier, **self.non_defaults())
 
     def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
         """Within it, where no file is trusted, the files that eval files name are read in their repositories alone.
@@ -207,12 +207,12 @@ class Options(JudgeOptions):
 def _placed(stored: Options, cwd: Path) -> Options:
     """Stored options with paths as they are found from here; where nothing stands there any more, as they were written."""
 
-    def found(path: str) -> str:
+    def relocated(path: str) -> str:
         return str(cwd / path) if (cwd / path).exists() else path
 
     named = {name: getattr(stored, name) for name in ("targets_file", "baseline", "replay", "corpus")}
-    placed: dict[str, Json] = {name: found(path) for name, path in named.items() if path}
-    placed["paths"] = tuple(map(found, stored.paths))
+    placed: dict[str, Json] = {name: relocated(path) for name, path in named.items() if path}
+    placed["paths"] = tuple(map(relocated, stored.paths))
     placed["outputs"] = tuple(str(cwd / path) for path in stored.outputs)
     return replace(stored, **placed)
 
@@ -254,7 +254,7 @@ class Callbacks:
         """So much is done of what is under way: cases that ask their target, parts that workers run."""
 
     def on_judgements(self, pool: Pool) -> None:
-        """The pool's counts have changed."""
+        """The pool's counts (answered, asked, cost, errors) have changed."""
 
     def on_failures(self, command: str) -> None:
         """Some questions have no answer; the command asks them again."""

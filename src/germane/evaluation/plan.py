@@ -154,12 +154,12 @@ class Suite:
         """The cases that `--filter` and `--dedupe` leave, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
-        asked, repeated, wanted = NumberSet(), 0, self.options.wanted
+        asked, repeated, pattern = NumberSet(), 0, self.options.wanted
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
-                if wanted is not None and not any(
-                    fnmatchcase(text, wanted) for text in (sample.id, *sample.tags)
+                if pattern is not None and not any(
+                    fnmatchcase(text, pattern) for text in (sample.id, *sample.tags)
                 ):
                     continue
                 if self.options.dedupe:
@@ -222,8 +222,8 @@ class Suite:
             for target, trial in asked:
                 system = target if several else sample.system
                 number = trial if trials > 1 else sample.trial
-                known = system == sample.system and number == sample.trial
-                named = sample if known else structs.replace(sample, system=system, trial=number)
+                unchanged = system == sample.system and number == sample.trial
+                named = sample if unchanged else structs.replace(sample, system=system, trial=number)
                 yield PlannedCase(
                     sample=named,
                     graders=graders,
@@ -275,7 +275,7 @@ class Suite:
             Gate.parse(text, location) for file in self.files.values() for text, location in file.gates
         )
 
-    def places(self) -> dict[str, list[Json]]:
+    def case_locations(self) -> dict[str, list[Json]]:
         """File and line of each case of the eval files: where a failure is shown."""
         cases = (case for file in self.files.values() for case in file.cases)
         return {
@@ -287,7 +287,7 @@ class Suite:
         from germane.graders.specs import code_in
         from germane.targets.targetsfile import kind_of
 
-        names, wanted = set(allowed), set[tuple[str, Path]]()
+        names, used = set(allowed), set[tuple[str, Path]]()
         for file in self.files.values():
             for spec in (*file.measures, *(grader for case in file.cases for grader in case.graders)):
                 if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
@@ -297,11 +297,11 @@ class Suite:
                     )
             targets = self.options.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
-            wanted |= {(target, where) for target in targets if target}
+            used |= {(target, where) for target in targets if target}
         for path in self.paths if self.options.targets else ():
             if path not in self.files:
-                wanted |= {(target, self.targets_file or path.parent) for target in self.options.targets}
-        for target, where in sorted(wanted):
+                used |= {(target, self.targets_file or path.parent) for target in self.options.targets}
+        for target, where in sorted(used):
             kind, location = kind_of(target, where)
             if kind.live and target not in names:
                 problem = f"the target {target} runs or sends something, and its file is not trusted"
@@ -321,7 +321,7 @@ class Suite:
 
     @property
     def size(self) -> int:
-        """Bytes of all the files."""
+        """The size of all data files in bytes; stdin counts 0."""
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
         files = (file for path in plain for file in (data_files(path) if path.is_dir() else [path]))
@@ -357,8 +357,8 @@ def _first(chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
         yield planned
 
 
-def _no_case(wanted: str | None) -> InputError:
-    return InputError(f"--filter {wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
+def _no_case(pattern: str | None) -> InputError:
+    return InputError(f"--filter {pattern!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
 
 
 def load_suite(
@@ -382,7 +382,7 @@ def load_suite(
                 if file.suffix in _YAML
                 and file.stem != "targets"
                 and file.is_file()
-                and not any(part.startswith(".") for part in file.relative_to(path).parts)
+                and not any(name.startswith(".") for name in file.relative_to(path).parts)
             ]
             results += inside or ([path] if read and data_files(path) else [])
             if not results:
@@ -465,12 +465,12 @@ def split_evaluations(options: Options, *, dry: bool = False) -> dict[str, Optio
     results: dict[str, Options] = {}
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
-        part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_graded_by_nothing(part).matching(), None) is None:
+        suite = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
+        if options.wanted is not None and next(_graded_by_nothing(suite).matching(), None) is None:
             continue
         if options.untrusted:
-            part.refuse_code(options.allowed)
-        in_part = names_of(_with_defaults(part)[0].all_graders()) if options.gates else set()
+            suite.refuse_code(options.allowed)
+        in_part = names_of(_with_defaults(suite)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
         results[str(path)] = replace(
@@ -490,7 +490,7 @@ def split_evaluations(options: Options, *, dry: bool = False) -> dict[str, Optio
 
 def _are_one(suite: Suite, options: Options) -> bool:
     """True if the files agree on what an evaluation has once, and hold no id twice."""
-    for name in {"judge", "doc_id", *IN_FILES} - options.given().keys():
+    for name in {"judge", "doc_id", *IN_FILES} - options.non_defaults().keys():
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
@@ -592,7 +592,7 @@ class Plan:
         self.suite, self.defaults = _with_defaults(suite)
         if self.defaults is not None and self.defaults.judge:
             self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
-        values = self.options.given()
+        values = self.options.non_defaults()
         self.options = self.options.with_defaults(
             {n: self.suite.setting(n) for n in IN_FILES if n not in values}
         )
@@ -622,7 +622,7 @@ class Plan:
         return job
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """Raise what `checked` raises."""
+        """Read all jobs through `checked`, for the InputError that it may raise."""
         deque(self.checked(jobs), 0)
 
     def checked(self, jobs: Iterable[Job] | None) -> Iterator[Job]:

@@ -93,11 +93,11 @@ class RunFile:
 
     def hits(self, gold: GoldFile) -> Hits | None:
         """The ranks of gold documents in a large, plain run; None where the run must be read row by row."""
-        if self._bulk is None or find_spec("polars") is None or (known := gold.in_columns) is None:
+        if self._bulk is None or find_spec("polars") is None or (columns := gold.in_columns) is None:
             return None
         from germane.samples import bulk  # needs polars
 
-        return bulk.read_hits(self.path, known, self._bulk, self.columns)
+        return bulk.read_hits(self.path, columns, self._bulk, self.columns)
 
     def hits_in_ranges(self, gold: GoldFile) -> Iterator[Hits] | None:
         """The same, for one range of the gold's queries after the other; None where run or gold is small, or must be copied.
@@ -194,7 +194,7 @@ def rank_part(
 
     `run` may be a RunFile and `qrels` a GoldFile, which say how files are read.
     """
-    wanted = _checked(measures)
+    checked = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
     run = RunFile(run) if isinstance(run, str | Path) else run
     notes: list[str] = []
@@ -202,11 +202,11 @@ def rank_part(
         name = shown_name(run.path)
         try:
             if (ranges := run.hits_in_ranges(gold)) is not None:
-                return _scored(name, ranges, wanted, system, missing)
+                return _scored(name, ranges, checked, system, missing)
         except NotPlain as why:
             notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
-    return _scored(name, [hits], wanted, system, missing, notes)
+    return _scored(name, [hits], checked, system, missing, notes)
 
 
 def hits_of(
@@ -229,13 +229,13 @@ def hits_of(
                 return shown_name(path), _matched(shown_name(path), hits)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
     listed = run if isinstance(run, Run) else read_run(run)
-    known = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
-    return listed.name, _matched(listed.name, _hits(listed, known, duplicates, doc_id))
+    qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
+    return listed.name, _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
 
 
 def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: DocumentId | None) -> Hits:
     """The ranks of the gold documents in a run."""
-    found: list[tuple[int, int, int]] = []
+    cells: list[tuple[int, int, int]] = []
     before = 0
     lengths = np.full(len(gold), -1)
     repeated = folded = 0
@@ -255,15 +255,15 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
             docs = list(dict.fromkeys(map(doc_id, docs)))
             folded += chunks - len(docs)
         number = {doc: at for at, doc in enumerate(grades, first)}
-        found += [(row, rank, number[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
+        cells += [(row, rank, number[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
         lengths[row] = len(docs)
-    rows, ranks, numbers = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    rows, ranks, numbers = np.array(cells, dtype=np.int64).reshape(-1, 3).T
     ignored = [query for query in run.queries if query not in gold]
     return Hits(
         queries=list(gold),
         sizes=np.fromiter(map(len, gold.values()), np.int64, len(gold)),
-        docs=[doc for known in gold.values() for doc in known],
-        grades=np.array([grade for known in gold.values() for grade in known.values()], dtype=np.float64),
+        docs=[doc for qrel in gold.values() for doc in qrel],
+        grades=np.array([grade for qrel in gold.values() for grade in qrel.values()], dtype=np.float64),
         lengths=lengths,
         ignored=len(ignored),
         first_ignored=ignored[:EXAMPLES],
@@ -279,24 +279,24 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
 def _scored(
     name: str,
     ranges: Iterable[Hits],
-    wanted: Sequence[Measure],
+    measures: Sequence[Measure],
     system: str,
     missing: Literal["zero", "skip"],
     notes: Iterable[str] = (),
 ) -> Part:
     """The scores of the queries of the gold, range by range, and the remarks about the run of this name."""
-    columns = [(str(measure), str(measure)) for measure in wanted]
+    columns = [(str(measure), str(measure)) for measure in measures]
     scores, remarks = ScoreTable(), _Remarks()
     for hits in ranges:
         counted = (hits.lengths >= 0) | (missing == "zero")
         lengths = np.maximum(hits.lengths, 0)
         table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-        computed = np.empty((len(counted), len(wanted)))
-        for number, measure in enumerate(wanted):
+        computed = np.empty((len(counted), len(measures)))
+        for number, measure in enumerate(measures):
             computed[:, number] = np.where(counted, values(measure, table), np.nan)
         noted: dict[int, Noted] = {}
         for row in np.flatnonzero(~counted).tolist():
-            rows = range(row * len(wanted), (row + 1) * len(wanted))
+            rows = range(row * len(measures), (row + 1) * len(measures))
             noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
         if hits.ids is None:
             samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
@@ -309,7 +309,7 @@ def _scored(
 
 
 class _Remarks:
-    """What should be known of a run: queries that count 0 or are left out, and results that were dropped."""
+    """The remarks about a run: queries that count 0 or are left out, and results that were dropped."""
 
     def __init__(self) -> None:
         self._queries = self._repeated = self._folded = 0
@@ -393,7 +393,7 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
-    wanted: dict[Measure, None] = {}
+    result: dict[Measure, None] = {}
     for measure in values:
         measure.require_cutoff()
         ranked = measure.definition.family == "ranked"
@@ -406,20 +406,20 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         if measure.settings.get("holes") == "bounds":
             problem = f"{measure} is an interval, and rank prints one value per query"
             raise MeasureError(problem, fix="use germane run")
-        wanted[measure] = None
+        result[measure] = None
         if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
-            wanted[measure(part="residual")] = None
-    return tuple(wanted)
+            result[measure(part="residual")] = None
+    return tuple(result)
 
 
 def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
     """Gold with mapped ids; a document takes the best grade of its chunks."""
     mapped: dict[str, dict[str, int]] = {}
     for query, grades in qrels.items():
-        known = mapped.setdefault(query, {})
+        best = mapped.setdefault(query, {})
         for chunk, grade in grades.items():
             document = doc_id(chunk)
-            known[document] = max(grade, known.get(document, grade))
+            best[document] = max(grade, best.get(document, grade))
     return mapped
 
 

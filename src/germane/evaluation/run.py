@@ -179,9 +179,9 @@ def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecas
 
     run_coroutine(forecaster.count(jobs()))
     # a sample that waits, or of another part, may have what these lack
-    if not forecaster.found.waiting and plan.share is None:
+    if not forecaster.forecast.waiting and plan.share is None:
         feasibility.check()
-    return forecaster.found
+    return forecaster.forecast
 
 
 class _Run:
@@ -290,7 +290,7 @@ class _Run:
         pool = Pool(
             router,
             session.ledger,
-            earlier=session.known,
+            earlier=session.earlier,
             usage_log=session.usage_log,
             budget=self.budget,
             replay=self.options.replay or "",
@@ -361,13 +361,13 @@ class _Run:
         """The open questions that follow from no unknown answer, each with its judge."""
         forecaster = self._forecaster(session)
         await forecaster.count(map(self.plan.job, self.plan.suite.cases()) if jobs is None else jobs)
-        return forecaster.found.certain
+        return forecaster.forecast.certain
 
     def _forecaster(self, session: Session) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        known, ledger, usage_log = session.known, session.ledger, session.usage_log
-        return Forecaster(self.plan.judge, self.plan.settings, known, ledger, usage_log)
+        earlier, ledger, usage_log = session.earlier, session.ledger, session.usage_log
+        return Forecaster(self.plan.judge, self.plan.settings, earlier, ledger, usage_log)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
@@ -448,7 +448,7 @@ class _Run:
             **self._input(),
             **({"targets": self.models} if self.models else {}),
             **({"corpus": self.entry} if self.entry else {}),
-            "places": plan.suite.places(),
+            "places": plan.suite.case_locations(),
             "by": self.options.by,
         }
         over = self.budget.exceeded or missing
@@ -489,10 +489,10 @@ class _Run:
             return
         from germane.labelling.moving import unknown_gold
 
-        absent, known = unknown_gold(report.samples(), self.corpus)
+        absent, total = unknown_gold(report.samples(), self.corpus)
         if absent:
             where = "no list" if self.corpus is None else "no list and not in the corpus"
-            note = f"of {known} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
+            note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
             report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
             self.callbacks.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 

@@ -126,7 +126,7 @@ class Session:
             if not stored:
                 self.folder.forget_killed()
             again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
-            self.known = answers_so_far(self.folder, stored, errors=not again)
+            self.earlier = answers_so_far(self.folder, stored, errors=not again)
             if options.no_cache and not stored:
                 remove_ledger(folder / "ledger.sqlite")
             self.ledger = open_ledger(location, options.replay)

@@ -269,8 +269,8 @@ def _samples(
         if not seen.add(hash(name)):
             problem = f"the sample {name[0]!r} is in two of the parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")
-        for listed, known in zip(names[number], (name, (*name[:2], 0)), strict=True):
-            listed.append(hash(known))
+        for listed, key in zip(names[number], (name, (*name[:2], 0)), strict=True):
+            listed.append(hash(key))
         yield line if target is None else _regraded(line, parts[number].graders, target)
 
 
@@ -278,12 +278,12 @@ def _placed(
     file: Path, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[int, int]]
 ) -> Iterator[tuple[int, bytes]]:
     """The lines of one table of a part, each with the place of its sample; labels that people gave in its folder come last."""
-    name, place = 0, -1
+    name, position = 0, -1
     for _, line in lines_of(file):
-        wanted = hash(name_of(line))
-        while place < 0 or name != wanted:
-            name, place = next(samples, (wanted, sys.maxsize))
-        yield place, line
+        key = hash(name_of(line))
+        while position < 0 or name != key:
+            name, position = next(samples, (key, sys.maxsize))
+        yield position, line
 
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -> bytes:

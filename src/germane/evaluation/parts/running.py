@@ -191,13 +191,13 @@ def _begun(
     workers: int,
 ) -> tuple[Inputs, list[Share]]:
     """Write down what is run in how many parts; of what is continued there are as many as before."""
-    options, place = plan.options, None
+    options, address = plan.options, None
     if keeps_answers(plan.judge) and not options.no_cache:
-        place = ledger_of(options, target.path, stored)
-    if place is not None and not options.replay:
-        ledger = open_ledger(place)  # it is there when the parts look for it
+        address = ledger_of(options, target.path, stored)
+    if address is not None and not options.replay:
+        ledger = open_ledger(address)  # it is there when the parts look for it
         assert ledger is not None
-        place = ledger.place
+        address = ledger.place
         ledger.close()
     if not stored:
         shutil.rmtree(target.path / _PARTS, ignore_errors=True)
@@ -205,7 +205,7 @@ def _begun(
             remove(f"{options.store}/{_PARTS}")
     of = int(stored.get("parts") or workers)
     cwd = stored.get("cwd") or str(Path.cwd())
-    whole = replace(options, folder=str(target.path), ledger=place).as_json()
+    whole = replace(options, folder=str(target.path), ledger=address).as_json()
     made = {"created": stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
     target.write_manifest(made, "running")
     inputs = Inputs(

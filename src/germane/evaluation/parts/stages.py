@@ -174,28 +174,30 @@ class Stages:
 
     def next(self, scores: ScoreTable) -> bool:
         """Go on to the next stage, from the scores of those before; False where these are enough."""
-        case_scores, wanted = CaseScores(scores), self._ended
+        case_scores, size = CaseScores(scores), self._ended
         for system, number, rows in case_scores.groups():
             name, canonical = case_scores.measures[number]
             span = range_of(canonical)
             values = case_scores.of_rows(rows, span)
             if (width := self._goals.widths.get(name)) is not None:
-                wanted = max(wanted, ceil(self._ended * self._times(case_scores, values, span, width)))
+                size = max(size, ceil(self._ended * self._times(case_scores, values, span, width)))
             for gate in self._goals.gates:
                 if gate.measure in {name, canonical}:
                     self._look(gate, system, name, case_scores, values)
         if any(not decision.side for decision in self._decided.values()):
-            wanted = max(wanted, ceil(self._ended * _GROWTH))
-        if wanted == self._ended or self._ended == len(self._held):
+            size = max(size, ceil(self._ended * _GROWTH))
+        if size == self._ended or self._ended == len(self._held):
             return False
-        wanted = max(wanted, ceil(self._ended * _LEAST_GROWTH))
-        self._begun, self._ended = self._ended, min(wanted, len(self._held))
+        size = max(size, ceil(self._ended * _LEAST_GROWTH))
+        self._begun, self._ended = self._ended, min(size, len(self._held))
         self._sizes.append(self.count)
         return True
 
-    def _times(self, found: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
+    def _times(
+        self, scores: CaseScores, values: CaseValues, span: tuple[float, float], width: float
+    ) -> float:
         """The factor, at least 1, by which more units would give an interval that is narrow enough."""
-        clusters = found.clusters_of(values.case, self._clusters)
+        clusters = scores.clusters_of(values.case, self._clusters)
         most = len(self._held) / self._ended
 
         def narrow(times: float) -> bool:
@@ -212,12 +214,12 @@ class Stages:
             low, high = (low, middle) if narrow(middle) else (middle, high)
         return high
 
-    def _look(self, gate: Gate, system: str, measure: str, found: CaseScores, values: CaseValues) -> None:
+    def _look(self, gate: Gate, system: str, measure: str, scores: CaseScores, values: CaseValues) -> None:
         """Look at a gate again; what is decided stays so."""
         name, span = gate.name(system), range_of(gate.measure)
         before = self._decided.get(name) or _Decision(0, span)
-        known = limits_of(span, values) is not None
-        names, low, high = [found.cases[at] for at in values.case.tolist()], values.low, values.high
+        limited = limits_of(span, values) is not None
+        names, low, high = [scores.cases[at] for at in values.case.tolist()], values.low, values.high
         if gate.how == "change":
             reach = span[1] - span[0]
             span, before = (-reach, reach), self._decided.get(name) or _Decision(0, (-reach, reach))
@@ -226,7 +228,7 @@ class Stages:
             names = [names[at] for at in both]
             others = np.array([earlier[name] for name in names]).reshape(-1, 2)
             low, high = low[both] - others[:, 1], high[both] - others[:, 0]
-        if not names or not known:
+        if not names or not limited:
             self._decided[name] = before
             return
         positions, codes = np.unique([self._units[name] for name in names], return_inverse=True)
