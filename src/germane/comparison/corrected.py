@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.reports.correct import Floats, ScoreTerms, corrections_of, distinct_places
+from germane.reports.correct import Floats, ScoreTerms, corrections_of, distinct_rows
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
 from germane.reports.pairing import MeasureComparison, Pair, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -291,7 +291,7 @@ def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
     )
     items = [item for side in sides for item in side.items]
     weights = np.concatenate([-sides[0].weight, sides[1].weight])
-    first, group = distinct_places(case, items)
+    first, group = distinct_rows(case, items)
     grades, values = (
         np.concatenate(both) for both in ([side.verdict for side in sides], [side.values for side in sides])
     )

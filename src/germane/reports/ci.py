@@ -70,7 +70,7 @@ def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Jso
         why = f"required: {', '.join(case.failed_required)}"
     elif case.undecided_required:
         why = f"not measured: {', '.join(case.undecided_required)}"
-    return _test("cases", name, kind, why, "\n".join(lines), _place(report, case))
+    return _test("cases", name, kind, why, "\n".join(lines), _location(report, case))
 
 
 _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
@@ -83,11 +83,16 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 
 
 def _test(
-    suite: str, name: str, kind: str | None, why: str, message: str = "", place: Sequence[Json] | None = None
+    suite: str,
+    name: str,
+    kind: str | None,
+    why: str,
+    message: str = "",
+    at: Sequence[Json] | None = None,
 ) -> Element:
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
-    if place:
-        test.attrib |= {"file": _xml(str(place[0])), "line": str(place[1])}
+    if at:
+        test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
     if kind is not None:
         result = SubElement(test, kind, message=_xml(why))
         if kind != "skipped":
@@ -106,7 +111,7 @@ def _lines(text: str) -> str:
     return _NOT_XML.sub("", clean_lines(text))
 
 
-def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
+def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
     return (report.manifest.get("places") or {}).get(case.sample)
 
 
@@ -118,11 +123,11 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
     """
     failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:
-        place = _place(report, case)
+        location = _location(report, case)
         at = " title=germane"
-        if place:
-            file = _data(_within(str(place[0]), workspace)).replace(":", "%3A").replace(",", "%2C")
-            at = f" file={file},line={place[1]},title=germane"
+        if location:
+            file = _data(_within(str(location[0]), workspace)).replace(":", "%3A").replace(",", "%2C")
+            at = f" file={file},line={location[1]},title=germane"
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
         text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
         yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"

@@ -109,7 +109,7 @@ class TermTable(NamedTuple):
 
 
 def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
-    """The samples block by block."""
+    """The samples in lists of some hundreds, in their order."""
     remaining = iter(samples)
     while block := list(islice(remaining, _BLOCK)):
         yield block
@@ -132,7 +132,9 @@ class JudgedSamples:
         if measure.definition.family != "ranked" or measure.labels != "judge" or self._settings.judged_by:
             return _term_table([()] * len(numbers), ())
         labels, asked = self._labels(measure.choice, measure.depth)
-        return _places(measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers])
+        return _ranked_terms(
+            measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers]
+        )
 
     def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[PlaceLabels, list[Passages]]:
         """The labels of this choice, and what was asked about each sample."""
@@ -158,9 +160,9 @@ class JudgedSamples:
                 lost = isinstance(answer, Unanswered)
                 if question.kind == "support" and (claims := question.subjects):
                     answers = [None] * len(claims) if lost else answer
-                    for part, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
+                    for claim, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
                         verdict = nan if value is None else float(bool(value.contexts))
-                        rows.append((sample, item, number, part, verdict, 1 / len(claims)))
+                        rows.append((sample, item, number, claim, verdict, 1 / len(claims)))
                 elif question.kind == "sufficiency":
                     verdict = nan if lost else float(answer.sufficient)
                     rows.append((sample, question.item, number, 0, verdict, 1.0))
@@ -181,7 +183,9 @@ def _term_table(
     )  # fmt: skip
 
 
-def _places(measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
+def _ranked_terms(
+    measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequence[Passages]
+) -> TermTable:
     """The places that a ranked measure reads of these samples."""
     rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
     counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]
@@ -231,7 +235,7 @@ class ScoreTerms:
     names: Sequence[str]
     cases: Sequence[Sequence[float]]
     """The values of each case's trials."""
-    places: Ints
+    ranked_rows: Ints
     """The row of each place of the rankings of each trial of each case."""
     searches: Ints
     """The number of rankings of each trial."""
@@ -248,7 +252,7 @@ class ScoreTerms:
 
     def rankings(self) -> Iterator[list[list[str]]]:
         """The items of each ranking, of each trial of the cases in their order."""
-        items = map(self.items.__getitem__, self.places.tolist())
+        items = map(self.items.__getitem__, self.ranked_rows.tolist())
         lengths = iter(self.lengths.tolist())
         for searches in self.searches.tolist():
             yield [list(islice(items, length)) for length in islice(lengths, searches)]
@@ -279,7 +283,7 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Why people's labels do not say what counts, where their scale has no threshold that is known."""
+        """The reason why people's labels do not say what counts: their scale has no known threshold; None where they do."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -287,15 +291,15 @@ class ScoreTerms:
         return None
 
 
-def distinct_places(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
+def distinct_rows(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
     """The first row of each item of a case, in their order, and which of these each row is of."""
     codes: dict[str, int] = {}
     code = np.array([codes.setdefault(item, len(codes)) for item in items], np.intp)
     _, first, of = np.unique(case * (len(codes) + 1) + code, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    places = np.empty(len(order), np.intp)
-    places[order] = np.arange(len(order))
-    return first[order], places[of]
+    numbers = np.empty(len(order), np.intp)
+    numbers[order] = np.arange(len(order))
+    return first[order], numbers[of]
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
@@ -357,7 +361,7 @@ class Corrections:
 
     @cached_property
     def book(self) -> LabelBook:
-        """The labels that count."""
+        """The book of all labels, which says which of several votes on an item count."""
         return LabelBook(self.labels)
 
     @cached_property
@@ -369,8 +373,8 @@ class Corrections:
         """True if everything of some kind that was judged may be labelled."""
         columns = map(self._tables.items.column, ("kind", "of", "item"))
         judged = {(kind, of is not None, item) for kind, of, item in zip(*columns, strict=True)}
-        groups = Counter((kind, part) for kind, part, _ in judged)
-        labelled = Counter((kind, part) for kind, part, item in judged if item in self.book)
+        groups = Counter((kind, is_part) for kind, is_part, _ in judged)
+        labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
         return any(count == groups[group] for group, count in labelled.items())
 
     @cached_property
@@ -443,13 +447,13 @@ class Corrections:
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def drifted(self, rows: ScoreTerms) -> str:
-        """Why labels that were drawn for another report do not serve this one, or ""."""
+        """The reason why labels that were drawn for another report do not serve this one; "" where they do."""
         key = rows.measure, rows.kind, len(rows.items)
         if key not in self._drifted:
             self._drifted[key] = ""
             if drawn := [label for label in self._drawn if label.kind == rows.kind]:
-                places = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
-                stands = dict(zip(rows.items, places, strict=True))
+                facts = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
+                stands = dict(zip(rows.items, facts, strict=True))
                 self._drifted[key] = drift_of(drawn, pool_of(self._tables, rows.kind), stands)
         return self._drifted[key]
 
@@ -484,8 +488,8 @@ class Corrections:
 
     def _clusters_of(self, rows: ScoreTerms) -> list[str] | None:
         """The cluster of each case, where any case has one."""
-        known = self._tables.clusters()
-        return [known.get(case, f"case {case}") for case in rows.names] if known else None
+        clusters = self._tables.clusters()
+        return [clusters.get(case, f"case {case}") for case in rows.names] if clusters else None
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
         """People's value of each case, nan where a label is missing; or why there is none at all.
@@ -547,8 +551,8 @@ class _Scored:
 
     def add(self, judged: JudgedSamples, numbers: Sequence[int | None]) -> None:
         """Add the terms of a block's samples; `numbers` are theirs, None = without a score."""
-        at = [place for place, number in enumerate(numbers) if number in self._case_of]
-        case = np.array([self._case_of[numbers[place]] for place in at], np.intp)
+        at = [position for position, number in enumerate(numbers) if number in self._case_of]
+        case = np.array([self._case_of[numbers[position]] for position in at], np.intp)
         terms = judged.score_terms(self._measure, at)
         self._kind = self._kind or terms.kind
         self._items += map(intern, terms.item)
@@ -565,14 +569,14 @@ class _Scored:
         order, by_trial = np.argsort(case, kind="stable"), np.argsort(trial, kind="stable")
         by_search = np.argsort(np.repeat(trial, searches), kind="stable")
         items, case = [self._items[at] for at in order.tolist()], case[order]
-        first, places = distinct_places(case, items)
+        first, rows = distinct_rows(case, items)
         trials = np.array([len(values) for values in self._cases.values()], np.intp)
-        weights = np.bincount(places, weight[order] / trials[case], len(first))
+        weights = np.bincount(rows, weight[order] / trials[case], len(first))
         return ScoreTerms(
             measure=self._measure,
             names=list(self._cases),
             cases=list(self._cases.values()),
-            places=places,
+            ranked_rows=rows,
             searches=searches[by_trial],
             lengths=lengths[by_search],
             items=[items[at] for at in first.tolist()],
@@ -594,12 +598,12 @@ def _of_terms(
     Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
     """
     values = rows.values
-    held = np.bincount(rows.case, minlength=len(rows.cases))
+    per_case = np.bincount(rows.case, minlength=len(rows.cases))
     total = len(rows.cases)
     if strata:
         scale = rows.weight * len(rows.items) / total
     else:
-        scale = rows.weight * held[rows.case] * np.count_nonzero(held) / total
+        scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
     judged = fsum((rows.weight * values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
         return "the stored verdicts do not add up to the mean"
@@ -626,18 +630,18 @@ def corrections_of(report: ReportData) -> Corrections:
     return report.corrections or Corrections(report.tables, report.manifest)
 
 
-def _both(of_set: CorrectedMean, found: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
+def _both(of_set: CorrectedMean, of_queries: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
     """A corrected mean of queries like these, with the interval of these queries, both within the measure's range.
 
     Estimated variances may order the two the wrong way round; the wider population never has the narrower interval.
     """
-    low, high = found.ends or limits
+    low, high = of_queries.ends or limits
     set_low, set_high = of_set.ends or (low, high)
     ends = np.clip(
-        [found.mean or 0.0, min(low, set_low), max(high, set_high), set_low, set_high], *limits
+        [of_queries.mean or 0.0, min(low, set_low), max(high, set_high), set_low, set_high], *limits
     ).tolist()
     return replace(
-        found,
+        of_queries,
         mean=ends[0],
         ends=(ends[1], ends[2]),
         set_ends=(ends[3], ends[4]),

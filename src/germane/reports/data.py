@@ -86,9 +86,9 @@ class ReportData:
 
     def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
         measure, system = name if isinstance(name, tuple) else (name, None)
-        wanted = {str(measure), canonical_name(str(measure))}
+        names = {str(measure), canonical_name(str(measure))}
         for summary in self.summaries:
-            if not wanted.isdisjoint({summary.measure, summary.type}) and system in {None, summary.system}:
+            if not names.isdisjoint({summary.measure, summary.type}) and system in {None, summary.system}:
                 return summary
         have = ", ".join(self.measures) or "none"
         if system is not None and system not in self.systems:
@@ -156,7 +156,7 @@ class ReportData:
 
     @cached_property
     def case_scores(self) -> CaseScores:
-        """The scores by case."""
+        """The scores by system, measure and case, of which every mean is made."""
         return CaseScores(self.tables.scores)
 
     @cached_property
@@ -185,11 +185,11 @@ class ReportData:
     # the tables
 
     def samples(self) -> Iterator[Sample]:
-        """The samples, in input order."""
+        """The samples of the report, read one after the other, in input order."""
         return iter(self.tables.samples)
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
-        """The samples with these keys."""
+        """The samples with these keys (id, system, trial), by key; one that is not there is left out."""
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def items(self) -> Iterator[ItemRow]:
@@ -201,7 +201,7 @@ class ReportData:
         return iter(self.tables.judgements)
 
     def labels(self) -> Iterator[Label]:
-        """The labels of people."""
+        """The labels that people gave, each with its item, who gave it and when."""
         return iter(self.tables.labels)
 
     def scores(self) -> Iterator[Score]:

@@ -129,8 +129,8 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     if not scores:
         return
     names = (scores[0].type, *(summary.type for summary in report.summaries))
-    known = (measure for measure in map(known_measure, names) if measure is not None)
-    measure = next((measure for measure in known if measure.definition.family == "ranked"), None)
+    measures = (measure for measure in map(known_measure, names) if measure is not None)
+    measure = next((measure for measure in measures if measure.definition.family == "ranked"), None)
     samples = report.samples_of({score.key for score in scores})
     settings = settings_of(report)
     first = (next(labels_for(measure, value, settings), ()) for value in samples.values() if measure)
@@ -177,8 +177,8 @@ def _find(report: ReportData, query: str | None) -> Sample:
         raise InputError("QUERY is missing", fix=_worst(report))
     if (sample := next(report.tables.samples_named(query), None)) is not None:
         return sample
-    wanted, samples = query.casefold(), report.tables.samples
-    inside = [sample for sample in samples if wanted in f"{sample.id}\n{sample.query}".casefold()]
+    text, samples = query.casefold(), report.tables.samples
+    inside = [sample for sample in samples if text in f"{sample.id}\n{sample.query}".casefold()]
     if len(inside) == 1:
         return inside[0]
     if inside:
@@ -298,8 +298,8 @@ class Explainer:
                 judged.setdefault((question.query, question.passage), (question, answer))
         panel = votes_in(list(judged.values()), self._answers) if judged else []
         verdicts = {
-            place: _verdict(answer, votes)
-            for (place, (_, answer)), votes in zip(judged.items(), panel, strict=True)
+            passage: _verdict(answer, votes)
+            for (passage, (_, answer)), votes in zip(judged.items(), panel, strict=True)
         }
         calls: list[Facts] = [
             {"query": call.query or sample.query, "contexts": []} for call in sample.calls or ()
@@ -339,14 +339,14 @@ def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
 
 def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
     """The claims or nuggets that each context supports, by its place; None where that was not asked."""
-    parts = getattr(question, "claims", None) or getattr(question, "nuggets", None)
-    if not parts or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
+    claims = getattr(question, "claims", None) or getattr(question, "nuggets", None)
+    if not claims or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
     rows = []
-    for part, verdict in zip(parts, answer, strict=False):
+    for claim, verdict in zip(claims, answer, strict=False):
         if not hasattr(verdict, "contexts"):
             return None
-        text = part if isinstance(part, str) else getattr(part, "text", str(part))
+        text = claim if isinstance(claim, str) else getattr(claim, "text", str(claim))
         rows.append({"text": text, "contexts": list(verdict.contexts), "reason": verdict.reasoning})
     return {"kind": question.kind, "rows": rows}
 
@@ -364,13 +364,13 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
     if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    table, places = fill_table(rows), rows[0].places
+    table, entries = fill_table(rows), rows[0].places
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
     if table.chances is not None:
         sides = ranked.fraction(measure, table)
         return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
+    top = entries[: measure.cutoff] if isinstance(measure.cutoff, int) else entries
     hits = [rank for rank, labelled in enumerate(top, 1) if is_relevant(labelled.label, measure)]
     if measure.name == "RR":
         return f"1 / {hits[0]}" if hits else _NOT_ONE
@@ -384,7 +384,7 @@ def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: in
     values = ranked.fraction(measure, table)
     if values is None:
         return None
-    part, whole = (float(side[0]) for side in values)
+    share, whole = (float(side[0]) for side in values)
     if measure.name in {"AP", "context_precision"}:
         precisions = _sum_of([f"{n}/{rank}" for n, rank in enumerate(hits, 1)])
         return f"({precisions}) / {whole:g}" if whole else _NOT_ONE
@@ -392,12 +392,12 @@ def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: in
         return None
     if measure.name == "context_position":
         inverse = _sum_of([f"1/{rank}" for rank in hits])
-        return f"({inverse}) / (1 + 1/2 + ... + 1/{top}) = {part:.4f} / {whole:.4f}"
+        return f"({inverse}) / (1 + 1/2 + ... + 1/{top}) = {share:.4f} / {whole:.4f}"
     if measure.name == "nDCG":
         gains = ranked.dcg_gains(table, measure.settings["dcg"])[:top].tolist()
         terms = _sum_of([f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(gains, 1) if gain])
-        return f"DCG {terms} = {part:.4f}; ideal {whole:.4f}; {part:.4f} / {whole:.4f}"
-    return f"{part:g} / {whole:g}"
+        return f"DCG {terms} = {share:.4f}; ideal {whole:.4f}; {share:.4f} / {whole:.4f}"
+    return f"{share:g} / {whole:g}"
 
 
 _NOT_ONE = "no relevant place: 0"
@@ -444,13 +444,13 @@ def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     columns = [n for n in range(5) if widths[n]]
     left = max(width - sum(widths[n] + 2 for n in columns), 16)
-    for row, place in zip(rows, [None, *contexts], strict=True):
+    for row, listed in zip(rows, [None, *contexts], strict=True):
         cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in columns]
-        yield "  ".join([*cells, "passage" if place is None else shorten(place["text"], left)]).rstrip()
-        for label in place["labels"] if place else ():
-            for said in filter(None, (label.get("reason"), *label.get("votes", ()))):
+        yield "  ".join([*cells, "passage" if listed is None else shorten(listed["text"], left)]).rstrip()
+        for label in listed["labels"] if listed else ():
+            for remark in filter(None, (label.get("reason"), *label.get("votes", ()))):
                 indent = " " * (widths[0] + widths[1] + 4)
-                line = f"{indent}{label['source']}: {clean(said)}"
+                line = f"{indent}{label['source']}: {clean(remark)}"
                 yield from textwrap.wrap(line, width, subsequent_indent=f"{indent}  ", break_long_words=False)
 
 
@@ -501,12 +501,12 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
-        places = ranking.places
+        entries = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (measure.depth or len(places)) + 1, _MOVED)):
-            moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
+        for at in range(min(len(entries), (measure.depth or len(entries)) + 1, _MOVED)):
+            moves = {f"rank {at + 1}{call} dropped": (*entries[:at], *entries[at + 1 :])}
             if at:
-                up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
+                up = (*entries[: at - 1], entries[at], entries[at - 1], *entries[at + 1 :])
                 moves[f"rank {at + 1}{call} moved up one"] = up
             for what, moved in moves.items():
                 changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]

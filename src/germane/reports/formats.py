@@ -105,8 +105,8 @@ def _jsonl(report: ReportData) -> Iterator[str]:
     rows = chain.from_iterable(results.values())
     for score in report.scores():
         line = dict(dump_score(score))
-        if said := remarks[score.system, score.measure]:
-            line["remarks"] = said
+        if mean_remarks := remarks[score.system, score.measure]:
+            line["remarks"] = mean_remarks
         if results:
             row = next(rows)
             line |= {"verdict": verdicts.get(score.key), **{name: row[name] for name in FOUND}}
@@ -234,7 +234,7 @@ def _by(module: str, name: str) -> Callable[[ReportData], Any]:
 
 
 def _parquet(report: ReportData) -> bytes:
-    """The scores, one per row."""
+    """The scores as a Parquet file, one per row; needs polars."""
     out = io.BytesIO()
     report.to_polars("scores").write_parquet(out)
     return out.getvalue()

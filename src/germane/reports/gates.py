@@ -351,8 +351,8 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
     numbers = {name: at for at, name in enumerate(names)}
-    known = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
-    rows = {name: mine for name, mine in known.items() if mine}
+    rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
+    rows = {name: mine for name, mine in rows_of.items() if mine}
     if not rows:
         raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}

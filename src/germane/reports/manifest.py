@@ -88,14 +88,14 @@ class Bases:
         own = (self._manifest.get("references") or {}).get(
             canonical
         )  # earlier reports only count all measures together
-        known = [own] if own else [count for count in counts if references & count.keys()]
+        told = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
             **asked_how(counts),
-            **{name: sum(count.get(name, 0) for count in known) for name in references if known},
+            **{name: sum(count.get(name, 0) for count in told) for name in references if told},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")) and set(kinds) != {"script"},
@@ -237,8 +237,8 @@ _FAMILIES = (
 def model_family(model: str) -> str:
     """The maker of a model, by its name: gpt-4o -> openai; of an unknown name its first word."""
     name = re.split(r"[/:@]", model.casefold().strip())
-    for part in reversed(name):
+    for word in reversed(name):
         for family, pattern in _FAMILIES:
-            if re.match(pattern, part):
+            if re.match(pattern, word):
                 return family
     return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]

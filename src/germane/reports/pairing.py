@@ -119,8 +119,8 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
     """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
-    known = [(row, p) for row in tested if (p := row.deciding[2]) is not None]
-    ps = {id(row): p for (row, _), p in zip(known, holm([p for _, p in known]), strict=True)}
+    with_p = [(row, p) for row in tested if (p := row.deciding[2]) is not None]
+    ps = {id(row): p for (row, _), p in zip(with_p, holm([p for _, p in with_p]), strict=True)}
     return [replace(row, p_holm=ps[id(row)]) if id(row) in ps else row for row in comparisons]
 
 
@@ -177,8 +177,8 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
         problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix="name one: --systems NAME")
     elif len(systems) in {0, 1, len(reports)}:
-        wanted = systems or [value.systems[0] for value in reports]
-        chosen = list(zip(reports, list(wanted) * (len(reports) // len(wanted)), strict=True))
+        names = systems or [value.systems[0] for value in reports]
+        chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
     else:
         raise InputError(
             f"{len(systems)} systems for {len(reports)} reports",
@@ -395,12 +395,12 @@ class RankedSystems:
     orders: Orders
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
+        """The document of `--json`: each system, how far it is behind the first, and the order by other measures."""
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
-            known = {name: getattr(behind, name, None) for name in _BEHIND}
-            known["difference_interval"] = behind and behind.interval.ends
-            systems.append(line_of(RankedLine, summary, **known))
+            values = {name: getattr(behind, name, None) for name in _BEHIND}
+            values["difference_interval"] = behind and behind.interval.ends
+            systems.append(line_of(RankedLine, summary, **values))
         return {"measure": self.measure, "systems": systems, "orders": orders_json(self.orders)}
 
     def __str__(self) -> str:
@@ -424,7 +424,7 @@ _BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
 def orders_json(orders: Orders) -> dict[str, Json]:
-    """For `--json`."""
+    """The rank correlations of the systems' order as JSON: tau and the share of the top half, by measure."""
     return {name: {"tau": tau, "top_half": top} for name, (tau, top) in orders.items()}
 
 

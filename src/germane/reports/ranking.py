@@ -226,7 +226,7 @@ class TextTable:
         ]
 
     def markdown(self, escape: Callable[[str], str] = lambda cell: cell.replace("|", "\\|")) -> str:
-        """The table in Markdown."""
+        """The table in Markdown, the best values in bold; `escape` is applied to every cell."""
         rules = ["---"] * self.names + ["---:"] * (len(self.header) - self.names)
         lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)

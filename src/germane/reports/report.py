@@ -144,7 +144,7 @@ class Report(ReportData):
     def explain(
         self, sample: str, measure: str | Measure, *, system: str = "", trial: int = 0
     ) -> Explanation:
-        """Why a sample's score is what it is: hits, misses, the working, one line of reasoning.
+        """Explain a sample's score: hits, misses, the working, one line of reasoning.
 
         Raises KeyError where the report has no such sample or measure.
         """
@@ -159,7 +159,7 @@ class Report(ReportData):
         return explain_score(self, score)
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
-        """The document of `--json`."""
+        """The document of `--json` as a dictionary; `scores=False` leaves out the single scores."""
         from germane.reports.formats import json_document
 
         return json_document(self, scores=scores)

@@ -23,7 +23,7 @@ class Line(msgspec.Struct):
 
 
 class Tokens(Line):
-    """Tokens sent and received."""
+    """The tokens that were sent to a judge and received from it."""
 
     input: int
     output: int
@@ -156,7 +156,7 @@ class ResultRow(Line):
 
 
 class CaseRow(Line):
-    """One sample's graders taken together."""
+    """The score of one sample over all of its graders, and the verdict on it."""
 
     sample: str
     score: float | None

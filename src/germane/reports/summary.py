@@ -66,14 +66,14 @@ class Basis:
         return bool(self.with_reference and self.without_reference)
 
     def remarks(self) -> Iterator[str]:
-        """What must be said wherever the mean is printed."""
+        """The remarks that belong to the mean wherever it is printed, one per line."""
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
         elif self.source == "judge" and not self.calibrated:
             stored = "1 person's label is" if self.labels == 1 else f"{self.labels} people's labels are"
-            held = f"{stored} stored; `germane audit` holds the judge against {'it' if self.labels == 1 else 'them'}"
-            yield f"uncalibrated: {held if self.labels else 'no human labels'}"
+            note = f"{stored} stored; `germane audit` holds the judge against {'it' if self.labels == 1 else 'them'}"
+            yield f"uncalibrated: {note if self.labels else 'no human labels'}"
         if self.outdated:
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
         if self.references_mixed:
@@ -159,7 +159,7 @@ class MeasureSummary:
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
-        """What must be said wherever the mean is printed."""
+        """The remarks that belong to the mean wherever it is printed, one per line."""
         if self.mean is not None:
             yield from self.basis.remarks()
             if self.basis.labels and self.corrected_why:
@@ -255,12 +255,12 @@ def range_of(canonical: str) -> tuple[float, float]:
     return measure.definition.range if measure else (0.0, 1.0)
 
 
-def check_change(canonical: str, change: float, problem: str, place: SourceLocation | None = None) -> None:
+def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
     """InputError with the `problem` where a measure's mean can never change by so much."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         fix = f"{canonical} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
-        raise InputError(f"{problem} is beyond the range of the measure", fix=fix, place=place)
+        raise InputError(f"{problem} is beyond the range of the measure", fix=fix, place=location)
 
 
 def higher_is_better(canonical: str) -> bool:
@@ -349,21 +349,21 @@ def _sum(values: NDArray[np.float64]) -> float:
 
 
 def interval_of_cases(
-    found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
+    values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
     """The interval of the mean over all cases that should have been measured; `span` is the range of the measure.
 
     With `times` the one that `times` as many cases like these would give.
     """
-    low, high = found.low, found.high
+    low, high = values.low, values.high
     if not np.isfinite(high).all():
         why = "what is missing could have any value"
         return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
     return mean_interval(
-        found.values,
+        values.values,
         clusters=clusters,
         bounds=(low, high),
-        value_range=limits_of(span, found),
+        value_range=limits_of(span, values),
         times=times,
     )
 
@@ -451,11 +451,11 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 def _by_number(name: str) -> list[tuple[int, str]]:
     """Orders names with numbers in them by the numbers: turn=2 before turn=10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """One sentence per corrected mean."""
+    """A sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
     for summary in summaries:
         if (mean := summary.corrected) is not None and mean.mean is not None and mean.ends is not None:
             measure = Measure.remembered(summary.type)

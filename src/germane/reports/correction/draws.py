@@ -84,8 +84,8 @@ class Draw:
         if self.whole:
             share = sum(items <= self.items for items in self.pool.values()) / len(self.pool)
             return dict.fromkeys(self.pool, share)
-        held = sum(len(items & self.items) for items in self.pool.values())
-        chances = chances_of_rounds(list(map(len, self.pool.values())), held)
+        drawn = sum(len(items & self.items) for items in self.pool.values())
+        chances = chances_of_rounds(list(map(len, self.pool.values())), drawn)
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
     @cached_property

@@ -40,7 +40,7 @@ _BARS = 10
 _TAGS = 60
 """Tags that are shown as slices at most."""
 
-LabelPlace: TypeAlias = tuple[int, int, int, str]
+LabelSlot: TypeAlias = tuple[int, int, int, str]
 """A query, its call, a rank, each from 0, and the item there."""
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad", "drawn")
 
@@ -146,7 +146,7 @@ class Pages:
 
     def _queries(
         self, report: ReportData, drawn: Collection[SampleKey]
-    ) -> tuple[list[Facts], dict[str, Any], list[LabelPlace]]:
+    ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
         """The details of each query, what all queries have as columns, and the places where a label may be given.
 
         Labels are given in the `drawn` samples.
@@ -157,12 +157,12 @@ class Pages:
         scored: list[dict[str, Score]] = []
         strips: list[str] = []
         details: list[Facts] = []
-        places: dict[tuple[str, str], LabelPlace] = {}
+        slots: dict[tuple[str, str], LabelSlot] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
             scored.append({score.measure: score for score in scores})
             lists = [call["contexts"] for call in facts["calls"]]
-            strips.append("|".join("".join(_signs(place["labels"]) for place in of) for of in lists))
+            strips.append("|".join("".join(_signs(context["labels"]) for context in of) for of in lists))
             rows.append(
                 {
                     "id": sample.id,
@@ -179,8 +179,8 @@ class Pages:
             for call, contexts in enumerate(lists if sample.key in drawn else ()):
                 for rank, context in enumerate(contexts):
                     if context["text"].strip():
-                        place = number, call, rank, context["item"]
-                        places.setdefault((sample.id, context["item"]), place)
+                        slot = number, call, rank, context["item"]
+                        slots.setdefault((sample.id, context["item"]), slot)
             details.append(self._stored(facts))
         columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
         by_measure = [[of.get(name) for of in scored] for name in report.measures]
@@ -188,7 +188,7 @@ class Pages:
         columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
         sources = _sources(report, strips).items()
         columns["strips"] = {source: [_of_source(strip, at) for strip in strips] for source, at in sources}
-        return details, columns, list(places.values())
+        return details, columns, list(slots.values())
 
     def _stored(self, facts: Facts) -> Facts:
         """The facts with passages as numbers, or without any text."""
@@ -255,14 +255,14 @@ def _of_source(signs: str, at: int) -> str:
 def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
     """The sources that label any place, and where their signs stand: that of the first ranked measure first."""
     read = dict.fromkeys(summary.basis.source for summary in report.summaries)
-    known = {
+    starts = {
         source: at
         for at, source in enumerate(SOURCES)
         if (source != "best" or source in read)
         and any(set(_of_source(strip, at)) - {".", "|"} for strip in strips)
     }
-    leading = [source for source in read if source in known]
-    order = [*leading, *(source for source in known if source not in leading)] or [*leading, "judge"]
+    leading = [source for source in read if source in starts]
+    order = [*leading, *(source for source in starts if source not in leading)] or [*leading, "judge"]
     return {source: list(SOURCES).index(source) for source in order}
 
 
@@ -306,22 +306,22 @@ def _slices_of(report: ReportData) -> list[Slice]:
     return [*report.tag_slices(_TAGS), *turns]
 
 
-def _label_order(places: Sequence[LabelPlace], excerpt: Excerpt) -> Json:
+def _label_order(slots: Sequence[LabelSlot], excerpt: Excerpt) -> Json:
     """A simple random sample of the places, in random order: each is as likely as any other.
 
     `share` is the share of the report's queries that they were drawn from.
     """
-    count = min(len(places), _DRAWN)
-    drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
+    count = min(len(slots), _DRAWN)
+    drawn = random.Random(SEED).sample(range(len(slots)), count)  # noqa: S311 - a sample, no secret
     return {
-        "order": [list(places[at]) for at in drawn],
-        "design": {"seed": SEED, "population": len(places)},
+        "order": [list(slots[at]) for at in drawn],
+        "design": {"seed": SEED, "population": len(slots)},
         "share": excerpt.share,
         "guideline": "0 unrelated, 1 related without answering, 2 answers in part, 3 answers",
     }
 
 
-def _places(facts: Facts) -> list[Json]:
+def _last_list(facts: Facts) -> list[Json]:
     """The last list of a sample as names and signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
     names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
@@ -342,7 +342,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: _rounded(score.value) for score in scores}
-        rows[sample.key] = {"places": _places(facts), "values": [values.get(name) for name in measures]}
+        rows[sample.key] = {"places": _last_list(facts), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
     keys = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
@@ -351,7 +351,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
         "name": folder.name if folder else "baseline",
         "measures": measures,
         "rows": list(map(rows.get, keys)),
-        "now": [_places(facts) for facts in now],
+        "now": [_last_list(facts) for facts in now],
         "signs": list(SOURCES),
         "gone": excerpt.absent(whole),
     }

@@ -131,15 +131,15 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
     item_table = ItemTable(tables.items_of(keys))
-    wanted = {*item_table.column("item"), *(item for sample in samples for item in _passages_of(sample))}
+    items = {*item_table.column("item"), *(item for sample in samples for item in _passages_of(sample))}
     scores = ScoreTable(tables.scores.of_samples(keys))
-    wanted.update(result_item(sample.key, name) for sample in samples for name in report.measures)
+    items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
     return Part(
         samples=samples,
         items=item_table,
-        judgements=JudgementTable(tables.judgements.of_items(wanted)),
-        labels=LabelTable(tables.labels_of(wanted)),
+        judgements=JudgementTable(tables.judgements.of_items(items)),
+        labels=LabelTable(tables.labels_of(items)),
         scores=scores,
         graders=list(tables.graders),
         graded=[numbers.get(sample.key, 0) for sample in samples],

@@ -95,7 +95,7 @@ def _file(name: str) -> str:
 
 @cache
 def style_text() -> str:
-    """The page's styles."""
+    """The page's style sheet, with the colours of the dark theme."""
     return _file("page.css") + dark_colours("main")
 
 
@@ -131,13 +131,13 @@ def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iter
     yield from (f'<th scope="col">{name}</th>' for name in ("evaluation", "result", "queries", "means"))
     yield "</tr></thead>\n<tbody>\n"
     for number, (name, report, _) in enumerate(pages, 1):
-        yield f'<tr><td><a href="?{number}">{_shown(name)}</a></td>'
-        yield f"<td>{_shown(report.verdict.word)}</td>"
+        yield f'<tr><td><a href="?{number}">{_escaped(name)}</a></td>'
+        yield f"<td>{_escaped(report.verdict.word)}</td>"
         yield f'<td class="number">{len({key[0] for key in report.tables.scores.samples}):,}</td>'
         yield f'<td class="number">{_means(report)}</td></tr>\n'
     yield "</tbody></table>\n</main>\n"
-    for number, (_, _, parts) in enumerate(pages, 1):
-        packed = base64.b64encode(deflated(part.encode() for part in parts)).decode()
+    for number, (_, _, pieces) in enumerate(pages, 1):
+        packed = base64.b64encode(deflated(piece.encode() for piece in pieces)).decode()
         yield f'<script type="text/plain" id="page-{number}">{packed}</script>\n'
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
 
@@ -146,8 +146,8 @@ def _means(report: ReportData) -> str:
     several = len(report.systems) > 1
     lines = [f"{f'{s.system}: ' if several else ''}{s.measure} {s.in_words()}" for s in report.summaries]
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-    return "<br>".join(map(_shown, [*lines[:_MOST], *more]))
+    return "<br>".join(map(_escaped, [*lines[:_MOST], *more]))
 
 
-def _shown(text: str) -> str:
+def _escaped(text: str) -> str:
     return escape(clean(text))

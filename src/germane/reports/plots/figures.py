@@ -81,8 +81,8 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
     samples = list(report.samples()) if deepest else []
     if not samples:
         return at
-    wanted = [of @ k for of in deepest.values() for k in _CUTOFFS if k <= min(of.k or 0, _DEEPEST)]
-    graders = graders_of(tuple(wanted))
+    measures = [of @ k for of in deepest.values() for k in _CUTOFFS if k <= min(of.k or 0, _DEEPEST)]
+    graders = graders_of(tuple(measures))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
     outcomes = block.outcomes([result_of(program, answers.look_up) for program in block.programs])
@@ -270,9 +270,9 @@ def tokens_of(sample: Sample) -> float | None:
 
 def latency_of(sample: Sample) -> float | None:
     """The time that the searches of a sample took, in milliseconds; None where any of them is not known."""
-    known = [call.ms for call in sample.calls or ()]
-    results = [ms for ms in known if ms is not None]
-    return fsum(results) if results and len(results) == len(known) else None
+    times = [call.ms for call in sample.calls or ()]
+    results = [ms for ms in times if ms is not None]
+    return fsum(results) if results and len(results) == len(times) else None
 
 
 _COSTS: dict[str, tuple[str, Callable[[Sample], float | None]]] = {

@@ -59,7 +59,7 @@ def _number(value: object) -> str:
 
 
 def text(words: object, x: float, y: float, *, color: str = "quiet", **more: object) -> str:
-    """Words at a place."""
+    """A text element with these words at x, y."""
     text = escape(clean(str(words)), quote=False)
     return tag("text", text, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 

@@ -105,8 +105,8 @@ def by_call_table(report: ReportData) -> TextTable:
     several = len(report.systems) > 1
     table = TextTable([*["system"] * several, "call", *_CALL_HEADS], names=1 + several)
     for line in report.by_call[:_MOST_CALLS]:
-        found = [line.first, in_digits(line.recall), interval_in_words(line.interval), line.spare]
-        cells = [line.samples, *found, line.repeated if line.call > 1 else None]
+        results = [line.first, in_digits(line.recall), interval_in_words(line.interval), line.spare]
+        cells = [line.samples, *results, line.repeated if line.call > 1 else None]
         names = [*[clean(line.system) or "-"] * several, str(line.call)]
         table.add([*names, *("-" if cell is None else str(cell) for cell in cells)])
     return table

@@ -73,7 +73,7 @@ class _Traced:
 
     @property
     def judge(self) -> str:
-        """The judge's name."""
+        """The name of the report's judge; "" where none was asked."""
         return str((self._report.manifest.get("judge") or {}).get("source") or "")
 
     @property
@@ -160,10 +160,10 @@ def phoenix(report: ReportData) -> Iterator[str]:
         results = [
             annotation
             for span, call in zip(spans, calls, strict=False)
-            for place in call["contexts"]
-            for label in place["labels"]
+            for context in call["contexts"]
+            for label in context["labels"]
             if label["source"] != "gold" and label["grade"] is not None
-            for annotation in [_annotation(span, place, label, traced)]
+            for annotation in [_annotation(span, context, label, traced)]
         ]
         some = some or bool(results)
         if results:
@@ -176,25 +176,25 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(
-    span: str, place: Mapping[str, Any], label: Mapping[str, Any], traced: _Traced
+    span: str, context: Mapping[str, Any], label: Mapping[str, Any], traced: _Traced
 ) -> dict[str, Json]:
     human = label["source"] == "human"
     asked = (
         {"judge": label["who"] or "people"}
         if human
-        else traced.asked.get(place["item"], {"judge": traced.judge})
+        else traced.asked.get(context["item"], {"judge": traced.judge})
     )
     result = {
         "label": "relevant" if label["relevant"] else "not_relevant",
         "score": float(label["grade"]),
         "explanation": label.get("reason"),
     }
-    fields = {**asked, "label_source": label["source"], "item": place["item"], "germane": __version__}
+    fields = {**asked, "label_source": label["source"], "item": context["item"], "germane": __version__}
     return {
         "name": "relevance",
         "annotator_kind": "HUMAN" if human else traced.machine,
         "span_id": span,
-        "document_position": place["rank"] - 1,
+        "document_position": context["rank"] - 1,
         "result": {key: value for key, value in result.items() if value not in (None, "")},
         "metadata": fields,
         "identifier": " ".join(["germane", str(asked["judge"]), *asked.get("prompts", ())]),
