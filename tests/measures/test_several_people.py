@@ -10,7 +10,7 @@ import pytest
 
 from germane.judging.driver import replay
 from germane.labelling.audit import audit_judge, audit_lines
-from germane.measures.labels import Settings, place_labels
+from germane.measures.labels import Settings, sample_labels
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
@@ -79,7 +79,7 @@ def test_a_single_ranking_for_one_person() -> None:
     sample = Sample(id="s", query="q", contexts=(Context(text="a"), Context(text="b")))
     settings = Settings(labels=said({"ann": {"a": 3, "b": 0}}))
     lists, _ = replay(
-        place_labels(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ()
+        sample_labels(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ()
     )
     assert len(lists.pointers) == 2
 

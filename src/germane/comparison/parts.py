@@ -20,7 +20,7 @@ from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import distinct_contexts, given, rankings, turns
+from germane.measures.labels import distinct_contexts, field_text, rankings, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
@@ -167,7 +167,7 @@ class _ScoredAgain:
             self._differs["shown"][number] = ours.shown_with(first) != settings.shown_with(other)
             self._differs["lists"][number] = _output_of(before) != _output_of(after)
             for name in _TEXTS:
-                self._differs[name][number] = given(first, name) != given(other, name)
+                self._differs[name][number] = field_text(first, name) != field_text(other, name)
             samples = [_with_labels(sample, first) for sample in after]
             if case in self._changed or samples != after:
                 jobs += [Job(sample=sample, graders=self._graders) for sample in samples]

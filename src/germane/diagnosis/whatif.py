@@ -17,7 +17,7 @@ from germane.diagnosis.schema import ChangeRow, GainRow, SystemDiagnosis, interv
 from germane.errors import InputError
 from germane.judging.driver import LookUp, result_of
 from germane.measures.kernel import Bools, Floats, RankedLabels
-from germane.measures.labels import PlaceLabels, Settings, passage_key
+from germane.measures.labels import BlockLabels, Settings, passage_key
 from germane.measures.measure import Measure
 from germane.measures.scoring import applicable, least_level, open_holes, sample_means
 from germane.questions.asking import Program
@@ -99,7 +99,7 @@ class _Lists:
         self, measure: Measure, samples: Iterable[Sample], settings: Settings, look_up: LookUp
     ) -> None:
         self.measure, self.left = measure, dict[str, None]()
-        labels = PlaceLabels(measure.choice, settings)
+        labels = BlockLabels(measure.choice, settings)
         for sample in samples:
             if refused := applicable(measure, sample, settings):
                 self.left[refused.why or "not measured"] = None

@@ -84,8 +84,8 @@ def supported_share(
 
 def _where(verdict: Supported) -> str:
     numbers = ", ".join(map(str, verdict.contexts))
-    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
-    return ": ".join(filter(None, [places, verdict.reasoning]))
+    contexts = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+    return ": ".join(filter(None, [contexts, verdict.reasoning]))
 
 
 NO_CLAIMS = "the reference makes no claims"
@@ -146,9 +146,9 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
         return nothing
-    shown = settings.shown_with(sample)
+    texts = settings.shown_with(sample)
     answers = yield from ask_all(
-        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **shown)
+        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **texts)
         for text in texts_of(contexts)
     )
     return proportion(
@@ -316,14 +316,14 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     )
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
-    wanted: dict[str, str] = {}
+    entities: dict[str, str] = {}
     for entity in of_reference:
-        wanted.setdefault(plain(entity), entity)
-    held = {plain(entity) for read in of_contexts if not isinstance(read, Unanswered) for entity in read}
+        entities.setdefault(plain(entity), entity)
+    retrieved = {plain(entity) for read in of_contexts if not isinstance(read, Unanswered) for entity in read}
     missing = [unread for unread in of_contexts if isinstance(unread, Unanswered)]
     items = []
-    for key, entity in wanted.items():
-        present = key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
+    for key, entity in entities.items():
+        present = key in retrieved or (match == "fuzzy" and any(alike(key, other) for other in retrieved))
         unknown = missing and not present  # it may stand in a context that was not read
         items.append(Item(entity, None, missing[0].why) if unknown else Item(entity, present))
     return proportion(
@@ -398,18 +398,18 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
     return _marginal(results, len(matrix.claims), call, "claims")
 
 
-def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:
-    if call > len(found):
-        return skipped(f"{len(found)} searches, no number {call}")
+def _marginal(per_call: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:
+    if call > len(per_call):
+        return skipped(f"{len(per_call)} searches, no number {call}")
     seen: set[str] = set()
     items, added = [], []
-    for number, here in enumerate(found, 1):
+    for number, here in enumerate(per_call, 1):
         new = sorted(here - seen)
         seen |= here
         added.append(len(new) / total)
         why = f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
         items.append(Item(f"Call {number}", bool(new), why))
-    value = added[call - 1] if call else len(seen) / total / max(1, len(found))
+    value = added[call - 1] if call else len(seen) / total / max(1, len(per_call))
     return ok(value, items=items, what=f"searches bring new {what}")
 
 

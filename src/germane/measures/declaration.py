@@ -86,14 +86,14 @@ def _decorator(
 
     def declare(body: Body) -> Measure:
         doc = inspect.getdoc(body) or ""
-        known = {
+        filled = {
             "needs": ("contexts",),
             "formula": doc.partition("\n")[0],
             "doc": doc,
             **usual(body, options),
         }
         own = body.__name__ if callable(name) else name or body.__name__
-        new = define(Definition(name=own, **{**known, **options}), interactive=body.__module__ == "__main__")
+        new = define(Definition(name=own, **{**filled, **options}), interactive=body.__module__ == "__main__")
         return Measure(own, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare
@@ -169,10 +169,10 @@ def _rows(
     values = []
     for row in range(table.rows):
         labels = table.rows_from(row, row + 1).dense()
-        known = zip(labels.gain.tolist(), labels.judged.tolist(), strict=True)
+        pairs = zip(labels.gain.tolist(), labels.judged.tolist(), strict=True)
         arguments = {
             "relevant": (labels.level >= rel).tolist()[:k],
-            "grades": [gain if judged else None for gain, judged in known][:k],
+            "grades": [gain if judged else None for gain, judged in pairs][:k],
             "ideal": labels.ideal.tolist(),
             "k": k,
         }

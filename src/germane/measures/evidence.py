@@ -64,7 +64,7 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     first k; in characters where a piece of evidence has offsets and no quote. A piece that chunks hold in parts is
     covered as far as they reach. Offsets are used where evidence and context both have them (`start`, `end`).
     """
-    return _of_pieces(sample, k, lambda found: found.covered / fsum(found.sizes))
+    return _of_pieces(sample, k, lambda coverage: coverage.covered / fsum(coverage.sizes))
 
 
 @measure(
@@ -98,9 +98,9 @@ def IoU(sample: Sample, *, k: int | None) -> Outcome:
     Counted as for evidence_recall.
     """
 
-    def value(found: Coverage) -> float:
-        union = fsum(found.lengths) + fsum(found.sizes) - found.covered
-        return fsum(found.news) / union if union else 0.0
+    def value(coverage: Coverage) -> float:
+        union = fsum(coverage.lengths) + fsum(coverage.sizes) - coverage.covered
+        return fsum(coverage.news) / union if union else 0.0
 
     return _of_pieces(sample, k, value)
 
@@ -164,19 +164,19 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
     def size(words: Iterable[Token]) -> float:
         return sum(1.0 if in_words else float(len(token.word)) for token in words)
 
-    known: dict[Evidence, set[int]] = {piece: set() for piece in pieces}
+    covered: dict[Evidence, set[int]] = {piece: set() for piece in pieces}
     news, lengths = [], []
     for context in contexts:
         text, fresh = tokens(context.text), set[int]()
         for piece, quote in pieces.items():
-            held = _held(piece, quote, context, text)
-            fresh |= {word for word, gold in held.items() if gold not in known[piece]}
-            known[piece].update(held.values())
+            word_of = _words_of(piece, quote, context, text)
+            fresh |= {word for word, gold in word_of.items() if gold not in covered[piece]}
+            covered[piece].update(word_of.values())
         news.append(size(text[word] for word in fresh))
         lengths.append(size(text))
     return Coverage(
         shares=tuple(
-            len(known[piece]) / len(quote) if quote else _share(piece, contexts)
+            len(covered[piece]) / len(quote) if quote else _share(piece, contexts)
             for piece, quote in pieces.items()
         ),
         sizes=tuple(
@@ -211,7 +211,7 @@ def _start(context: Context) -> int | None:
     return start if type(start) is int else None
 
 
-def _held(
+def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
     """The word of the piece that each word of a context is (by offset, where a piece has no quote)."""
@@ -231,22 +231,22 @@ def _held(
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
     """The longest of the overlaps; ValueError where the whole quote stands in one context twice."""
-    wanted, values = [token.word for token in quote], [token.word for token in text]
-    if not wanted or not values:
+    words, values = [token.word for token in quote], [token.word for token in text]
+    if not words or not values:
         return {}
-    shifts = [at for at, word in enumerate(values) if word == wanted[0]]
-    shifts += [-at for at, word in enumerate(wanted) if at and word == values[0]]
+    shifts = [at for at, word in enumerate(values) if word == words[0]]
+    shifts += [-at for at, word in enumerate(words) if at and word == values[0]]
     overlaps = []
     for shift in shifts:
-        low, high = max(0, shift), min(len(values), shift + len(wanted))
-        if values[low:high] == wanted[low - shift : high - shift]:
+        low, high = max(0, shift), min(len(values), shift + len(words))
+        if values[low:high] == words[low - shift : high - shift]:
             overlaps.append((high - low, -shift))
-    if sum(length == len(wanted) for length, _ in overlaps) > 1:
+    if sum(length == len(words) for length, _ in overlaps) > 1:
         raise ValueError(
-            f"ambiguous evidence: {' '.join(wanted)[:60]!r} stands in one context twice; quote more of it"
+            f"ambiguous evidence: {' '.join(words)[:60]!r} stands in one context twice; quote more of it"
         )
     length, shift = max(overlaps, default=(0, 0))
-    if length < min(EDGE, len(wanted)):
+    if length < min(EDGE, len(words)):
         return {}
     low = max(0, -shift)
     return {at: at + shift for at in range(low, low + length)}

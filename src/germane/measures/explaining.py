@@ -12,7 +12,7 @@ from math import isinf
 from typing import Any
 
 from germane.clean import html_table, shorten
-from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
+from germane.measures.labels import LabelledPassage, PassageLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
@@ -95,14 +95,14 @@ def explain_ranked(
     """A ranked score: each place with its label, and the precision at each rank.
 
     `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are the
-    answers of a panel's members, by their number (`LabelledPlace.verdict`).
+    answers of a panel's members, by their number (`LabelledPassage.verdict`).
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     several = len(lists) > 1
     for call, ranking in enumerate(lists, 1):
         count, below = 0, False
-        for rank, labelled in enumerate(ranking.places[: measure.depth], 1):
+        for rank, labelled in enumerate(ranking.passages[: measure.depth], 1):
             check = _check(rank, labelled, measure, call if several else 0, votes)
             relevant = check["relevant"]
             where = f"Call {call}, position {rank}" if several else f"Position {rank}"
@@ -116,7 +116,7 @@ def explain_ranked(
             checks.append(check)
             working.append(FrozenDict(rank=rank, relevant=relevant, precision=count / rank))
     if several and checks:
-        misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.places]
+        misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.passages]
     if not checks and measure.name == "context_precision":
         reasoning = CANNOT
     else:
@@ -142,29 +142,29 @@ def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
     return FrozenDict({"residual": float(sum(value) / len(value))})
 
 
-def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: Votes) -> FrozenDict:
-    label = place.label
+def _check(rank: int, passage: LabelledPassage, measure: Measure, call: int, votes: Votes) -> FrozenDict:
+    label = passage.label
     unknown = isinstance(label, Unanswered) or (label is None and open_holes(measure))
     relevant = None if unknown else is_relevant(label, measure)
     why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
     check: dict[str, Json] = {
         "position": rank,
-        "chunk": place.context.text[:CHUNK],
+        "chunk": passage.context.text[:CHUNK],
         "relevant": relevant,
         "reasoning": why,
     }
     if call:
         check["call"] = call
-    if place.context.id is not None:
-        check["id"] = place.context.id
-    if isinstance(label, PlaceLabel):
+    if passage.context.id is not None:
+        check["id"] = passage.context.id
+    if isinstance(label, PassageLabel):
         grade = label.gain if label.scale == "binary" else max(label.level, 0.0)
         if label.probabilities:
             grade = float(min(label.level, len(label.probabilities) - 1))
             check["probabilities"] = list(label.probabilities)
         check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
-    if 0 <= place.verdict < len(votes):
-        check |= votes[place.verdict]
+    if 0 <= passage.verdict < len(votes):
+        check |= votes[passage.verdict]
     return FrozenDict(check)
 
 
@@ -241,11 +241,11 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")
         return f"{nothing}, {score}" if nothing else score
-    held = sum(item.held is True for item in counted.items)
+    hits = sum(item.held is True for item in counted.items)
     missing = [shorten(item.text, MISSING) for item in counted.items if item.held is False]
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
-    return f"{held}/{len(counted.items)} {counted.what}, {score}{lacks}"
+    return f"{hits}/{len(counted.items)} {counted.what}, {score}{lacks}"
 
 
 def as_json(definition: Definition) -> dict[str, Json]:
@@ -272,7 +272,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
 
 
 def listing(definitions: Iterable[Definition]) -> str:
-    """One short paragraph per measure."""
+    """A paragraph for each measure: its name, range, needs, formula and source."""
     paragraphs = []
     for definition in definitions:
         facts = dict(definition.facts())

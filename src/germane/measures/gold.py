@@ -61,9 +61,9 @@ def _of_sets(
     return _over_lists(sample, over, None, lambda ids: value(gold, ids)) if gold else skipped(NO_GOLD)
 
 
-def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
-    held = set(ids)
-    return proportion([Item(name, name in held) for name in gold], what="gold documents retrieved")
+def _retrieved(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
+    retrieved = set(ids)
+    return proportion([Item(name, name in retrieved) for name in gold], what="gold documents retrieved")
 
 
 def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
@@ -72,7 +72,7 @@ def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 
 def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
-    outcome = _found(gold, ids)
+    outcome = _retrieved(gold, ids)
     hits = sum(item.held is True for item in outcome.items)
     return ok(2 * hits / (len(gold) + len(ids)), items=outcome.items, what=outcome.what)
 
@@ -80,7 +80,7 @@ def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 @measure(shared=_OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the gold documents that came back in any of the sample's searches, whatever the rank."""
-    return _of_sets(sample, rel, over, _found)
+    return _of_sets(sample, rel, over, _retrieved)
 
 
 @measure(shared=_OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
@@ -237,11 +237,9 @@ def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
     for ids in lists:
         for rank, document in enumerate(ids):
             ranks[document] = min(rank, ranks.get(document, rank))
-    items, wanted = [], relevant(sample, 1)
+    items, gold = [], relevant(sample, 1)
     for stale, current in (sample.superseded or {}).items():
-        better = [
-            ranks[name] for name in ([current] if current else wanted) if name in ranks and name != stale
-        ]
+        better = [ranks[name] for name in ([current] if current else gold) if name in ranks and name != stale]
         ahead = stale in ranks and not any(rank < ranks[stale] for rank in better)
         items.append(Item(stale, not ahead, f"above {current}" if ahead and current else ""))
     return ok(

@@ -78,12 +78,12 @@ class RankedLabels:
 
     @property
     def rows(self) -> int:
-        """The number of rankings."""
+        """The number of rankings, those without any place included."""
         return len(self.pointers) - 1
 
     @cached_property
     def row(self) -> Ints:
-        """The ranking of each place."""
+        """The number of the ranking that each place is in, shape (places,)."""
         return np.repeat(np.arange(self.rows), np.diff(self.pointers))
 
     @cached_property
@@ -148,18 +148,18 @@ class RankedLabels:
             self, pointers=pointers, gain=gain, level=level, judged=judged, ranks=None, lengths=None
         )
 
-    def kept(self, places: Bools) -> RankedLabels:
+    def kept(self, mask: Bools) -> RankedLabels:
         """The same rankings with only the marked places, which close up."""
-        left = np.bincount(self.row[places], minlength=self.rows)
-        return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._places(places))
+        left = np.bincount(self.row[mask], minlength=self.rows)
+        return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
     def reranked(self) -> RankedLabels:
         """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
         order = np.lexsort((-self.level, -self.gain, self.row))
-        return replace(self, **self._places(order))
+        return replace(self, **self._columns(order))
 
-    def _places(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """The columns of some places."""
+    def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
+        """The columns of these places, by name; `chances` where the table has them."""
         names = ("gain", "level", "judged", *(("chances",) if self.chances is not None else ()))
         return {name: getattr(self, name)[chosen] for name in names}
 
@@ -174,7 +174,7 @@ class RankedLabels:
             ideal_level=self.ideal_level[ideal],
             ranks=None if self.ranks is None else self.ranks[span],
             lengths=None if self.lengths is None else self.lengths[start:end],
-            **self._places(span),
+            **self._columns(span),
         )
 
     @classmethod
@@ -202,7 +202,7 @@ class RankedLabels:
     def of_lists(
         cls,
         labels: Sequence[Sequence[float | None]],
-        known: Sequence[Sequence[float]] | None = None,
+        gold: Sequence[Sequence[float]] | None = None,
         *,
         gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
@@ -210,14 +210,14 @@ class RankedLabels:
     ) -> RankedLabels:
         """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
 
-        `known[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
+        `gold[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
         what the places are worth where that is not their grade.
         """
         level = _flat(labels)
         gain = level if gains is None else _flat(gains)
-        all_known = None if known is None else (np.array([*map(len, known)], dtype=np.int64), _flat(known))
+        all_known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
         return cls.of_columns(
-            pointers_of(map(len, labels)), level, gain, known=all_known, rel=rel, chances=chances
+            pointers_of(map(len, labels)), level, gain, gold=all_known, rel=rel, chances=chances
         )
 
     @classmethod
@@ -227,17 +227,17 @@ class RankedLabels:
         level: Floats,
         gain: Floats,
         *,
-        known: tuple[Ints, Floats] | None = None,
+        gold: tuple[Ints, Floats] | None = None,
         rel: int = 1,
         chances: Floats | None = None,
     ) -> RankedLabels:
-        """A table from columns of places, nan = unjudged; `known` are how many grades are known for each row, and these."""
+        """A table from columns of places, nan = unjudged; `gold` are how many grades gold has for each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
-        if known is None:
+        if gold is None:
             row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
             ideal_level, ideal = level[judged], gain[judged]
         else:
-            row, ideal = np.repeat(np.arange(rows), known[0]), known[1]
+            row, ideal = np.repeat(np.arange(rows), gold[0]), gold[1]
             ideal_level = ideal
         return cls(
             pointers=pointers,
@@ -248,7 +248,7 @@ class RankedLabels:
             ideal=best_first(np.maximum(ideal, 0.0), row),
             ideal_level=best_first(ideal_level, row),
             rel=rel,
-            complete=known is not None,
+            complete=gold is not None,
             chances=chances,
         )
 
@@ -283,8 +283,8 @@ def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
     `row` is the row of each entry.
     """
     whole = np.bincount(row[of], minlength=rows)
-    part = np.bincount(row[of & marked], minlength=rows)
-    return np.asarray(np.divide(part, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
+    count = np.bincount(row[of & marked], minlength=rows)
+    return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
 
 
 Column: TypeAlias = frozenset[int]

@@ -1,6 +1,6 @@
 """The labels of the places of the rankings of a block of samples, by their source: gold ids, a judge, people.
 
-`PlaceLabels` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
+`BlockLabels` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
 judge it says which passages are asked about (`cells`), and takes the answers (`take`).
 """
 
@@ -156,7 +156,7 @@ def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
     return tuple(context.text for context in contexts)
 
 
-def given(sample: Sample, name: str) -> str | None:
+def field_text(sample: Sample, name: str) -> str | None:
     """The query, reference, response or criterion of a sample; None where it is not there or says nothing."""
     text: str | None = getattr(sample, name, None)
     return None if text is None or blank(text) else text
@@ -167,7 +167,7 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
     result = []
     for turn in sample.history:
         parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
-        texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+        texts = (piece.get("text") if isinstance(piece, Mapping) else piece for piece in parts)
         text = " ".join(text for text in texts if isinstance(text, str))
         if not blank(text):
             result.append((turn.role, text))
@@ -230,10 +230,12 @@ class Settings:
     def shown_with(self, sample: Sample) -> dict[str, str]:
         """The reference, response or criterion of a sample that relevance is judged against, with the query."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
-        return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})
+        return next(
+            ({name: text} for name in names if (text := field_text(sample, name)) and name != "query"), {}
+        )
 
 
-class PlaceLabel(NamedTuple):
+class PassageLabel(NamedTuple):
     """The label of one place: `gain` is its worth to nDCG, `level` is compared with a threshold (yes / no: inf / 0).
 
     `scale`: graded (0 to 3; gold: any), binary, or the ends of another one (0-4).
@@ -248,26 +250,26 @@ class PlaceLabel(NamedTuple):
     """Of the grades from 0 up, where the judge gave these: `level` is then their mode, `gain` their mean."""
 
 
-class LabelledPlace(NamedTuple):
+class LabelledPassage(NamedTuple):
     """A place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
 
     Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
     """
 
     context: Context
-    label: PlaceLabel | Unanswered | None
+    label: PassageLabel | Unanswered | None
     verdict: int = -1
 
 
 class Ranking(NamedTuple):
     """The places of one call, best first, made of the columns when someone looks; `query` is what this call searched for.
 
-    `known`: of gold, the grades of all documents that are judged for the query.
+    `gold`: of gold labels, the grades of all documents that are judged for the query.
     """
 
     query: str
-    places: tuple[LabelledPlace, ...]
-    known: tuple[int, ...] | None = None
+    passages: tuple[LabelledPassage, ...]
+    gold: tuple[int, ...] | None = None
 
 
 Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
@@ -301,7 +303,7 @@ class LabelColumns(NamedTuple):
     mixed: Bools
 
 
-class PlaceLabels:
+class BlockLabels:
     """The labels of one source for every place of the rankings of a block of samples.
 
     ======== ======== =====================================================================
@@ -355,13 +357,13 @@ class PlaceLabels:
         for sample, some in zip(samples, lists, strict=True):
             grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
             for query, contexts in some:
-                ids, places = [context.id for context in contexts], contexts
+                ids, kept = [context.id for context in contexts], contexts
                 if len({*ids}) < len(ids):
                     first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
-                    places = tuple(c for at, c in enumerate(contexts) if c.id is None or first[c.id] == at)
-                    self.repeated += len(ids) - len(places)
-                    ids = [context.id for context in places]
-                self.lists.append((query, places))
+                    kept = tuple(c for at, c in enumerate(contexts) if c.id is None or first[c.id] == at)
+                    self.repeated += len(ids) - len(kept)
+                    ids = [context.id for context in kept]
+                self.lists.append((query, kept))
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
@@ -376,19 +378,19 @@ class PlaceLabels:
         if source == "human":
             return lists
         need, cells = self.choice.against == "need", dict[tuple[str, str], int]()
-        places = ((query, context) for query, contexts in lists for context in contexts)
-        for place, (query, context) in enumerate(places, start):
+        cells_of_lists = ((query, context) for query, contexts in lists for context in contexts)
+        for position, (query, context) in enumerate(cells_of_lists, start):
             number = -1
-            if source == "judge" or self._level[place] is None:
+            if source == "judge" or self._level[position] is None:
                 number = cells.setdefault((sample.query if need else query, context.text), len(cells))
             if not read:
                 self._verdict.append(number)
             elif number >= 0 and not need and query != sample.query:
-                self._level[place], self.failed[place] = None, "no label"
-            elif number >= 0 and self._level[place] is None:
-                self._read_label(sample, context, place)
+                self._level[position], self.failed[position] = None, "no label"
+            elif number >= 0 and self._level[position] is None:
+                self._read_label(sample, context, position)
             elif number >= 0:
-                self._read_vote(place)
+                self._read_vote(position)
         self.cells.append(tuple(cells))
         return lists
 
@@ -457,48 +459,48 @@ class PlaceLabels:
             self.scales.append(scale)
         return self.scales.index(scale)
 
-    def _put(self, answer: float | None, scale: int, place: int | None = None) -> None:
+    def _put(self, answer: float | None, scale: int, position: int | None = None) -> None:
         """A label at a place, by default the next one."""
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
-        if place is None:
+        if position is None:
             self._level.append(level)
             self._scale.append(scale)
         else:
-            self._level[place], self._scale[place] = level, scale
+            self._level[position], self._scale[position] = level, scale
 
-    def _read_label(self, sample: Sample, context: Context, place: int) -> None:
+    def _read_label(self, sample: Sample, context: Context, position: int) -> None:
         """The gold grade of a context or the label on it in the place of a judge's verdict, on its scale; none is a failure."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
             lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
-            self.failed[place] = f"no gold label: {lacking}"
+            self.failed[position] = f"no gold label: {lacking}"
         elif gold:
             assert sample.qrels is not None
             grade = sample.qrels.get(context.id or "", 0)
-            self._reasons[place] = f"gold grade {grade}"
-            self._put(grade >= 1, _BINARY, place)
+            self._reasons[position] = f"gold grade {grade}"
+            self._put(grade >= 1, _BINARY, position)
         elif label is None:
-            self.failed[place] = "no label"
+            self.failed[position] = "no label"
         elif context.grade is None:
-            self._put(label, _BINARY, place)
+            self._put(label, _BINARY, position)
         elif not graded:
-            self._reasons[place] = f"a person's grade is {label} of 3"
-            self._put(label >= HELPS, _BINARY, place)
+            self._reasons[position] = f"a person's grade is {label} of 3"
+            self._put(label >= HELPS, _BINARY, position)
         elif 0 <= label <= HIGHEST:
-            self._level[place] = label
+            self._level[position] = label
         else:
-            self.failed[place] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+            self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
-    def _read_vote(self, place: int) -> None:
+    def _read_vote(self, position: int) -> None:
         """One of several people's answers in the place of a judge's."""
-        scale, level = self.scales[self._scale[place]], self._level[place]
+        scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
-            self._level[place], self.failed[place] = None, why
+            self._level[position], self.failed[position] = None, why
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
-            self._worth.pop(place, None)
-            self._put(level >= HELPS, _BINARY, place)
+            self._worth.pop(position, None)
+            self._put(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
         """True if a judge is asked about any passage of a sample."""
@@ -579,13 +581,15 @@ class PlaceLabels:
                 pointers, columns.level, columns.gain, rel=HELPS, chances=columns.chances
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
-        known = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
-        counts = np.array([*map(len, known)], dtype=np.int64)
-        grades = np.array([*chain.from_iterable([grades.values() for grades in known])], dtype=np.float64)
-        return RankedLabels.of_columns(pointers, columns.level, columns.level, known=(counts, grades))
+        per_ranking = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
+        counts = np.array([*map(len, per_ranking)], dtype=np.int64)
+        grades = np.array(
+            [*chain.from_iterable([grades.values() for grades in per_ranking])], dtype=np.float64
+        )
+        return RankedLabels.of_columns(pointers, columns.level, columns.level, gold=(counts, grades))
 
-    def places_of(self, sample: int) -> slice:
-        """The places of a sample."""
+    def span_of(self, sample: int) -> slice:
+        """The slice of the columns that holds the places of a sample's rankings."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     @property
@@ -602,18 +606,18 @@ class PlaceLabels:
         chances = self.columns.chances
         return np.full(len(self._level), math.nan) if chances is None else chances[:, column_of(rel)]
 
-    def by_people(self, place: int) -> bool:
+    def by_people(self, at: int) -> bool:
         """True if the label of a place is a person's, of those that people or a judge gave."""
-        judged = self.verdict[place] >= 0 or place in self._reasons
-        return self.choice.source in {"human", "best"} and not judged and bool(self.columns.labelled[place])
+        judged = self.verdict[at] >= 0 or at in self._reasons
+        return self.choice.source in {"human", "best"} and not judged and bool(self.columns.labelled[at])
 
     def scales_of(self, sample: int) -> set[str]:
         """The scales of a sample's labels."""
-        span, columns = self.places_of(sample), self.columns
+        span, columns = self.span_of(sample), self.columns
         return {self.scales[n] for n in set(columns.scale[span][columns.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
-        """The rankings of one sample."""
+        """The table of one sample's rankings alone, with their ideal."""
         return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
 
     def read(self, sample: int, depth: int | None) -> list[int]:
@@ -627,7 +631,7 @@ class PlaceLabels:
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
         """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
-        return sorted({number for place in self.read(sample, depth) if (number := self.verdict[place]) >= 0})
+        return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
         """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
@@ -645,7 +649,7 @@ class PlaceLabels:
 
         `holes`: a place that nobody judged is missing a verdict of its own.
         """
-        numbers, start, seen = [], self.places_of(sample).start, dict[tuple[Any, ...], int]()
+        numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = ((query, context) for query, some in lists for context in some)
         for position, (query, context) in enumerate(contexts, start):
@@ -664,33 +668,33 @@ class PlaceLabels:
 
     def rankings(self, sample: int) -> tuple[Ranking, ...]:
         """The rankings of a sample, place by place."""
-        rankings, at = [], self.places_of(sample).start
+        rankings, at = [], self.span_of(sample).start
         qrels = self.samples[sample].qrels or {}
-        known = tuple(qrels.values()) if self.choice.source == "gold" else None
+        grades = tuple(qrels.values()) if self.choice.source == "gold" else None
         for query, contexts in self.lists[self.rows[sample] : self.rows[sample + 1]]:
-            places = [
-                LabelledPlace(context, self._label(sample, place), self.verdict[place])
-                for place, context in enumerate(contexts, at)
+            passages = [
+                LabelledPassage(context, self._label(sample, position), self.verdict[position])
+                for position, context in enumerate(contexts, at)
             ]
-            at += len(places)
-            rankings.append(Ranking(query, tuple(places), known))
+            at += len(passages)
+            rankings.append(Ranking(query, tuple(passages), grades))
         return tuple(rankings)
 
-    def _label(self, sample: int, place: int) -> PlaceLabel | Unanswered | None:
-        if place in self.failed:
-            return Unanswered(self.failed[place])
-        level, gain = float(self.columns.level[place]), float(self.columns.gain[place])
+    def _label(self, sample: int, position: int) -> PassageLabel | Unanswered | None:
+        if position in self.failed:
+            return Unanswered(self.failed[position])
+        level, gain = float(self.columns.level[position]), float(self.columns.gain[position])
         if math.isnan(level):
             return None
-        source, scale = self.choice.source, self.scales[int(self.columns.scale[place])]
-        reasoning = self._reasons.get(place, "")
+        source, scale = self.choice.source, self.scales[int(self.columns.scale[position])]
+        reasoning = self._reasons.get(position, "")
         if source == "gold":
-            return PlaceLabel(gain, level, f"gold grade {level:g}", source)
+            return PassageLabel(gain, level, f"gold grade {level:g}", source)
         if source == "best":
-            source = "human" if self.by_people(place) else "judge"
-        if (cell := self.verdict[place]) >= 0:
+            source = "human" if self.by_people(position) else "judge"
+        if (cell := self.verdict[position]) >= 0:
             reasoning = self._answers[sample][cell].reasoning
-        return PlaceLabel(gain, level, reasoning, source, scale, self._probabilities.get(place, ()))
+        return PassageLabel(gain, level, reasoning, source, scale, self._probabilities.get(position, ()))
 
 
 def chances_of(probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -702,25 +706,26 @@ def chances_of(probabilities: Sequence[float]) -> tuple[float, ...]:
     return *(fsum(probabilities[grade:]) for grade in range(1, LEVELS)), 0.0
 
 
-def place_labels(
+def sample_labels(
     sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
-) -> Program[PlaceLabels]:
+) -> Program[BlockLabels]:
     """The labels of one sample's first `depth` places (None = all), for which a judge is asked where it is the source."""
-    place_labels = PlaceLabels(choice, settings)
-    place_labels.add([sample], [depth])
-    if place_labels.asks(0):
-        place_labels.take(0, (yield place_labels.questions(0)))
-    return place_labels
+    labels = BlockLabels(choice, settings)
+    labels.add([sample], [depth])
+    if labels.asks(0):
+        labels.take(0, (yield labels.questions(0)))
+    return labels
 
 
 def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
     """The labels of these rankings, one row each, all of one source: what a changed ranking is scored by."""
     labels = [
-        [p.label if isinstance(p.label, PlaceLabel) else None for p in ranking.places] for ranking in lists
+        [p.label if isinstance(p.label, PassageLabel) else None for p in ranking.passages]
+        for ranking in lists
     ]
     levels = [[label and label.level for label in row] for row in labels]
-    if lists and lists[0].known is not None:
-        return RankedLabels.of_lists(levels, [ranking.known or () for ranking in lists])
+    if lists and lists[0].gold is not None:
+        return RankedLabels.of_lists(levels, [ranking.gold or () for ranking in lists])
     gains = [[label and label.gain for label in row] for row in labels]
     values = [label.probabilities if label else () for row in labels for label in row]
     chances = np.array([chances_of(value) for value in values]) if any(values) else None

@@ -134,14 +134,14 @@ class Definition:
 
     @property
     def span(self) -> str:
-        """The range in words."""
+        """The range of values in words, with a note where lower is better."""
         low, high = self.range
         ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
         return ends if self.better == "higher" else f"{ends}, lower is better"
 
     @property
     def spellings(self) -> list[str]:
-        """Its other names, sorted."""
+        """The other names of the measure: aliases and presets, sorted."""
         return sorted({*self.aliases, *self.presets})
 
     @property
@@ -256,14 +256,14 @@ def definitions() -> tuple[Definition, ...]:
     every = (definition for same in _REGISTRY.values() for definition in same)
     definitions = [d for d in every if d.compute is not _unknown and d.family != "graded"]
 
-    def place(definition: Definition) -> tuple[int, str]:
+    def sort_key(definition: Definition) -> tuple[int, str]:
         """Files that define measures are imported in any order: the list has one."""
         if definition.family == "ranked":
             return 0, ""
         ours = definition.compute.__module__.startswith("germane.")
         return (1, definition.title.casefold()) if ours else (2, "")
 
-    return tuple(sorted(definitions, key=place))
+    return tuple(sorted(definitions, key=sort_key))
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
@@ -271,7 +271,7 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
     if name in _REGISTRY:
         return name, {}
     folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
-    return _ALIASES.get(folded) or next(((known, {}) for known in _REGISTRY if fold(known) == folded), None)
+    return _ALIASES.get(folded) or next(((key, {}) for key in _REGISTRY if fold(key) == folded), None)
 
 
 def _find_more(name: str) -> bool:
@@ -511,19 +511,19 @@ class _Help:
 Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 
 
-def _checked_cutoff(known: Definition, cutoff: float | str | None) -> int | float | str | None:
+def _checked_cutoff(definition: Definition, cutoff: float | str | None) -> int | float | str | None:
     """The cut-off, one in tokens spelled as `2000tok`; MeasureError where the measure can have no such one."""
     if cutoff is None:
         return None
-    name, at = known.name, f"{known.name}@{cutoff}"
-    if known.cutoff == "none":
+    name, at = definition.name, f"{definition.name}@{cutoff}"
+    if definition.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
     budget = re.fullmatch(r"(\d{1,9})tok(?:ens)?", cutoff) if isinstance(cutoff, str) else None
-    if budget and known.cutoff != "recall":
+    if budget and definition.cutoff != "recall":
         if not int(budget[1]):
             raise MeasureError(f"{at}: a budget is 1 token or more", fix=f"write {name}@2000tok")
         return f"{int(budget[1])}tok"
-    if known.cutoff == "recall":
+    if definition.cutoff == "recall":
         if isinstance(cutoff, bool | str) or not 0 <= cutoff <= 1:
             raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
         return float(cutoff)
@@ -535,10 +535,10 @@ def _checked_cutoff(known: Definition, cutoff: float | str | None) -> int | floa
 
 def _params(inner: str, text: str) -> dict[str, Value]:
     params: dict[str, Value] = {}
-    for part in filter(None, (p.strip() for p in inner.split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
+    for option in filter(None, (p.strip() for p in inner.split(","))):
+        name, equals, value = (piece.strip() for piece in option.partition("="))
         if not equals or not name or not value:
-            raise MeasureError(f"{text!r}: {part!r} is not a parameter", fix="write NAME(param=value)")
+            raise MeasureError(f"{text!r}: {option!r} is not a parameter", fix="write NAME(param=value)")
         if name in params:
             raise MeasureError(f"{text!r}: {name} is given twice", fix=f"keep one {name}=")
         params[name] = _value(value)

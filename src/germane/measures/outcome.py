@@ -27,7 +27,7 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """Its part of the sum."""
+        """The item's share of the sum: its weight where it held, else 0; or its `worth`, where it has one."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 

@@ -103,7 +103,7 @@ def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
     return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
-def _places(table: RankedLabels, k: int | None) -> Ints:
+def _top_size(table: RankedLabels, k: int | None) -> Ints:
     """The number of places of each row in the top k."""
     return table.length if k is None else np.minimum(table.length, k)
 
@@ -141,7 +141,7 @@ def _running(
 
 
 def _first(table: RankedLabels, relevant: Marks) -> Marks:
-    """Whether, or how probably, each place is the first relevant one of its row."""
+    """True for the first relevant place of each row; over probabilities, how probably each place is the first."""
     if _certain(relevant):
         return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
     return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
@@ -164,8 +164,8 @@ def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]]) 
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
-def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+def _ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
+    return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0)
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
@@ -208,11 +208,11 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     row, rank = table.row[graded], table.rank[graded]
     stops = (np.exp2(grade[graded]) - 1.0) / 2.0**top
     nth = _so_far(table, graded)[graded]
-    value, reading = np.zeros(table.rows), np.ones(table.rows)
+    value, continues = np.zeros(table.rows), np.ones(table.rows)
     for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
         at = row[word]
-        value[at] += reading[at] * stops[word] / rank[word]
-        reading[at] *= 1.0 - stops[word]
+        value[at] += continues[at] * stops[word] / rank[word]
+        continues[at] *= 1.0 - stops[word]
     return value
 
 
@@ -225,9 +225,9 @@ def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
 
 
 def _r_precision(table: RankedLabels, rel: float) -> Floats:
-    known = relevant_known(table, rel=rel)
-    early = table.rank <= known[table.row]
-    return _ratio(_count(table, early & (table.level >= rel)), known)
+    relevant = relevant_known(table, rel=rel)
+    early = table.rank <= relevant[table.row]
+    return _ratio(_count(table, early & (table.level >= rel)), relevant)
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
@@ -241,12 +241,12 @@ def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
 
 
 def _bpref(table: RankedLabels, rel: float) -> Floats:
-    known, row = relevant_known(table, rel=rel), table.row
+    relevant, row = relevant_known(table, rel=rel), table.row
     nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
     refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
     above = _so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
-    lost = _ratio(np.minimum(above, known[row]), np.minimum(known, refused)[row])
-    return _ratio(_sum(table, table.level >= rel, 1.0 - lost), known)
+    lost = _ratio(np.minimum(above, relevant[row]), np.minimum(relevant, refused)[row])
+    return _ratio(_sum(table, table.level >= rel, 1.0 - lost), relevant)
 
 
 def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
@@ -256,12 +256,12 @@ def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part:
 
 
 def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
-    positions = _places(table, k)
+    positions = _top_size(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
-def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
+def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
     """Define a measure by its formula, which is handed the table and those of the parameters that it names.
 
     A formula returns the value of each row, or what is divided by what.
@@ -281,7 +281,7 @@ def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
         "nothing": "0 where nothing came back or nothing of it is relevant",
         "cutoff": "optional" if "k" in takes else "none",
     }
-    new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **known})
+    new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **options})
     return Measure(name, FrozenDict(define(new).when))
 
 
@@ -402,7 +402,7 @@ bpref = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 Judged = _ranked(
-    "Judged", lambda table, k: _ratio(_count(table, _within(table, k) & table.judged), _places(table, k)),
+    "Judged", lambda table, k: _ratio(_count(table, _within(table, k) & table.judged), _top_size(table, k)),
     formula="judged in the top k / places in the top k",
     doc="How far the labels reach: the share of what came back that anybody judged. Where it is low, the other "
     "measures tell little. Divides by what came back.",
@@ -494,7 +494,7 @@ context_position = _ranked(
     aliases=("contextual_position",),
 )  # fmt: skip
 context_relevance = _ranked(
-    "context_relevancy", lambda table, rel, k: (_hits(table, rel, k), _places(table, k)),
+    "context_relevancy", lambda table, rel, k: (_hits(table, rel, k), _top_size(table, k)),
     formula="relevant contexts / contexts",
     doc="The share of the contexts that is relevant, without regard to rank.",
     reference="DeepEval contextual relevancy, counted by context",
@@ -588,8 +588,8 @@ def _assigned(
     # The ideal of each row: its own labels; of gold all that is known and what was filled in.
     row, gain, level = filled.row, filled.gain, filled.level
     if table.complete:
-        known, new = np.tile(np.diff(table.ideal_pointers), times), np.tile(unknown, times)
-        row = np.concatenate([np.repeat(np.arange(len(known)), known), row[new]])
+        sizes, new = np.tile(np.diff(table.ideal_pointers), times), np.tile(unknown, times)
+        row = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), row[new]])
         gain = np.concatenate([np.tile(table.ideal, times), gain[new]])
         level = np.concatenate([np.tile(table.ideal_level, times), level[new]])
     by_row = np.argsort(row, kind="stable")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
+from germane.measures.labels import distinct_contexts, field_text, rankings, texts_of, turns
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
@@ -126,11 +126,11 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
         return skipped(NO_CLAIMS)
     stated = " ".join(expected) or reference  # a short reference says little without what was asked
     asked = [Support(claims, (stated,)), Support(claims, retrieved)]
-    true, held, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
+    true, backed, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
     useful = rest[0] if rest else ()
     relevant = {context for verdict in useful for context in verdict.contexts}
     items = []
-    for claim, correct, verdict in zip(claims, true, held, strict=True):
+    for claim, correct, verdict in zip(claims, true, backed, strict=True):
         positions = set(verdict.contexts)
         good = positions & relevant
         blamed = {"any": positions, "relevant": good, "irrelevant": set() if good else positions}[contexts]
@@ -151,10 +151,10 @@ _NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 @dataclass(frozen=True, slots=True)
 class Citing:
-    """One sentence without its marks, and the places (from 1) of the contexts that it cites; 0 = no such context."""
+    """One sentence without its marks, and the positions (from 1) of the contexts that it cites; 0 = no such context."""
 
     text: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
@@ -168,7 +168,7 @@ def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
     for sentence in sentences(response):
         if citings and (lead := _LEADING.match(sentence)):
             _, late = _read(lead.group(), ids, len(contexts))
-            citings[-1] = Citing(citings[-1].text, tuple(dict.fromkeys((*citings[-1].places, *late))))
+            citings[-1] = Citing(citings[-1].text, tuple(dict.fromkeys((*citings[-1].positions, *late))))
             sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
         text, positions = _read(sentence, ids, len(contexts))
         if words(text):
@@ -194,8 +194,8 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
     if not _NUMBERS.fullmatch(inner):
         return []
     result: list[int] = []
-    for part in _PART.finditer(inner):
-        first, last = int(part[1]), int(part[2] or part[1])
+    for match in _PART.finditer(inner):
+        first, last = int(match[1]), int(match[2] or match[1])
         result += range(first, last + 1) if 0 <= last - first < _WIDEST else []
     return result
 
@@ -240,7 +240,7 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
         why = verdict.reasoning if verdict else _EMPTY
         items += [
             Item(f"[{position or '?'}] {citing.text}", position in useful, why if position else _NO_SUCH)
-            for position in citing.places
+            for position in citing.positions
         ]
     if not items:
         return skipped("the response cites nothing")
@@ -248,9 +248,9 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 
 
 def _uncited(citing: Citing) -> str:
-    if any(citing.places):
+    if any(citing.positions):
         return "it cites a context that is empty"
-    return "it cites a context that there is not" if citing.places else "it cites nothing"
+    return "it cites a context that there is not" if citing.positions else "it cites nothing"
 
 
 def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:
@@ -263,14 +263,12 @@ def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
     spoken = citing(sample.response or "", contexts)
-    cited = {position for citing in spoken for position in citing.places if position}
+    cited = {position for citing in spoken for position in citing.positions if position}
     text = dict(zip(cited, texts_of([contexts[position - 1] for position in cited]), strict=True))
-    used = sorted(
-        (position for position in cited if not blank(text[position])), key=lambda place: (text[place], place)
-    )
+    used = sorted((position for position in cited if not blank(text[position])), key=lambda n: (text[n], n))
     number = {position: n for n, position in enumerate(used, 1)}
     marks = [
-        sorted(number[position] for position in citing.places if position in number) for citing in spoken
+        sorted(number[position] for position in citing.positions if position in number) for citing in spoken
     ]
     marked = tuple(
         f"{citing.text} {''.join(f'[{n}]' for n in mark)}"
@@ -310,8 +308,8 @@ def nuggets_of(value: Json) -> tuple[Nugget, ...]:
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []
     for item in value:
-        known = item if isinstance(item, Mapping) else {"text": item}
-        text, importance = known.get("text", known.get("nugget")), known.get("importance", "vital")
+        fields = item if isinstance(item, Mapping) else {"text": item}
+        text, importance = fields.get("text", fields.get("nugget")), fields.get("importance", "vital")
         if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
             raise ValueError(f"{item!r} is not a nugget; {_HOW} (importance is vital or okay)")
         nuggets.append(Nugget(text.strip(), importance == "vital"))
@@ -377,7 +375,7 @@ def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Progr
 def _nuggets_held(
     sample: Sample, texts: tuple[str, ...], what: str, which: str, *, strict: bool
 ) -> Program[Outcome]:
-    if sample.metadata.get("nuggets") is None and given(sample, "reference") is None:
+    if sample.metadata.get("nuggets") is None and field_text(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
     nuggets = yield from _nuggets(sample, weighed=which != "all")
     if not any(nugget.vital or which != "vital" for nugget in nuggets):

@@ -24,14 +24,14 @@ from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints, RankedLabels
 from germane.measures.labels import (
     NO_TEXT,
-    PlaceLabel,
-    PlaceLabels,
+    BlockLabels,
+    PassageLabel,
     Ranking,
     Settings,
-    given,
+    field_text,
     has_texts,
-    place_labels,
     rankings,
+    sample_labels,
     within_budget,
 )
 from germane.measures.measure import Definition, LabelChoice, Measure, define
@@ -160,7 +160,7 @@ class Job(Struct, kw_only=True):
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample, place by place."""
-    labels = yield from place_labels(sample, measure.choice, measure.depth, settings)
+    labels = yield from sample_labels(sample, measure.choice, measure.depth, settings)
     return labels.rankings(0)
 
 
@@ -176,9 +176,9 @@ def least_level(measure: Measure) -> float:
     return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
 
 
-def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool:
+def is_relevant(label: PassageLabel | Unanswered | None, measure: Measure) -> bool:
     """True if a label reaches the measure's threshold."""
-    return isinstance(label, PlaceLabel) and label.level >= least_level(measure)
+    return isinstance(label, PassageLabel) and label.level >= least_level(measure)
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
@@ -240,8 +240,8 @@ class Eligibility:
             )
 
     @cached_property
-    def _people(self) -> PlaceLabels:
-        people = PlaceLabels(LabelChoice("human", "need", final=False), self._settings)
+    def _people(self) -> BlockLabels:
+        people = BlockLabels(LabelChoice("human", "need", final=False), self._settings)
         people.add(self._samples)
         return people
 
@@ -249,7 +249,7 @@ class Eligibility:
         """The samples whose labels by people cannot be read."""
         best, judged = measure.labels == "best", self._settings.scale
         for number in range(len(self._samples)):
-            labelled = self._people.columns.labelled[self._people.places_of(number)]
+            labelled = self._people.columns.labelled[self._people.span_of(number)]
             other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
             if other and best:
                 why = (
@@ -270,7 +270,7 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcom
     if need == "contexts":
         lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:
-        lacking = [n for n, sample in enumerate(samples) if given(sample, need) is None]
+        lacking = [n for n, sample in enumerate(samples) if field_text(sample, need) is None]
     else:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
     for number in lacking:
@@ -294,11 +294,11 @@ def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Ou
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
     """The samples about whose contexts nobody can be asked."""
-    shown = against in {"reference", "response", "criterion"}
+    has_field = against in {"reference", "response", "criterion"}
     for number, sample in enumerate(samples):
-        if given(sample, "query") is None:
+        if field_text(sample, "query") is None:
             yield number, skipped("no query")
-        elif shown and not given(sample, against):
+        elif has_field and not field_text(sample, against):
             yield number, skipped(f"no {against} to judge against")
 
 
@@ -401,9 +401,9 @@ class Block:
             column.programs[number] = self._add_program(program, number, [column])
         for choice, labels in self._labels.items():
             sample = int(labels.samples[number])
-            if sample >= 0 and labels.places.asks(sample):
+            if sample >= 0 and labels.block_labels.asks(sample):
                 readers = [c for c in columns if c.reads(choice) and number not in c.noted]
-                asked = _verdicts(labels.places.questions(sample))
+                asked = _verdicts(labels.block_labels.questions(sample))
                 labels.programs[sample] = self._add_program(asked, number, readers)
 
     def _add_program(self, program: Program[Any], number: int, columns: Iterable[_Column]) -> int:
@@ -470,7 +470,7 @@ class Block:
         """The labelled rankings that a ranked measure reads of a job, once it is answered; None where it reads none."""
         labels = self._labels.get(measure.choice)
         sample = -1 if labels is None else int(labels.samples[job])
-        return None if labels is None or sample < 0 else labels.places.rankings(sample)
+        return None if labels is None or sample < 0 else labels.block_labels.rankings(sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
         """Of each job the passages whose labels are read in the place of a judge's verdicts, and the measures that do."""
@@ -478,11 +478,11 @@ class Block:
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
             for number, sample in enumerate(labels.samples.tolist()):
-                if sample >= 0 and labels.places.cells[sample]:
+                if sample >= 0 and labels.block_labels.cells[sample]:
                     columns = self._columns_of(number)
                     readers = [c for c in columns if c.reads(choice) and number not in c.noted]
                     names = tuple(str(column.grader.measure) for column in readers)
-                    yield number, labels.places.questions(sample), names
+                    yield number, labels.block_labels.questions(sample), names
 
     def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
         """The values of what belongs to the means of gold, by system and canonical name, of the samples that have any."""
@@ -514,7 +514,7 @@ class Block:
                     sample = int(labels.samples[number])
                     if (program := labels.programs.get(sample)) is not None:
                         before = read.setdefault(measure.choice, set())
-                        cells = labels.places.cells_read(sample, measure.depth)
+                        cells = labels.block_labels.cells_read(sample, measure.depth)
                         yield number, name, program, [cell for cell in cells if cell not in before]
                         before.update(cells)
 
@@ -526,11 +526,11 @@ class Block:
         mixed, repeated = np.zeros(len(self.jobs), np.bool_), 0
         for labels in self._labels.values():
             for sample, number in labels.programs.items():
-                labels.places.take(sample, results[number])
-            marks = labels.places.columns.mixed
+                labels.block_labels.take(sample, results[number])
+            marks = labels.block_labels.columns.mixed
             if marks.any():
                 mixed |= (labels.samples >= 0) & marks[labels.samples]
-            repeated += labels.places.repeated
+            repeated += labels.block_labels.repeated
         self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated})
         self.notes = +self.notes
         for column in self._every:
@@ -574,8 +574,8 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     qrels, choices = dict(sample.qrels or {}), []
     free = [passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None]
     for name, grade in (sample.unsure or {}).items():
-        places = dict.fromkeys(name for name in free if name not in qrels) if name.startswith("*") else ()
-        choices.append([{}, {name: grade}, *({name: grade} for name in places)])
+        unjudged = dict.fromkeys(name for name in free if name not in qrels) if name.startswith("*") else ()
+        choices.append([{}, {name: grade}, *({name: grade} for name in unjudged)])
     why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
     if prod(map(len, choices)) > MOST_ASSIGNED:
         return incomplete(why, measure.definition.range)
@@ -630,14 +630,14 @@ class _Column:
         self.read: Ints = np.empty(0, np.int64)
 
     def put(self, number: int, outcome: Outcome) -> None:
-        """Set a job's outcome."""
+        """Keep the outcome of a job: its value, and the whole outcome where it is more than a value."""
         if outcome.value is not None:
             self.values[number] = outcome.value
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
             self.noted[number] = outcome
 
     def outcome(self, number: int) -> Outcome:
-        """A job's outcome."""
+        """The outcome of a job, made of its value where nothing else was kept."""
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def reads(self, choice: LabelChoice) -> bool:
@@ -659,7 +659,7 @@ class _BlockLabels:
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
-        self.places, self.samples = PlaceLabels(choice, settings), np.full(jobs, -1)
+        self.block_labels, self.samples = BlockLabels(choice, settings), np.full(jobs, -1)
         self.programs: dict[int, int] = {}
         self._depths = np.zeros(jobs, np.int64)
         self._values: dict[Measure, Floats | None] = {}
@@ -672,7 +672,7 @@ class _BlockLabels:
         """Read the labels of all jobs that are read, each as deep as the deepest of its measures looks."""
         read = np.flatnonzero(self._depths)
         self.samples[read] = np.arange(len(read))
-        self.places.add([jobs[number].sample for number in read.tolist()], self._depths[read].tolist())
+        self.block_labels.add([jobs[number].sample for number in read.tolist()], self._depths[read].tolist())
 
     def fill(self, column: _Column) -> None:
         """Set a ranked measure's scores; bounds where a label that it reads is missing."""
@@ -685,7 +685,7 @@ class _BlockLabels:
             column.values[column.read] = values[samples]
             odd = ~np.isfinite(values[samples])
             if measure.labels != "gold" or open_holes(measure):
-                odd |= self.places.missing_in(measure.depth, holes=open_holes(measure))[samples]
+                odd |= self.block_labels.missing_in(measure.depth, holes=open_holes(measure))[samples]
         for number, sample in zip(column.read[odd].tolist(), samples[odd].tolist(), strict=True):
             column.values[number] = nan
             column.put(number, self._outcome(grader, sample))
@@ -695,11 +695,11 @@ class _BlockLabels:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(measure, self.places.table, self.places.rows)
+                self._values[measure] = sample_means(measure, self.block_labels.table, self.block_labels.rows)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        measure, labels = grader.measure, self.places
+        measure, labels = grader.measure, self.block_labels
         try:
             values = self._values_of(measure)
             if values is None:
@@ -721,7 +721,7 @@ class _BlockLabels:
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        labels, holes = self.places, open_holes(measure)
+        labels, holes = self.block_labels, open_holes(measure)
         read = labels.read(sample, measure.depth)
         failed = [labels.failed[position] for position in read if position in labels.failed]
         unjudged = int((~labels.columns.labelled[read]).sum()) - len(failed) if holes else 0
@@ -746,8 +746,8 @@ class _BlockLabels:
         """The outcome with what the grader's options have to say about it; the value stays."""
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome
-        read = self.places.read(sample, grader.measure.depth)
-        relevant = int((self.places.columns.level[read] >= least_level(grader.measure)).sum())
+        read = self.block_labels.read(sample, grader.measure.depth)
+        relevant = int((self.block_labels.columns.level[read] >= least_level(grader.measure)).sum())
         notes = []
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")

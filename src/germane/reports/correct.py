@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from germane.errors import MeasureError
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import PlaceLabels, Settings
+from germane.measures.labels import BlockLabels, Settings
 from germane.measures.measure import LabelChoice, Measure
 from germane.measures.scoring import program_of, sample_means
 from germane.questions.asking import Unanswered
@@ -123,7 +123,7 @@ class JudgedSamples:
 
     def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
         self._samples, self._settings, self._answers = samples, settings, answers
-        self._tables: dict[tuple[LabelChoice, int | None], tuple[PlaceLabels, list[Passages]]] = {}
+        self._tables: dict[tuple[LabelChoice, int | None], tuple[BlockLabels, list[Passages]]] = {}
 
     def score_terms(self, measure: Measure, numbers: Sequence[int]) -> TermTable:
         """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
@@ -136,10 +136,10 @@ class JudgedSamples:
             measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers]
         )
 
-    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[PlaceLabels, list[Passages]]:
+    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[BlockLabels, list[Passages]]:
         """The labels of this choice, and what was asked about each sample."""
         if (choice, depth) not in self._tables:
-            labels = PlaceLabels(choice, self._settings)
+            labels = BlockLabels(choice, self._settings)
             labels.add(self._samples, repeat(depth))
             asked = [labels.questions(number) for number in range(len(self._samples))]
             for number, values in enumerate(self._answers.values(asked)):
@@ -184,7 +184,7 @@ def _term_table(
 
 
 def _ranked_terms(
-    measure: Measure, labels: PlaceLabels, numbers: Ints, asked: Sequence[Passages]
+    measure: Measure, labels: BlockLabels, numbers: Ints, asked: Sequence[Passages]
 ) -> TermTable:
     """The places that a ranked measure reads of these samples."""
     rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
@@ -514,7 +514,7 @@ class Corrections:
         }
         whole = np.ones(len(rows.cases), np.bool_)
         whole[[*missing, *doubts]] = False
-        people = PlaceLabels(human.choice, replace(self._settings, labels=book))
+        people = BlockLabels(human.choice, replace(self._settings, labels=book))
         each = np.repeat(np.arange(len(rows.cases)), list(map(len, rows.cases)))  # the case of each trial
         for lists in compress(rows.rankings(), whole[each].tolist()):
             people.add_items(lists)

@@ -17,7 +17,7 @@ from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.kernel import RankedLabels
-from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table, labelled_passages
+from germane.measures.labels import PassageLabel, Ranking, Settings, fill_table, labelled_passages
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
@@ -148,12 +148,12 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
     """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
 
     def sign(label: Any) -> str:
-        if isinstance(label, PlaceLabel):
+        if isinstance(label, PassageLabel):
             return "■" if is_relevant(label, measure) else "□"
         return "?" if isinstance(label, Unanswered) else "·"
 
     return "|".join(
-        "".join(sign(labelled.label) for labelled in ranking.places[:most]) or "-" for ranking in lists
+        "".join(sign(labelled.label) for labelled in ranking.passages[:most]) or "-" for ranking in lists
     )
 
 
@@ -364,7 +364,7 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) 
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
     if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    table, entries = fill_table(rows), rows[0].places
+    table, entries = fill_table(rows), rows[0].passages
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
     if table.chances is not None:
@@ -501,7 +501,7 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
-        entries = ranking.places
+        entries = ranking.passages
         call = f" of call {number + 1}" if len(lists) > 1 else ""
         for at in range(min(len(entries), (measure.depth or len(entries)) + 1, _MOVED)):
             moves = {f"rank {at + 1}{call} dropped": (*entries[:at], *entries[at + 1 :])}
@@ -509,7 +509,7 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
                 up = (*entries[: at - 1], entries[at], entries[at - 1], *entries[at + 1 :])
                 moves[f"rank {at + 1}{call} moved up one"] = up
             for what, moved in moves.items():
-                changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]
+                changed = [*lists[:number], ranking._replace(passages=moved), *lists[number + 1 :]]
                 new = _value(measure, changed)
                 changes.append(Facts(what=what, value=new, difference=new - value))
     changes.sort(key=lambda change: -abs(change["difference"]))
