@@ -360,6 +360,22 @@ def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("test", "value", "message"),
+    [
+        ("contains", ("Four",), 'Output contains "Four"'),
+        ("icontains", ("four",), 'Output contains "four" (case-insensitive)'),
+        ("icontains_any", ("x", "four"), 'Output contains "four" (case-insensitive)'),
+        ("icontains_all", ("x", "four"), 'Output missing (case-insensitive): "x"'),
+        ("contains_all", ("Four", "min"), "Output contains all 2 expected strings"),
+    ],
+)
+def test_the_messages_of_text_assertions(test: Any, value: tuple[str, ...], message: str) -> None:
+    """What was there or was not, and whether case counted."""
+    found = graded(TextAssertion(test=test, value=value), case())
+    assert [*found.hits, *found.misses] == [message]
+
+
+@pytest.mark.parametrize(
     "grader",
     [
         TextAssertion(test="contains", value=("x",), negate=True),
