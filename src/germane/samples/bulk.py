@@ -136,10 +136,10 @@ class Gold:
 
         `starts` are where the results of each query start and the last end, `rows` the number of each query here.
         """
-        known = np.flatnonzero(rows >= 0)
-        sizes = self.sizes[rows[known]]
-        number = np.repeat(known, sizes)
-        at = np.arange(len(number)) + np.repeat(self._starts[rows[known]] - np.cumsum(sizes) + sizes, sizes)
+        judged = np.flatnonzero(rows >= 0)
+        sizes = self.sizes[rows[judged]]
+        number = np.repeat(judged, sizes)
+        at = np.arange(len(number)) + np.repeat(self._starts[rows[judged]] - np.cumsum(sizes) + sizes, sizes)
         order = np.argsort(self._key[at])
         number, at = number[order], at[order]
         positions, hit = _find(key, self._key[at])
@@ -192,7 +192,7 @@ def _hits(
     frames: Iterator[pl.DataFrame],
     notes: Sequence[str],
     index: _Index,
-    held: deque[_Range],
+    window: deque[_Range],
     coming: Iterator[Gold],
 ) -> Iterator[Hits]:
     """The hits of a run's `frames`, for one range of the gold after the other: those that are held, and those that are coming.
@@ -204,37 +204,37 @@ def _hits(
     for frame in frames:
         block = _Block(frame)
         rows = index.rows(block.hashed)
-        known = rows[rows >= 0]
-        if len(known) < len(rows):
+        judged = rows[rows >= 0]
+        if len(judged) < len(rows):
             if len(ignored) < EXAMPLES:
                 ignored += block.queries.filter(rows < 0)[: EXAMPLES - len(ignored)].to_list()
             others.frombytes(block.hashed[rows < 0].tobytes())
-        if not len(known):
+        if not len(judged):
             continue
-        low, high = known.min(), known.max()
-        yield from _passed(held, coming, low, high)
-        for some in held:
+        low, high = judged.min(), judged.max()
+        yield from _passed(window, coming, low, high)
+        for some in window:
             if some.begin <= high and low < some.end:
                 some.add(block, rows)
-    if block is None or not held:
+    if block is None or not window:
         raise NotPlain("there are no results with gold")
     hashed = np.asarray(others)
     hashed.sort()
     if _twice(hashed):
         raise NotPlain("a query is in two pieces")
-    yield held.popleft().hits(len(others), ignored, notes)
+    yield window.popleft().hits(len(others), ignored, notes)
     del hashed, others
-    for some in chain(held, map(_Range, coming)):
+    for some in chain(window, map(_Range, coming)):
         yield some.hits()
 
 
-def _passed(held: deque[_Range], coming: Iterator[Gold], low: int, high: int) -> Iterator[Hits]:
+def _passed(window: deque[_Range], coming: Iterator[Gold], low: int, high: int) -> Iterator[Hits]:
     """Hold the gold of the queries from number `low` to `high`; the hits of what is held no longer."""
-    while not held or held[-1].end <= high:
-        held.append(_Range(next(coming), held[-1].end if held else 0))
-        while len(held) > _BEHIND and held[_BEHIND].end <= low:
-            yield held.popleft().hits()
-    if low < held[0].begin:
+    while not window or window[-1].end <= high:
+        window.append(_Range(next(coming), window[-1].end if window else 0))
+        while len(window) > _BEHIND and window[_BEHIND].end <= low:
+            yield window.popleft().hits()
+    if low < window[0].begin:
         raise NotPlain("the run's queries are in another order than the gold's")
 
 
@@ -294,7 +294,7 @@ class _Range:
         self._found.append((own[number], block.ranks(positions, number), doc))
 
     def hits(self, ignored: int = 0, first_ignored: Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
-        """The hits in these queries."""
+        """The hits of the gold documents in the queries of this range, in the order of query and rank."""
         gold, none = self._gold, np.empty(0, np.int64)
         columns = zip(*self._found, strict=True) if self._found else [[none]] * 3
         row, rank, doc = map(np.concatenate, columns)
@@ -326,20 +326,20 @@ def _twice(ordered: Keys) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _find(key: Keys, wanted: Keys) -> tuple[Numbers, Numbers]:
+def _find(key: Keys, sorted_keys: Keys) -> tuple[Numbers, Numbers]:
     """The positions of the keys that are wanted ones, which are sorted, and the positions of these.
 
     A table in front of them tells most other keys apart.
     """
-    if not len(wanted):
+    if not len(sorted_keys):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    shift = np.uint64(64 - max(10, len(wanted).bit_length() + _SLOTS))
+    shift = np.uint64(64 - max(10, len(sorted_keys).bit_length() + _SLOTS))
     slots = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
-    slots[(wanted >> shift).view(np.int64)] = True
+    slots[(sorted_keys >> shift).view(np.int64)] = True
     positions = np.flatnonzero(slots.take((key >> shift).view(np.int64)))
-    at = np.searchsorted(wanted, key[positions])
-    at[at == len(wanted)] = 0
-    hit = wanted[at] == key[positions]
+    at = np.searchsorted(sorted_keys, key[positions])
+    at[at == len(sorted_keys)] = 0
+    hit = sorted_keys[at] == key[positions]
     return positions[hit], at[hit]
 
 
@@ -431,8 +431,8 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     if "doc" not in roles:
         frame = frame.with_columns(doc=kind.listed).drop(kind.listed)
         if value not in listed:
-            places = -pl.int_ranges(pl.col("doc").list.len())
-            frame = frame.with_columns((places if kind is RUN else pl.lit(1)).alias(value))
+            ranks = -pl.int_ranges(pl.col("doc").list.len())
+            frame = frame.with_columns((ranks if kind is RUN else pl.lit(1)).alias(value))
         frame = frame.explode("doc", *([value] if value in listed or kind is RUN else []))
     elif value not in roles and "rank" in roles:
         frame = frame.with_columns(score=-pl.col("rank"))

@@ -175,8 +175,8 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
     document = document_ids(pattern)
 
     def mapped(context: Context) -> Context:
-        known = None if context.id is None else document(context.id)
-        return context if known == context.id else replace(context, id=known)
+        name = None if context.id is None else document(context.id)
+        return context if name == context.id else replace(context, id=name)
 
     def changed(sample: Sample) -> Sample:
         stages = tuple(replace(stage, ids=tuple(map(document, stage.ids))) for stage in sample.stages)

@@ -85,11 +85,11 @@ def _spec(node: Node) -> GraderSpec:
             raise node.fault(f"a grader is {node.kind}", "write type: context_precision@5")
         return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
-    known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
-    kind = known.get("type")
-    name = known.get("name") or (known.get("metric") if kind else None)
-    usual = kind or known.get("measure") or known.get("metric") or "code_judge"
-    usual = f"{usual}-{known['value']}" if "value" in known else usual
+    texts = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
+    kind = texts.get("type")
+    name = texts.get("name") or (texts.get("metric") if kind else None)
+    usual = kind or texts.get("measure") or texts.get("metric") or "code_judge"
+    usual = f"{usual}-{texts['value']}" if "value" in texts else usual
     return GraderSpec(name=name or usual, named=name is not None, node=node, spec=freeze(node.json()))
 
 
@@ -163,7 +163,7 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
     return result
 
 
-def _template(name: str, folder: Path, above: tuple[Path, ...], place: SourceLocation) -> Path:
+def _template(name: str, folder: Path, above: tuple[Path, ...], location: SourceLocation) -> Path:
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
@@ -172,10 +172,12 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: SourceLoc
     path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
     if path is None:
         problem = f"no {names[0]} to include, in {folder} or above"
-        raise InputError(problem, fix="check the name", place=place)
+        raise InputError(problem, fix="check the name", place=location)
     if path in above:
         chain = " -> ".join(map(str, (*above, path)))
-        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=place)
+        raise InputError(
+            f"the included files go round: {chain}", fix="include each file once", place=location
+        )
     return path
 
 
@@ -206,7 +208,7 @@ class GraderLists(YamlModel):
 
 
 class Trials(YamlModel):
-    """How often each case is asked: a number, or AgentV's `{count: 3}`.
+    """The number of times that each case is asked: a number, or AgentV's `{count: 3}`.
 
     Attributes:
         count: How often each case is asked.
@@ -240,7 +242,7 @@ _TURNS = "a conversation of several turns is not run"
 
 
 class Execution(GraderLists):
-    """What `execution:` of a file or a case sets.
+    """The settings of `execution:` of a file or a case.
 
     Attributes:
         target: The system to ask, by its name in the targets file.
@@ -435,11 +437,11 @@ def read_eval_file(
     path = Path(path)
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
-    known = os.environ if environ is None else environ
+    variables = os.environ if environ is None else environ
     strict, faults = faults is None, [] if faults is None else faults
 
     def parsed(file: Path) -> Node:
-        return with_environment(parse_yaml(read_text(file), str(file)), known, strict=strict)
+        return with_environment(parse_yaml(read_text(file), str(file)), variables, strict=strict)
 
     root, inline, replaced = _cases_apart(parsed(path), folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
@@ -609,7 +611,7 @@ def _case(
     """One case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
     folder = file.path.resolve().parent
     node = _completed(node, file)
-    known = len(faults)
+    before = len(faults)
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     execution = entry.execution or Execution()
     alone = execution.skip_defaults
@@ -633,7 +635,7 @@ def _case(
         row["reference"] = entry.reference_answer or text or None
     if not query and all(SPELLINGS[key] != "query" for key in fields):
         fix = 'write query: "the question that was asked"'
-        if len(faults) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
+        if len(faults) == before or not any(fold(key) in _ASKED for key in node.pairs or {}):
             faults.append(node.fault("a case has no query", fix))
         row["query"] = "-"
     reader = RowReader(warn=warn)
@@ -694,7 +696,7 @@ def _completed(node: Node, file: EvalFile) -> Node:
 
 
 def _graders(
-    entry: CaseEntry, file: EvalFile, place: SourceLocation, faults: list[InputError], *, replaced: bool
+    entry: CaseEntry, file: EvalFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
     """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
 
@@ -707,7 +709,7 @@ def _graders(
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     specs = by_name((*own, *entry.rubrics), faults)
     if not specs and entry.criterion:  # AgentV asks a model whether the answer does what the case says
-        return (_spec(node_of({"type": "llm_judge"}, place)),)
+        return (_spec(node_of({"type": "llm_judge"}, location)),)
     return specs
 
 

@@ -277,11 +277,11 @@ def _passage(value: Json) -> Json:
         return _scored(value)
     made: dict[str, Json] = {}
     more: dict[str, Json] = {}
-    for (key, name, kinds), given in zip(_plan(tuple(value)), value.values(), strict=True):
-        if type(given) in kinds:
-            made[name] = given  # type: ignore[index]  # what has no name has no kinds
-        elif given is not None:
-            _add(key, name, given, made, more)
+    for (key, name, kinds), inner in zip(_plan(tuple(value)), value.values(), strict=True):
+        if type(inner) in kinds:
+            made[name] = inner  # type: ignore[index]  # what has no name has no kinds
+        elif inner is not None:
+            _add(key, name, inner, made, more)
     if "text" in made:
         made["text"] = made["text"] or EMPTY
     elif "id" not in made:
@@ -331,13 +331,13 @@ def passages(values: Json) -> Json:
     if not isinstance(values, _LISTS) or not _DICT.issuperset(map(type, values)):
         return _read_passages(values)
     try:
-        lacking = [1 for one in values if not one.get("text") and ("text" in one or not one.get("id"))]
+        lacking = [1 for row in values if not row.get("text") and ("text" in row or not row.get("id"))]
         if not lacking and (not values or _OWN.issuperset(values[0])):
             return msgspec.convert({"contexts": values}, _Ranking).contexts
     except msgspec.ValidationError:
         pass
     try:
-        own = [one if _OWN.issuperset(one) and one.get("text") else _passage(one) for one in values]
+        own = [row if _OWN.issuperset(row) and row.get("text") else _passage(row) for row in values]
         return msgspec.convert({"contexts": own}, _Ranking).contexts
     except (Invalid, msgspec.ValidationError):
         return _read_passages(values)
@@ -395,11 +395,11 @@ def _message(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     key = "tool_calls" if "tool_calls" in value else "toolCalls"
-    known = {
+    turn = {
         "content": value.get("content"),
         "tool_calls": _at(key, _each(_tool_call), value.get(key) or ()),
     }
-    return {"role": value["role"], **known} if "role" in value else known
+    return {"role": value["role"], **turn} if "role" in value else turn
 
 
 def _conversation(value: Json) -> Json:

@@ -64,9 +64,9 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 
 @contextmanager
-def reading_only(places: Iterable[str | Path]) -> Iterator[None]:
+def reading_only(paths: Iterable[str | Path]) -> Iterator[None]:
     """Within it no input outside of these files and folders is read, links resolved."""
-    token = _readable_paths.set(tuple(Path(place).resolve() for place in places))
+    token = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
     try:
         yield
     finally:
@@ -123,7 +123,7 @@ class StandardInput:
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path of the copy."""
+        """The path of the copy on disk, which is made when it is first asked for."""
         return Path(self._held.enter_context(on_disk("-")))
 
 
@@ -199,7 +199,7 @@ class _LimitedLines(io.RawIOBase):
         self._line, self._length = 1, 0  # of the line that is not at its end yet
 
     def readable(self) -> bool:
-        """True."""
+        """True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -248,7 +248,7 @@ class BadRows:
         self._first: list[InputError] = []
 
     def add(self, fault: InputError) -> None:
-        """Take one row's fault."""
+        """Count the fault of one row, and keep it if it is among the first ten."""
         self.count += 1
         if self.count <= self.SHOWN:
             self._first.append(fault)
@@ -268,17 +268,17 @@ class BadRows:
         if self.count == 1:
             raise self._first[0]
         fix = f"mend them, or leave them out with --on-bad-row skip:\n{self._listed()}"
-        raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._place)
+        raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._location)
 
     def notes(self) -> tuple[str, ...]:
         """A note on the rows that were left out, for readers of the result."""
         if not self.count:
             return ()
         rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"
-        return (f"{self._place}: {self.count} {rows} left out:\n{self._listed()}",)
+        return (f"{self._location}: {self.count} {rows} left out:\n{self._listed()}",)
 
     @property
-    def _place(self) -> SourceLocation:
+    def _location(self) -> SourceLocation:
         return SourceLocation(self._first[0].place.file if self._first[0].place else "")
 
     def _listed(self) -> str:
@@ -395,7 +395,7 @@ def fold(name: str) -> str:
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
     """The known name that `name` is probably a misspelling of; None where none is near.
 
     Near is what difflib's ratio says, of short names also the same letters in another order.
@@ -403,7 +403,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
     import difflib
 
     folded: dict[str, str] = {}
-    for choice in known:
+    for choice in names:
         folded.setdefault(fold(choice), choice)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     near = near or [choice for choice in folded if sorted(choice) == sorted(fold(name))]
@@ -541,8 +541,8 @@ def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
 
 def locate(text: str, path: Sequence[Step]) -> int | None:
     """The offset of the value at a path of a JSON text; None where there is none."""
-    wanted = tuple(path)
-    return next((offset for steps, offset, is_key in _steps(text) if steps == wanted and not is_key), None)
+    target = tuple(path)
+    return next((offset for steps, offset, is_key in _steps(text) if steps == target and not is_key), None)
 
 
 def structure(text: str) -> Json:

@@ -32,7 +32,7 @@ def records(source: Any) -> Iterator[Any]:
 
 def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
     try:
-        return dict(_known(row))
+        return dict(_fields(row))
     except RecursionError:
         problem = f"holds itself, or is nested more than {MAX_DEPTH} levels deep"
         raise InputError(problem, fix="write it flatter", place=SourceLocation("samples", number)) from None
@@ -60,8 +60,8 @@ def parquet_batches(
     try:
         check_readable(path)
         table = polars.scan_parquet(path)
-        wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
-        yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
+        names = list(dict.fromkeys(columns(table.collect_schema().names())))
+        yield from table.select(names).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
         raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
@@ -100,12 +100,10 @@ def _exchanged(source: Any) -> Iterable[Any]:
     return pl.DataFrame(source).iter_rows(named=True)
 
 
-def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    for key, given in row.items():
-        series = SPELLINGS.get(key) == "qrels" and hasattr(given, "to_dict") and hasattr(given, "dtype")
-        value = (
-            given.to_dict() if series and given.dtype.kind in "iuf" else given
-        )  # its index are the documents
+def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
+    for key, cell in row.items():
+        series = SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and hasattr(cell, "dtype")
+        value = cell.to_dict() if series and cell.dtype.kind in "iuf" else cell  # its index are the documents
         plain = value if type(value) in _PLAIN else _plain(value)
         if plain is not None:
             yield str(key), yes_no(plain) if key == "answerable" else plain
@@ -122,9 +120,9 @@ def _plain(value: Any) -> Json:
     if is_table(value):  # of contexts
         return list(records(value))
     if isinstance(value, Mapping):
-        return dict(_known(value))
-    if (known := fields_of(value)) is not None:
-        return _plain(known)
+        return dict(_fields(value))
+    if (fields := fields_of(value)) is not None:
+        return _plain(fields)
     if isinstance(value, list | tuple | Iterator):
         return [plain for value in value if (plain := _plain(value)) is not None or value is None]
     missing = isinstance(value, float) and math.isnan(value)
@@ -156,14 +154,14 @@ def document(value: Any) -> dict[str, Json] | None:
         return None
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
-    known = {str(key): _plain(item) for key, item in metadata.items()}
+    facts = {str(key): _plain(item) for key, item in metadata.items()}
     if name is None:  # where most stores put it that give their documents none
-        name = next((known[key] for key in _IDS if type(known.get(key)) in {str, int}), None)
+        name = next((facts[key] for key in _IDS if type(facts.get(key)) in {str, int}), None)
     made = {
         "text": text or "",
         "id": None if name is None else str(name),
         "score": _plain(getattr(value, "score", None)),
-        "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in known.items()}
+        "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in facts.items()}
         or None,
     }
     return {key: item for key, item in made.items() if item is not None}

@@ -27,18 +27,18 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
         value = [{"role": role, "content": node.text if node.text is not None else value}]
     for message in value:
         if isinstance(message.get("content"), list):
-            message["content"] = [_part(part, folder, node) for part in message["content"]]
+            message["content"] = [_content_part(piece, folder, node) for piece in message["content"]]
     try:
         return read_messages(value)
     except Invalid as wrong:
         raise wrong.error(node.at(wrong.path)) from None
 
 
-def _part(part: Json, folder: Path, node: Node) -> Json:
+def _content_part(piece: Json, folder: Path, node: Node) -> Json:
     """A part of a content; a file part gets its absolute path and its text."""
-    if not isinstance(part, dict) or part.get("type") != "file":
-        return part
-    named = part.get("value", part.get("path"))
+    if not isinstance(piece, dict) or piece.get("type") != "file":
+        return piece
+    named = piece.get("value", piece.get("path"))
     if not isinstance(named, str) or not named:
         raise node.fault("a file part names no file", "write value: path/to/file")
     path = _find(named, folder)
@@ -46,9 +46,9 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
         raise node.fault(f"no file {named!r}", f"put it below {folder} or the repository's root")
     check_readable(path, node.place)
     try:
-        return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}
+        return {**piece, "path": str(path), "text": path.read_text(encoding="utf-8")}
     except UnicodeDecodeError:
-        return {**part, "path": str(path)}
+        return {**piece, "path": str(path)}
 
 
 def _find(named: str, folder: Path) -> Path | None:
@@ -61,10 +61,10 @@ def _find(named: str, folder: Path) -> Path | None:
 def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files of the messages: guidelines (instructions, prompts), and the others."""
     files = [
-        part["path"]
+        piece["path"]
         for message in messages
-        for part in (message.content if isinstance(message.content, tuple) else ())
-        if isinstance(part, dict) and "path" in part and part.get("type") == "file"
+        for piece in (message.content if isinstance(message.content, tuple) else ())
+        if isinstance(piece, dict) and "path" in piece and piece.get("type") == "file"
     ]
     return tuple(filter(is_guideline, files)), tuple(itertools.filterfalse(is_guideline, files))
 
@@ -85,10 +85,10 @@ def content_text(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def _part_text(part: Json) -> str:
-    if isinstance(part, str):
-        return part
-    if part["type"] == "file":
-        return "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
-    text = part.get("value", part.get("text", ""))
+def _part_text(piece: Json) -> str:
+    if isinstance(piece, str):
+        return piece
+    if piece["type"] == "file":
+        return "" if is_guideline(str(piece.get("path", ""))) else str(piece.get("text", ""))
+    text = piece.get("value", piece.get("text", ""))
     return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)

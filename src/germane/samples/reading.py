@@ -142,7 +142,7 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def _aside(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in file.parts)
+    hidden = any(name.startswith(".") for name in file.parts)
     return hidden or any((folder / above / "manifest.json").exists() for above in file.parents)
 
 
@@ -217,8 +217,8 @@ def _format(path: Path) -> tuple[Reader, str]:
     return READERS[suffix]
 
 
-def _at(place: SourceLocation, _: Sequence[Step]) -> SourceLocation:
-    return place
+def _at(location: SourceLocation, _: Sequence[Step]) -> SourceLocation:
+    return location
 
 
 _TOGETHER = 64
@@ -248,7 +248,9 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
         samples, faults = reader.read_all(batch)
         identities = [hash((sample.id, sample.system, sample.trial)) for sample in samples]
         new = seen.add_all(np.array(identities, dtype=np.int64))
-        numbers.extend([number for (number, _, _), one in zip(batch, new.tolist(), strict=False) if one])
+        numbers.extend(
+            [number for (number, _, _), is_new in zip(batch, new.tolist(), strict=False) if is_new]
+        )
         if not new.all():
             at = int(new.argmin())
             yield from samples[:at]
@@ -426,14 +428,16 @@ def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[in
     return (header[same[0]], same) if several else ("", [])
 
 
-def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place: SourceLocation) -> None:
+def _check_header(header: list[str], lists: list[int], field_of: FieldOf, location: SourceLocation) -> None:
     single = [name for column, name in enumerate(header) if name and column not in lists]
     if twice := next((name for name in single if header.count(name) > 1), None):
-        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=place)
+        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=location)
     if not any(field_of(name) == "query" for name in header):
-        known = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
+        spellings = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
         problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
-        raise InputError(problem, fix=f"name one of {known}, or map it: --columns query=NAME", place=place)
+        raise InputError(
+            problem, fix=f"name one of {spellings}, or map it: --columns query=NAME", place=location
+        )
 
 
 def _context_cell(cell: str) -> Json:
@@ -441,12 +445,12 @@ def _context_cell(cell: str) -> Json:
     return value if isinstance(value, dict) else cell
 
 
-def _cell(cell: str, name: str, field_of: FieldOf, place: SourceLocation) -> Json:
+def _cell(cell: str, name: str, field_of: FieldOf, location: SourceLocation) -> Json:
     """The value of a cell in the column of that name; InputError where it is none of its field."""
     try:
         return _value(cell, field_of(name))
     except Invalid as wrong:
-        raise wrong.under(name).error(place) from None
+        raise wrong.under(name).error(location) from None
 
 
 def _value(cell: str, field: str | None) -> Json:

@@ -33,10 +33,10 @@ _JOINED = re.compile(rf"[{''.join(_SEPARATORS)}]")
 def parse_columns(text: str) -> dict[str, str]:
     """`query=Query,contexts=Context` as a mapping of our names to the file's."""
     columns: dict[str, str] = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        ours, equals, named = (piece.strip() for piece in part.partition("="))
+    for pair in filter(None, (p.strip() for p in text.split(","))):
+        ours, equals, named = (piece.strip() for piece in pair.partition("="))
         if not equals or not named:
-            raise InputError(f"{part!r} maps no column", fix="write OURS=THEIRS, as in query=Question")
+            raise InputError(f"{pair!r} maps no column", fix="write OURS=THEIRS, as in query=Question")
         columns[ours] = named
     check_columns(columns)
     return columns
@@ -61,8 +61,8 @@ def names_for(lacking: str, others: Iterable[str]) -> str:
     if not unknown:
         return ""
     aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
-    shown = ", ".join(map(repr, unknown[:10]))
-    return f"not known, and kept as metadata: {shown}; names that are read as {aliases}"
+    unread = ", ".join(map(repr, unknown[:10]))
+    return f"not known, and kept as metadata: {unread}; names that are read as {aliases}"
 
 
 class RowReader:
@@ -198,8 +198,8 @@ class RowReader:
         if plan.others:
             more = zip(*[columns[key] for key in plan.others], strict=True)
             others = [dict(zip(map(str, plan.others), row, strict=True)) for row in more]
-            known = values.get("metadata")
-            values["metadata"] = others if known is None else list(map(or_, known, others))
+            metadata = values.get("metadata")
+            values["metadata"] = others if metadata is None else list(map(or_, metadata, others))
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _plan_of(self, keys: tuple[Any, ...]) -> _Plan:
@@ -250,9 +250,9 @@ class RowReader:
                 for value, row in zip(columns[key], rows, strict=True)
                 if isinstance(value, list) and len(value) == 1
             )
-            if found := next((row for one, row in alone if _JOINED.search(str(one))), None):
+            if joined := next((row for text, row in alone if _JOINED.search(str(text))), None):
                 problem = f"{key!r} has an id with {' or '.join(_SEPARATORS)} in it, which is read as one id"
-                self._warn(Notice(problem, 'several are a list: ["d1", "d2"]', found[2]((key,))))
+                self._warn(Notice(problem, 'several are a list: ["d1", "d2"]', joined[2]((key,))))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """A notice for each key that is probably misspelt, or a second spelling with another value."""
@@ -307,7 +307,7 @@ def _with_ids(contexts: Sequence[Json] | None, ids: Sequence[Json]) -> list[Json
     if wrong := [some for some in ids if not isinstance(some, list | tuple)]:
         raise Invalid(f"is {describe(wrong[0])}", "", IDS)
     if contexts is None:
-        return [tuple([Context(id=one) for one in some]) for some in ids]
+        return [tuple([Context(id=name) for name in some]) for some in ids]
     return [_joined(own, some) for own, some in zip(contexts, ids, strict=True)]
 
 

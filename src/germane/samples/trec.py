@@ -112,7 +112,7 @@ class Hits:
 
     @property
     def grade(self) -> Floats:
-        """The grade of each hit."""
+        """The gold grade of each hit, shape (hits,)."""
         return self.grades[self.doc]
 
 
@@ -283,9 +283,9 @@ def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
     return Run(name, queries, bad.notes())
 
 
-def _nan(query: str, doc: str, place: SourceLocation) -> InputError:
+def _nan(query: str, doc: str, where: SourceLocation) -> InputError:
     problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
-    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=place)
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=where)
 
 
 def _collect_qrels(
@@ -294,9 +294,9 @@ def _collect_qrels(
     """Gold from its grades; two different grades of one document are a bad row unless the first is to be kept."""
     qrels: dict[str, dict[str, int]] = {}
     for line, query, doc, value in rows:
-        known, grade = qrels.setdefault(query, {}), int(value or 0)
-        if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
-            problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
+        grades, grade = qrels.setdefault(query, {}), int(value or 0)
+        if doc is not None and grades.setdefault(doc, grade) != grade and not keep_first:
+            problem = f"document {doc} of query {query} has grade {grade} here and {grades[doc]} above"
             fix = "keep one of them, or give --duplicates first"
             bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
     bad.check()
@@ -375,21 +375,21 @@ def _whole(text: bytes) -> int:
     return int(text)
 
 
-def _trec_fault(line: bytes, place: SourceLocation, kind: Kind) -> InputError:
+def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
     """The fault of a line that is none of a run, or of gold."""
     try:
-        decoded(line, place.file, place.line)
+        decoded(line, location.file, location.line)
     except InputError as fault:
         return fault
     cells = line.split()
-    wanted, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
-    if len(cells) < least or (kind is GOLD and len(cells) > wanted):
-        problem = f"{kind.name} has {counted(wanted, 'column')}, this line {len(cells)}"
+    columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
+    if len(cells) < least or (kind is GOLD and len(cells) > columns):
+        problem = f"{kind.name} has {counted(columns, 'column')}, this line {len(cells)}"
     elif kind is RUN and _is_number(cells[4]) and isnan(float(cells[4])):
-        return _nan(cells[0].decode(), cells[2].decode(), place)
+        return _nan(cells[0].decode(), cells[2].decode(), location)
     else:
         problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
-    return InputError(problem, fix=kind.trec, place=place)
+    return InputError(problem, fix=kind.trec, place=location)
 
 
 # tables and JSON
@@ -436,7 +436,7 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
     if isinstance(listed, list) and isinstance(values, list):
         listed = _paired(listed, values)
     if isinstance(listed, Mapping):
-        yield from ((query, doc, number(given)) for doc, given in listed.items())
+        yield from ((query, doc, number(value)) for doc, value in listed.items())
     else:
         yield from ((query, doc, None if kind is RUN else 1) for doc in _listed(query, listed, kind))
 
@@ -509,11 +509,11 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
-    for part in kind.roles:
-        by_flag = [chosen[part]] if part in chosen else []
-        candidates = [*by_flag, *(folded[fold(name)] for name in RESULT[part].names if fold(name) in folded)]
+    for ours in kind.roles:
+        by_flag = [chosen[ours]] if ours in chosen else []
+        candidates = [*by_flag, *(folded[fold(name)] for name in RESULT[ours].names if fold(name) in folded)]
         if hit := next((name for name in candidates if name in names), None):
-            result[part] = hit
+            result[ours] = hit
     return result
 
 
@@ -522,11 +522,11 @@ def _roles_of_keys(keys: tuple[str, ...], kind: Kind) -> dict[str, str]:
     return roles_of(keys, kind)
 
 
-def role(key: str, wanted: Sequence[str] = ()) -> str:
+def role(key: str, allowed: Sequence[str] = ()) -> str:
     """The role that a key of `--columns` means: its own name or one of the names that it goes by."""
-    for part in (*wanted, *RESULT):
-        if fold(key) == fold(part) or fold(key) in {fold(name) for name in RESULT[part].names}:
-            return part
+    for ours in (*allowed, *RESULT):
+        if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours].names}:
+            return ours
     fix = "write query=, doc=, docs=, score=, rank= or grade="
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
@@ -575,7 +575,7 @@ def _records_in(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
     if "query" in key and isinstance(value[key["query"]], str | int):
         if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value)
-        yield {part: value[name] for part, name in key.items()}
+        yield {role: value[name] for role, name in key.items()}
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
         raise Invalid("no query id here", kind.json)
@@ -609,28 +609,28 @@ def _table_records(
             fix = "give every row all columns"
             bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
         else:
-            yield line, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
+            yield line, {role: _Cell(cells[at].strip()) for role, at in positions.items()}
 
 
 def table_columns(
-    head: Sequence[str], place: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
+    head: Sequence[str], location: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[dict[str, int], bool]:
     """The index of the column of each role, by a table's first row, and True if that row is a header."""
     header = roles_of(head, kind, columns)
     named = "query" in header and len(header) > 1
     if columns and not named:
         problem = f"the header has no such columns: {', '.join(head)[:200]}"
-        raise InputError(problem, fix="--columns query=...,doc=...", place=place)
+        raise InputError(problem, fix="--columns query=...,doc=...", place=location)
     if not named and len(head) not in kind.bare:
         few, many = min(kind.bare), max(kind.bare)
         problem = f"a table without a header has {few} to {many} columns, this line {len(head)}"
-        raise InputError(problem, fix=_NAME_THEM.format("score"), place=place)
-    positions = {part: head.index(column) for part, column in header.items()}
+        raise InputError(problem, fix=_NAME_THEM.format("score"), place=location)
+    positions = {role: head.index(column) for role, column in header.items()}
     if not named:
-        positions = {part: at for at, part in enumerate(kind.bare[len(head)]) if part}
+        positions = {role: at for at, role in enumerate(kind.bare[len(head)]) if role}
     if "doc" not in positions and kind.listed not in positions:
         fix = _NAME_THEM.format(kind.roles[-1])
-        raise InputError("no column holds the document", fix=fix, place=place)
+        raise InputError("no column holds the document", fix=fix, place=location)
     return positions, named
 
 

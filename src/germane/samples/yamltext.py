@@ -143,16 +143,16 @@ class Node:
         return change(self)
 
 
-def node_of(value: Json, place: SourceLocation) -> Node:
+def node_of(value: Json, location: SourceLocation) -> Node:
     """A JSON value as a node, all of it at one place."""
     if isinstance(value, Mapping):
-        pairs = {str(key): node_of(inner, place) for key, inner in value.items()}
-        return Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place))
+        pairs = {str(key): node_of(inner, location) for key, inner in value.items()}
+        return Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
     if isinstance(value, list | tuple):
-        return Node(place, items=[node_of(inner, place) for inner in value])
+        return Node(location, items=[node_of(inner, location) for inner in value])
     if isinstance(value, str):
-        return Node(place, text=value)
-    return Node(place, text=json.dumps(value), plain=True)
+        return Node(location, text=value)
+    return Node(location, text=json.dumps(value), plain=True)
 
 
 _VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -166,12 +166,12 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
     """
 
     def filled(scalar: Node) -> Node:
-        def value(found: re.Match[str]) -> str:
-            if strict and found[1] not in environ:
-                problem = f"the environment variable {found[1]} is not set"
-                fix = f"export {found[1]}=... (of a file that is not trusted also --allow {found[1]})"
+        def value(match: re.Match[str]) -> str:
+            if strict and match[1] not in environ:
+                problem = f"the environment variable {match[1]} is not set"
+                fix = f"export {match[1]}=... (of a file that is not trusted also --allow {match[1]})"
                 raise scalar.fault(problem, fix)
-            return environ.get(found[1], found[0])
+            return environ.get(match[1], match[0])
 
         text = scalar.text or ""
         return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
@@ -215,11 +215,11 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 def filled(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
     """The text with every `{{name}}` that `values` hold replaced, in one pass: no value is a slot."""
 
-    def shown(slot: re.Match[str]) -> str:
+    def replaced(slot: re.Match[str]) -> str:
         value = _value_of(slot, values)
         return slot[0] if value is None else quote(as_text(value))
 
-    return _SLOT.sub(shown, text)
+    return _SLOT.sub(replaced, text)
 
 
 def _value_of(slot: re.Match[str], values: Json) -> Json:
@@ -256,8 +256,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
     lines = text.splitlines()
     written = lines[line] if line < len(lines) else ""
     problem = (error.problem or "unreadable").strip()
-    known = (fix for start, fix in _FIXES.items() if problem.startswith(start))
-    fix = next(known, "check the indentation and quotes")
+    fixes = (fix for start, fix in _FIXES.items() if problem.startswith(start))
+    fix = next(fixes, "check the indentation and quotes")
     if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
         fix = "indent with spaces: YAML allows no tabs there"
     return InputError(
@@ -279,16 +279,16 @@ class _Builder:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
                 fix = "split it into one file a document"
-                raise InputError("a second YAML document starts here", fix=fix, place=self._place(event))
+                raise InputError("a second YAML document starts here", fix=fix, place=self._location(event))
             if isinstance(event, yaml.NodeEvent):
                 root = self._node(event, events, 1)
         return root
 
-    def _place(self, event: Any) -> SourceLocation:
+    def _location(self, event: Any) -> SourceLocation:
         return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        location = self._place(event)
+        location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
         if depth > MAX_DEPTH:
@@ -296,9 +296,9 @@ class _Builder:
                 f"nested more than {MAX_DEPTH} levels deep", fix="write it flatter", place=location
             )
         if event.tag not in _TAGS:
-            shown = event.tag.replace(_CORE, "!!")
+            tag = event.tag.replace(_CORE, "!!")
             raise InputError(
-                f"the tag {shown} is not read", fix="write the value without a tag", place=location
+                f"the tag {tag} is not read", fix="write the value without a tag", place=location
             )
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:  # escaped; no path, command or query can hold it
@@ -316,17 +316,17 @@ class _Builder:
             self._anchors[event.anchor] = node
         return node
 
-    def _alias(self, anchor: str, place: SourceLocation) -> Node:
+    def _alias(self, anchor: str, location: SourceLocation) -> Node:
         if anchor not in self._anchors:
             problem = f"*{anchor} refers to nothing above it"
-            raise InputError(problem, fix=f"write &{anchor} before the value meant", place=place)
+            raise InputError(problem, fix=f"write &{anchor} before the value meant", place=location)
         node = self._anchors[anchor]
         self._unfolded += node.size
         if self._unfolded > _EXPANSION:
-            raise InputError("the aliases unfold to too much", fix="write the values out", place=place)
+            raise InputError("the aliases unfold to too much", fix="write the values out", place=location)
         return node
 
-    def _mapping(self, events: Iterator[Any], depth: int, place: SourceLocation) -> Node:
+    def _mapping(self, events: Iterator[Any], depth: int, location: SourceLocation) -> Node:
         pairs: dict[str, Node] = {}
         keys: dict[str, SourceLocation] = {}
         merged: list[Node] = []
@@ -347,7 +347,7 @@ class _Builder:
                 raise source.fault(f"<< merges {source.kind}", "write <<: *name of a mapping")
             pairs |= {name: value for name, value in source.pairs.items() if name not in pairs}
             keys = source.keys | keys
-        return Node(place, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
+        return Node(location, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
 
 
 class Scalar(str):
@@ -487,17 +487,17 @@ class Keys:
     others: dict[str, Node]
     context: Mapping[str, Any]
 
-    def warn(self, problem: str, fix: str, place: SourceLocation) -> None:
+    def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
         """Pass a warning on, where somebody wants them."""
         if (warn := self.context.get("warn")) is not None:
-            warn(Notice(problem, fix, place))
+            warn(Notice(problem, fix, location))
 
-    def refuse(self, key: str, known: Iterable[str], instead: str = "") -> bool:
+    def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
         """Report a key that is close to a known one as a fault, and say whether it is; it had no effect unseen.
 
         `instead` says what else to write. InputError where no list of faults is in the context.
         """
-        if (near := nearest(key, known)) is None:
+        if (near := nearest(key, names)) is None:
             return False
         collect_or_raise(
             misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults")
@@ -505,9 +505,9 @@ class Keys:
         return True
 
 
-def misspelt(what: str, key: str, known: str, place: SourceLocation, instead: str = "") -> InputError:
+def misspelt(what: str, key: str, near: str, location: SourceLocation, instead: str = "") -> InputError:
     """The error on a key that is close to a known one."""
-    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {known!r}?{instead}", place=place)
+    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {near!r}?{instead}", place=location)
 
 
 def misspelling_of(key: str, what: str, node: Node) -> InputError | None:
@@ -629,9 +629,9 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
-        found = all_faults(error)
-        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in found if loc}
-        errors = [_error(model, node, loc, wrong) for loc, wrong in found]
+        faulty = all_faults(error)
+        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in faulty if loc}
+        errors = [_error(model, node, loc, wrong) for loc, wrong in faulty]
         sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
         if faults is None or len(sound) == len(node.pairs or {}):
             raise errors[0] from None

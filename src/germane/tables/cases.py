@@ -38,7 +38,7 @@ class CaseValues:
         return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
-        """These rows."""
+        """The values of these rows alone, in their order."""
         complete = self.complete[rows]
         return CaseValues(
             self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
@@ -73,7 +73,7 @@ class CaseScores:
 
     @cached_property
     def cases(self) -> list[str]:
-        """The ids of the cases."""
+        """The ids of the cases, in order of first appearance."""
         return list(self.numbers)
 
     def cases_of(self, system: str) -> Ints:
@@ -157,11 +157,11 @@ class CaseScores:
         """The cluster of each of these cases, a case without one alone in its own; None where none has one."""
         if not clusters:
             return None
-        known: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
         for name, cluster in clusters.items():
             if (number := self.numbers.get(name)) is not None:
-                codes[number] = known.setdefault(cluster, len(known))
+                codes[number] = numbers.setdefault(cluster, len(numbers))
         return codes[case]
 
 

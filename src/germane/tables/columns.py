@@ -47,12 +47,12 @@ class RowTable(Generic[R]):
             for name, column in self._columns.items():
                 column.extend(rows.column(name))
             return self
-        known, values_of = dict[str, str]().setdefault, attrgetter(*self._columns)
+        interned, values_of = dict[str, str]().setdefault, attrgetter(*self._columns)
         remaining = iter(rows)
         while some := list(islice(remaining, _AT_ONCE)):
             columns = zip(*map(values_of, some), strict=True)
             for name, values in zip(self._columns, columns, strict=True):
-                texts = map(intern, map(str, values)) if name == "item" else map(known, values, values)
+                texts = map(intern, map(str, values)) if name == "item" else map(interned, values, values)
                 self._columns[name] += texts if name in self._of_texts else values
         return self
 

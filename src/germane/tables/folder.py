@@ -244,8 +244,8 @@ class ReportFolder(Counts):
 
     def _make_parts(self, name: str, *, last: bool = False) -> None:
         """Turn the lines of a table into parts, or the scores that were added."""
-        known = name == "scores" and len(self._added) > 0
-        self._files[name].make_parts(self._added if known else None, last=last)
+        added = name == "scores" and len(self._added) > 0
+        self._files[name].make_parts(self._added if added else None, last=last)
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -414,7 +414,7 @@ class ReportFolder(Counts):
 
     @property
     def samples(self) -> Iterator[Sample]:
-        """The samples, in input order."""
+        """The samples of the folder, read one by one in input order; InputError where a line is damaged."""
         path = self._path("samples")
         return (_sample_in(path, number, line) for number, (_, line) in enumerate(lines_of(path), 1))
 
@@ -437,12 +437,12 @@ class ReportFolder(Counts):
         """The places of these samples; of other lines nothing but the sample's id is looked at."""
         ids = {b'"sample":%b' % encode(name) for name, _, _ in keys}
 
-        def wanted(line: bytes) -> bool:
+        def keep(line: bytes) -> bool:
             start = line.find(b'"sample":')
             return start < 0 or line[start : line.find(b',"system":', start)] in ids
 
         where = {"sample": {name for name, _, _ in keys}}
-        rows = records_in(self._path("items"), ItemRow, wanted, where)
+        rows = records_in(self._path("items"), ItemRow, keep, where)
         return (row for row in rows if (row.sample, row.system, row.trial) in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
@@ -526,7 +526,7 @@ class ReportFolder(Counts):
 
     @cached_property
     def scores(self) -> ScoreTable:
-        """The scores."""
+        """The table of all scores, read once."""
         table, path = ScoreTable(), self._path("scores")
         for rows in columns_of(path):
             table.read(rows, str(path))
@@ -574,7 +574,7 @@ class _TableFile:
         self._file, self.size = _open(self._path, os.O_TRUNC), 0
 
     def write(self, text: bytes, count: int) -> None:
-        """Write so many lines."""
+        """Append a text that is `count` lines."""
         self.lines += count
         self.size += len(text)
         self._file.write(text)
@@ -617,7 +617,7 @@ class _TableFile:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Flush and close."""
+        """Close the file, once all that was written is on disk."""
         self.flush()
         self._file.close()
 
@@ -672,7 +672,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
         )
         raise InputError(f"no report folder {path}", fix=fix)
     if not file.is_file():
-        inside = max(path.glob(f"*/{_MANIFEST}"), key=lambda one: one.stat().st_mtime_ns, default=None)
+        inside = max(path.glob(f"*/{_MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
         fix = (
             f"name one of those in it: {inside.parent}"
             if inside

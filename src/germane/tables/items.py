@@ -25,7 +25,7 @@ class AskedQuestion(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of its kind."""
+        """The name of the question's kind, such as `relevance`."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class AskedItem(NamedTuple):
 
     @classmethod
     def of(cls, question: AskedQuestion) -> AskedItem:
-        """The item of a question."""
+        """The item of a question, with those of its parts, as `add_items` takes it."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 
@@ -64,23 +64,23 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
     A question about a passage has a row for each place that shows this passage for the question's query (its call's
     or the sample's); any other question has one row, and one more for each of its parts.
     """
-    wanted: dict[str, AskedItem] = {}
+    distinct: dict[str, AskedItem] = {}
     for asked_item in asked:
-        wanted.setdefault(asked_item.item, asked_item)
-    if not wanted:
+        distinct.setdefault(asked_item.item, asked_item)
+    if not distinct:
         return
     of_text: dict[str, list[RankedPassage]] = {}
     own = sample.query
     for ranked_passage in sample.ranked_passages():
         of_text.setdefault(ranked_passage.context.text, []).append(ranked_passage)
     rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
-    for item, kind, query, passage, parts in wanted.values():
-        places = [
+    for item, kind, query, passage, parts in distinct.values():
+        positions = [
             (item, kind, call, rank, None, None)
-            for call, rank, shown, _ in (of_text.get(passage, ()) if passage is not None else ())
-            if query in (shown, own)
+            for call, rank, query_of_call, _ in (of_text.get(passage, ()) if passage is not None else ())
+            if query in (query_of_call, own)
         ]
-        rows += places or [(item, kind, None, None, None, None)]
+        rows += positions or [(item, kind, None, None, None, None)]
         if parts:
             rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
     columns = zip(

@@ -81,17 +81,17 @@ class JudgementTable:
         return True
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
-        """Add judgements."""
+        """Add judgements; of several under one key the first stays."""
         for judgement in judgements:
             self.add(judgement)
         return self
 
     def of_items(self, items: Container[str]) -> Iterator[Judgement]:
-        """The judgements of these items."""
+        """The judgements whose item is one of these, in the order in which they came."""
         return (judgement for judgement in self if judgement.item in items)
 
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
-        """The judgements under these keys."""
+        """The judgements whose key is one of these, in the order in which they came."""
         return (judgement for key, judgement in self._rows.items() if key in keys)
 
     def answers(self) -> Iterator[ItemAnswer]:

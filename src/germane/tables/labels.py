@@ -74,44 +74,44 @@ def decode_labels(lines: bytes) -> list[Label]:
     return [_on_scale(label, None) for label in _labels_in(lines)]
 
 
-def load_label(row: Json, place: SourceLocation | None = None) -> Label:
+def load_label(row: Json, location: SourceLocation | None = None) -> Label:
     """The label in a JSON object, or in a row of texts; InputError where it is none."""
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
-        at, wanted = _AT.search(str(error)), re.match(r"Expected `(\w+)", str(error))
+        at, expected = _AT.search(str(error)), re.match(r"Expected `(\w+)", str(error))
         problem, fix = "this label is not an object", "remove it"
         if at is not None and "answer" in at.groups():
             problem, fix = "this label has no answer", "write one, or null to take back the one before"
         elif at is not None:
-            kind = "text" if wanted is None else _KINDS.get(wanted[1], "one of its values")
+            kind = "text" if expected is None else _KINDS.get(expected[1], "one of its values")
             problem, fix = (
                 f"the {at[1] or at[2]} of this label is not {kind}",
                 f"write {kind}, or leave it out",
             )
-        raise InputError(problem, fix=fix, place=place) from None
-    return _on_scale(label, place)
+        raise InputError(problem, fix=fix, place=location) from None
+    return _on_scale(label, location)
 
 
-def _on_scale(label: Label, place: SourceLocation | None) -> Label:
+def _on_scale(label: Label, location: SourceLocation | None) -> Label:
     """The label; InputError where its answer is not on its scale."""
-    low, high = _ends(label.scale) or scale_ends(label.scale, place)
+    low, high = _ends(label.scale) or scale_ends(label.scale, location)
     answer = label.answer
     graded = isinstance(answer, int | float) or (label.kind == "relevance" and answer is not None)
     if graded and not (isinstance(answer, int) and low <= answer <= high):
         problem = f"the answer of this label is not on the scale {low}-{high}"
         raise InputError(
-            problem, fix=f"write a number from {low} to {high}, or name its scale: 0-4", place=place
+            problem, fix=f"write a number from {low} to {high}, or name its scale: 0-4", place=location
         )
     return label
 
 
-def scale_ends(scale: str, place: SourceLocation | None = None) -> tuple[int, int]:
+def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
     """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
     ends = _ends(scale)
     if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
-        raise InputError(problem, fix=fix, place=place)
+        raise InputError(problem, fix=fix, place=location)
     return ends
 
 
@@ -250,12 +250,12 @@ def add_labels(
     table: LabelTable,
     sample: Sample,
     history: Iterable[tuple[str, str]] = (),
-    known: Mapping[Any, str] = NOTHING,
+    items_of: Mapping[Any, str] = NOTHING,
 ) -> None:
     """Append the labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
 
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
-    labelled under its id. `known` are items that are computed already, by query and passage.
+    labelled under its id. `items_of` are items that are computed already, by query and passage.
     """
     positions = [
         (call, rank, context)
@@ -268,7 +268,7 @@ def add_labels(
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, passage_of(context)) for _, _, context in positions]
-    items = list(map(known.get, cells))
+    items = list(map(items_of.get, cells))
     columns = {
         **_NOTHING_SAID,
         "item": relevance_items(cells, history) if None in items else items,

@@ -118,7 +118,7 @@ def write_scores(file: Path, table: ScoreTable, first: int, end: int) -> None:
         fields = table.fields(*rows)
         try:
             frames.append(
-                _with_line(pl, [_known(pl, *of, *fields[of[0]]) for of in _columns("scores").items()])
+                _with_line(pl, [_gathered(pl, *of, *fields[of[0]]) for of in _columns("scores").items()])
             )
         except _unfit(pl):  # half a surrogate pair
             frames.append(_frame(pl, "scores", table.text(*rows)))
@@ -145,11 +145,11 @@ RowFilter: TypeAlias = Mapping[str, Collection[str]]
 def read_part(file: Path, where: RowFilter | None = None) -> Iterator[bytes]:
     """The lines of a part: of the rows that have one of these values, and of those that are kept whole."""
     pl = polars(f"{file}")
-    wanted = pl.lit(where is None) | pl.col(_LINE).is_not_null()
+    chosen = pl.lit(where is None) | pl.col(_LINE).is_not_null()
     for column, values in (where or {}).items():
         texts = [value.encode("utf-8", "replace").decode() for value in values]
-        wanted |= pl.col(column).is_in(pl.Series(texts, dtype=pl.String).implode())
-    _, rows = _rows(file, lambda rows: rows.filter(wanted))
+        chosen |= pl.col(column).is_in(pl.Series(texts, dtype=pl.String).implode())
+    _, rows = _rows(file, lambda rows: rows.filter(chosen))
     for some in rows.iter_slices(GROUP):
         yield from _lines(pl, _name_of(file), some)
 
@@ -183,11 +183,11 @@ def read_group(file: Path, number: int) -> list[bytes]:
     return _lines(pl, _name_of(file), rows)
 
 
-def _rows(file: Path, wanted: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _rows(file: Path, select: Callable[[Any], Any]) -> tuple[Any, Any]:
     """polars, and the wanted rows of a part; InputError where it is damaged."""
     pl = polars(f"{file}")
     try:
-        return pl, wanted(pl.scan_parquet(file)).collect()
+        return pl, select(pl.scan_parquet(file)).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as fault:
         reason = str(fault).partition("\n")[0]
         raise InputError(
@@ -195,8 +195,8 @@ def _rows(file: Path, wanted: Callable[[Any], Any]) -> tuple[Any, Any]:
         ) from None
 
 
-def _name_of(part: Path) -> str:
-    return part.parent.name.partition(".")[0]
+def _name_of(file: Path) -> str:
+    return file.parent.name.partition(".")[0]
 
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -217,7 +217,7 @@ def _frame(pl: Any, name: str, text: bytes) -> Any:
     if _gives_back(pl, name, frame, text):
         return frame
     both = zip(_lines(pl, name, frame), BytesIO(text), strict=True)
-    unlike = [None if one == line else line[:-1].decode() for one, line in both]
+    unlike = [None if built == line else line[:-1].decode() for built, line in both]
     return frame.with_columns(pl.Series(_LINE, unlike, pl.String))
 
 
@@ -230,13 +230,13 @@ def _with_line(pl: Any, columns: Iterable[Any]) -> Any:
     return pl.DataFrame(list(columns)).with_columns(pl.lit(None, pl.String).alias(_LINE))
 
 
-def _known(pl: Any, name: str, kind: str, values: Any, places: Any) -> Any:
+def _gathered(pl: Any, name: str, kind: str, values: Any, numbers: Any) -> Any:
     series = pl.Series(name, values, getattr(pl, kind or "String"), nan_to_null=True)
-    return series if places is None else series.gather(places)
+    return series if numbers is None else series.gather(numbers)
 
 
 def _unfit(pl: Any) -> tuple[type[Exception], ...]:
-    """What polars raises where a column cannot hold a value."""
+    """The exceptions that polars raises where a column cannot hold a value."""
     return TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError
 
 
@@ -294,7 +294,7 @@ def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
 
 
 def _built(pl: Any, name: str, frame: Any) -> Any:
-    """The lines as a column."""
+    """The lines of jsonl that the rows of a frame stand for, as a series of texts."""
     table, absent = _TABLES[name], _left_out(name)
     cells: list[Any] = []
     for column, kind in _columns(name).items():

@@ -70,7 +70,7 @@ class Part(Counts):
         return self.judgements.asked
 
     def add_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels."""
+        """Append labels that people gave beside the samples."""
         self.labels.extend(labels)
 
     def people(self) -> Iterator[Label]:
@@ -86,11 +86,11 @@ class Part(Counts):
         return (sample for sample in self.samples if name in {sample.id, sample.query})
 
     def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
-        """The places of these samples."""
+        """The item rows of these samples: each question with where it was asked."""
         return (row for row in self.items if (row.sample, row.system, row.trial) in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
-        """The labels of these items."""
+        """The labels whose item is one of these, in the order in which they came."""
         return (label for label in self.labels if label.item in items)
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
@@ -112,11 +112,11 @@ class Part(Counts):
 
     def add(self, other: Part) -> None:
         """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
-        known = {canonical(graders): number for number, graders in enumerate(self.graders)}
+        numbers = {canonical(graders): number for number, graders in enumerate(self.graders)}
         self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = []
         for graders in other.graders:
-            number = known.setdefault(canonical(graders), len(self.graders))
+            number = numbers.setdefault(canonical(graders), len(self.graders))
             if number == len(self.graders):
                 self.graders.append(graders)
             renumbered.append(number)

@@ -63,7 +63,7 @@ class SampleKeys:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        number_set = self._known()
+        number_set = self._number_set()
         if not number_set.add(hash(key)):
             return number_set.index(hash(key))
         self._newest = key
@@ -75,10 +75,10 @@ class SampleKeys:
 
     def find(self, key: SampleKey) -> int | None:
         """The number of a key; None where there is none."""
-        number = self._known().index(hash(key))
+        number = self._number_set().index(hash(key))
         return None if number < 0 else number
 
-    def _known(self) -> NumberSet:
+    def _number_set(self) -> NumberSet:
         if self._hashes is None:
             self._hashes = NumberSet()
             self._hashes.add_all(np.array(list(map(hash, self)), dtype=np.int64))
@@ -121,7 +121,7 @@ class SampleKeys:
                 column.frombytes(np.asarray(codes, dtype=np.int32).tobytes())
 
     def ids(self) -> Iterator[str]:
-        """The ids, by number."""
+        """The sample ids, in the order of their numbers."""
         start = 0
         for end in self._ends:
             yield self._ids[start:end].decode(errors="surrogatepass")
@@ -151,7 +151,7 @@ class SampleKeys:
         return self.taken([number])[0]
 
     def taken(self, numbers: Iterable[int]) -> list[SampleKey]:
-        """The keys of these numbers."""
+        """The keys (id, system, trial) with these numbers."""
         systems, ids, ends = list(self._systems), self._ids, self._ends
         return [
             (
@@ -231,7 +231,7 @@ class ScoreTable:
         self._high.append(high)
 
     def add(self, score: Score) -> None:
-        """Append a score."""
+        """Append one score as a row."""
         key = (score.sample, score.system, score.trial)
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
@@ -364,7 +364,7 @@ class ScoreTable:
 
     @property
     def columns(self) -> ScoreRows:
-        """What all rows hold; status and reason as their places in `STATUSES` and in `whys`."""
+        """The values of all rows; status and reason by their number in `STATUSES` and in `whys`."""
         return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
@@ -407,17 +407,17 @@ class ScoreTable:
         return self.rows(range(len(self)))
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
-        """The scores in these rows."""
+        """The scores in the rows of these numbers, as records."""
         remaining = iter(numbers)
         while some := list(islice(remaining, _AT_ONCE)):
             yield from self._scores_of(np.array(some, dtype=np.int64))
 
-    def _scores_of(self, places: NDArray[np.int64]) -> Iterator[Score]:
-        sample, measure = self._codes(places)
+    def _scores_of(self, rows: NDArray[np.int64]) -> Iterator[Score]:
+        sample, measure = self._codes(rows)
         samples, order = np.unique(sample, return_inverse=True)
         keys, at = self.keys.taken(samples.tolist()), iter(order.tolist())
         measures, whys = self.measures, self.whys
-        columns = (column.tolist() for column in (measure, *self.taken(places)))
+        columns = (column.tolist() for column in (measure, *self.taken(rows)))
         for of, value, code, why, low, high in zip(*columns, strict=True):
             (name, system, trial), (reported, canonical) = keys[next(at)], measures[of]
             status = STATUSES[code]
@@ -434,7 +434,7 @@ class ScoreTable:
             )
 
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
-        """The scores of one sample."""
+        """The scores of one sample, by every measure; none where the table does not have it."""
         number = self.keys.find(key)
         return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
 
@@ -464,14 +464,14 @@ class ScoreTable:
 
     def fields(self, first: int, end: int) -> Fields:
         """The fields of the lines from row `first` to before `end`."""
-        rest, (keys, place, measure) = self.taken(np.arange(first, end)), self._names_in(first, end)
+        rest, (keys, sample, measure) = self.taken(np.arange(first, end)), self._names_in(first, end)
         bounded, bound = np.flatnonzero(~np.isnan(rest.low)), np.zeros(end - first, dtype=np.int64)
         bound[bounded] = np.arange(1, len(bounded) + 1)
         bounds = zip(rest.low[bounded].tolist(), rest.high[bounded].tolist(), strict=True)
         return {
-            "sample": ([name for name, _, _ in keys], place),
-            "system": ([system for _, system, _ in keys], place),
-            "trial": ([trial for _, _, trial in keys], place),
+            "sample": ([name for name, _, _ in keys], sample),
+            "system": ([system for _, system, _ in keys], sample),
+            "trial": ([trial for _, _, trial in keys], sample),
             "measure": ([reported for reported, _ in self._measures], measure),
             "type": ([canonical for _, canonical in self._measures], measure),
             "value": (rest.value, None),
@@ -492,7 +492,7 @@ class ScoreTable:
 
     def text(self, first: int, end: int) -> bytes:
         """The lines from row `first` to before `end`, one after the other."""
-        keys, place, measure = self._names_in(first, end)
+        keys, sample, measure = self._names_in(first, end)
         tails = {
             (system, trial): b',"system":%b,"trial":%d,' % (encode(system), trial)
             for _, system, trial in keys
@@ -510,7 +510,7 @@ class ScoreTable:
             bounds = b"null" if math.isnan(low) else encode((low, high))
             status, why = STATUSES[rest.status[row]], whys[rest.why[row]]
             ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % (encode(status), encode(why), bounds)
-        begun = map(heads.__getitem__, place.tolist())
+        begun = map(heads.__getitem__, sample.tolist())
         columns = begun, map(names.__getitem__, measure.tolist()), values, ends
         return b"".join(chain.from_iterable(zip(*columns, strict=True))) if end > first else b""
 
@@ -559,9 +559,9 @@ class ScoreTable:
         begins[1:] = np.any([np.diff(column.rle_id().to_numpy()) for column in key], axis=0)
         keys = zip(*(column.filter(begins).to_list() for column in key), strict=True)
         sample = np.array(list(map(self.keys.number, keys)), dtype=np.int64)[np.cumsum(begins) - 1]
-        known = self._measures
+        codes = self._measures
         names = zip(frame["measure"].to_list(), frame["type"].to_list(), strict=True)
-        self._number(sample, np.array([known.setdefault(pair, len(known)) for pair in names], dtype=np.int64))
+        self._number(sample, np.array([codes.setdefault(pair, len(codes)) for pair in names], dtype=np.int64))
         self._value.frombytes(value.tobytes())
 
 

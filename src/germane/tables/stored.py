@@ -36,25 +36,25 @@ _IN_PART = 40
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def rows_in(path: Path, wanted: Callable[[bytes], bool], where: RowFilter | None = None) -> Iterator[Any]:
-    """The JSON values of the wanted lines of a table; none where there is no file. InputError names a damaged line."""
+def rows_in(path: Path, keep: Callable[[bytes], bool], where: RowFilter | None = None) -> Iterator[Any]:
+    """The JSON values of the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
     for number, (_, line) in enumerate(lines_of(path, where), 1):
-        if wanted(line):
+        if keep(line):
             yield row_in(path, number, line)
 
 
 def records_in(
-    path: Path, kind: type[S], wanted: Callable[[bytes], bool] | None = None, where: RowFilter | None = None
+    path: Path, kind: type[S], keep: Callable[[bytes], bool] | None = None, where: RowFilter | None = None
 ) -> Iterator[S]:
-    """The records in the wanted lines of a table; none where there is no file. InputError names a damaged line."""
+    """The records in the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
 
-    def one(number: int, line: bytes) -> S:
+    def read_one(number: int, line: bytes) -> S:
         try:
             return msgspec.convert(row_in(path, number, line), kind)  # half a surrogate pair is read here
         except msgspec.ValidationError:
             raise _damaged(path, number) from None
 
-    return _together(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, one, wanted)
+    return _together(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
 
 
 def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, list[bytes]]]:
@@ -70,12 +70,12 @@ def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int,
 def _together(
     blocks: Iterable[tuple[int, list[bytes]]],
     read: Callable[[bytes], list[S]],
-    one: Callable[[int, bytes], S],
-    wanted: Callable[[bytes], bool] | None = None,
+    read_one: Callable[[int, bytes], S],
+    keep: Callable[[bytes], bool] | None = None,
 ) -> Iterator[S]:
-    """The records in the wanted lines: those of a block are read together, and one by one where one of them is refused."""
+    """The records in the lines that are kept: those of a block are read together, and one by one where one of them is refused."""
     for first, lines in blocks:
-        some = lines if wanted is None else list(filter(wanted, lines))
+        some = lines if keep is None else list(filter(keep, lines))
         try:
             records = read(b"".join(some))
         except (ValueError, RecursionError, InputError):
@@ -84,7 +84,7 @@ def _together(
             yield from records
         else:
             numbered = enumerate(lines, first)
-            yield from (one(number, line) for number, line in numbered if wanted is None or wanted(line))
+            yield from (read_one(number, line) for number, line in numbered if keep is None or keep(line))
 
 
 def parts_folder(path: Path) -> Path:
@@ -160,8 +160,8 @@ def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def blocks(file: Path, wanted: Callable[[bytes], bool] = lambda _: True) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of the blocks of a file that are wanted, each with the number of its first line.
+def blocks(file: Path, keep: Callable[[bytes], bool] = lambda _: True) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of the blocks of a file that are kept, each with the number of its first line.
 
     There are none where there is no file, and a line is left out that was cut off while it was written.
     """
@@ -170,7 +170,7 @@ def blocks(file: Path, wanted: Callable[[bytes], bool] = lambda _: True) -> Iter
     first = 1
     with file.open("rb") as content:
         while block := content.read(_BLOCK) + content.readline():
-            if wanted(block):
+            if keep(block):
                 lines = BytesIO(block).readlines()
                 yield first, lines if block.endswith(b"\n") or file.suffix != UNFINISHED else lines[:-1]
             first += block.count(b"\n")
@@ -219,11 +219,11 @@ class LinesAt:
         self._parts, self._rest = _parts_and_lines(path)
         self._group = lru_cache(maxsize=_GROUPS)(read_group)
 
-    def find(self, places: Iterable[int]) -> Iterator[bytes]:
+    def find(self, positions: Iterable[int]) -> Iterator[bytes]:
         """The lines at places that `lines_of` gave."""
         with ExitStack() as opened:
             file: IO[bytes] | None = None
-            for position in places:
+            for position in positions:
                 if part := position >> _IN_PART:
                     number, row = divmod(position & (1 << _IN_PART) - 1, GROUP)
                     yield self._group(self._parts[part - 1], number)[row]
@@ -243,12 +243,12 @@ class LineIndex:
 
     def find(self, names: Iterable[object], *, newest: bool = False) -> list[int]:
         """The offset of the first line of each of these names, or of the last one; -1 where there is none."""
-        wanted = np.array(list(map(hash, names)), dtype=np.int64)
+        hashes = np.array(list(map(hash, names)), dtype=np.int64)
         if not len(self):
-            return [-1] * len(wanted)
-        at = np.searchsorted(self._hashes, wanted, side="right" if newest else "left") - newest
+            return [-1] * len(hashes)
+        at = np.searchsorted(self._hashes, hashes, side="right" if newest else "left") - newest
         at[at == len(self)] = 0
-        result: list[int] = np.where(self._hashes[at] == wanted, self._offsets[at], -1).tolist()
+        result: list[int] = np.where(self._hashes[at] == hashes, self._offsets[at], -1).tolist()
         return result
 
     def every(self, name: object) -> list[int]:
@@ -306,9 +306,9 @@ class StoredJudgements:
         return self._of(KEY, keys, "key")
 
     def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
-        wanted = {name.encode() for name in names}
+        encoded = {name.encode() for name in names}
         rows = rows_in(
-            self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN, where={field: names}
+            self.path, lambda line: line[at] in encoded or line[40:50] != _BETWEEN, where={field: names}
         )
         return (load_judgement(row) for row in rows if row[field] in names)
 
@@ -344,16 +344,16 @@ class EarlierJudgements:
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""
         judgements: dict[str, Judgement] = {}
-        for lines, places, _ in self._index():
-            rows = _at(lines, [position for position in places.find(keys, newest=True) if position >= 0])
+        for lines, index, _ in self._index():
+            rows = _at(lines, [position for position in index.find(keys, newest=True) if position >= 0])
             judgements |= {row.key: row for row in rows if row.key in keys}
         return judgements
 
     def children(self, keys: Collection[str]) -> list[Judgement]:
         """The judgements that were merged into those under these keys."""
         judgements: dict[str, Judgement] = {}
-        for lines, _, places in self._index():
-            rows = _at(lines, [position for key in keys for position in places.every(key)])
+        for lines, _, index in self._index():
+            rows = _at(lines, [position for key in keys for position in index.every(key)])
             judgements |= {row.key: row for row in rows if row.parent in keys}
         return list(judgements.values())
 
@@ -386,6 +386,6 @@ def _judgement(line: bytes) -> Judgement | None:
     return None
 
 
-def _at(lines: LinesAt, places: Iterable[int]) -> Iterator[Judgement]:
+def _at(lines: LinesAt, positions: Iterable[int]) -> Iterator[Judgement]:
     """The judgements in the lines at these places."""
-    return (row for row in map(_judgement, lines.find(places)) if row is not None)
+    return (row for row in map(_judgement, lines.find(positions)) if row is not None)

@@ -327,7 +327,7 @@ def text_in(value: Json, names: tuple[str, ...], levels: int = 4) -> str | None:
     for message in reversed(messages):
         if isinstance(message, Mapping) and message.get("role") == "user":
             parts = _items(message.get("parts", message.get("content"))) or [message]
-            texts = [text_in(part, ("content", "text"), 1) for part in parts]
+            texts = [text_in(piece, ("content", "text"), 1) for piece in parts]
             return "\n".join(filter(None, texts)) or None
     return None
 

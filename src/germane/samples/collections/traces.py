@@ -33,12 +33,12 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
         yield from rows
         return
     traces: dict[str, list[Span]] = {}
-    places: dict[str, Callable[..., Any]] = {}
+    where_of: dict[str, Callable[..., Any]] = {}
     for _, row, where in rows:
         try:
             for span in spans_in(row):
                 traces.setdefault(span.trace, []).append(span)
-                places.setdefault(span.trace, where)
+                where_of.setdefault(span.trace, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
     counts = {"no retrieval": 0, "no query": 0, "no documents": 0}
@@ -53,7 +53,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
             counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
             made += 1
             # the place of a trace is that of its first span: paths of the sample are none of the file
-            yield made, sample, lambda _, where=places[name]: where(())
+            yield made, sample, lambda _, where=where_of[name]: where(())
     _tell(counts, len(traces), made, first[2](()), warn)
 
 
@@ -64,7 +64,7 @@ _FIXES = {
 }
 
 
-def _tell(counts: dict[str, int], traces: int, made: int, place: Any, warn: Warn | None) -> None:
+def _tell(counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None) -> None:
     if not made:
         fix = (
             _FIXES["no query"]
@@ -72,11 +72,11 @@ def _tell(counts: dict[str, int], traces: int, made: int, place: Any, warn: Warn
             else "export retriever, reranker or retrieval spans as well"
         )
         problem = f"none of its {traces:,} traces has a retrieval span with a query"
-        raise InputError(problem, fix=fix, place=place)
+        raise InputError(problem, fix=fix, place=location)
     for what, count in counts.items():
         if count and warn is not None:
             passed = "" if what == "no documents" else ", and are passed over"
-            warn(Notice(f"{count:,} of {traces:,} traces have {what}{passed}", _FIXES[what], place))
+            warn(Notice(f"{count:,} of {traces:,} traces have {what}{passed}", _FIXES[what], location))
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
