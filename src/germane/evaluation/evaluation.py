@@ -20,7 +20,7 @@ from germane.judging.driver import AnswerSource, Running, finish, replay_known
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Passages, example_of
+from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.tables.folder import Tables
@@ -167,11 +167,11 @@ class Working:
                     counts = part.references.setdefault(measure, Counter())
                     counts["with_reference"] += with_it
                     counts["without_reference"] += against_known - with_it
-                for number, answer in enumerate(answers):
+                for question, answer in zip(examples_of(questions), answers, strict=True):
                     judgement = answer.judgement
                     # without a key nobody was asked
                     if judgement.key and part.judgements.add(judgement) and judgement.prompt:
-                        part.prompts[example_of(questions, number).prompt] = judgement.prompt
+                        part.prompts[question.prompt] = judgement.prompt
                     if answer.children:
                         part.judgements.extend(answer.children)
         return asked

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import example_of
+from germane.questions.relevance import examples_of
 from germane.types import Judgement
 
 R = TypeVar("R")
@@ -105,7 +105,7 @@ def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuest
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()
-        judgements = enumerate(look_up(questions))
-        running.go_on([answered(example_of(questions, n), judgement) for n, judgement in judgements])
+        judgements = zip(examples_of(questions), look_up(questions), strict=True)
+        running.go_on([answered(question, judgement) for question, judgement in judgements])
     both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
     return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]

@@ -25,7 +25,7 @@ from germane.judging.spending import Budget, Spent, UsageLog, unsent
 from germane.questions.asking import Answer, answered
 from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import Passages, example_of
+from germane.questions.relevance import Passages, examples_of
 from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement
 
@@ -175,8 +175,8 @@ class Pool:
         judgements = self.find(pair for pairs in keyed for pair in pairs)
         answers: list[list[Answer | None]] = [
             [
-                self._read_known(judge, example_of(questions, number), judgements.get(key))
-                for number, (key, judge) in enumerate(pairs)
+                self._read_known(judge, question, judgements.get(key))
+                for question, (key, judge) in zip(examples_of(questions), pairs, strict=True)
             ]
             for questions, pairs in zip(asked, keyed, strict=True)
         ]

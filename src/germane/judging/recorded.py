@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec import Struct
 from germane.encoding import decode
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
-from germane.questions.relevance import Passages, example_of
+from germane.questions.relevance import Passages, examples_of
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import ITEM, LineIndex, LinesAt, StoredJudgements, row_in
 from germane.types import Judgement
@@ -92,8 +91,10 @@ class StoredAnswers:
         judgements = self._find(asked, _judgement_in)
         return [
             [
-                answered(example_of(questions, n), judgement or _lacking(questions, n))
-                for n, judgement in enumerate(islice(judgements, len(questions)))
+                answered(question, judgement or _lacking(questions, n))
+                for n, (question, judgement) in enumerate(
+                    zip(examples_of(questions), judgements, strict=False)
+                )
             ]
             for questions in asked
         ]
@@ -111,8 +112,8 @@ class StoredAnswers:
         answers = (answer or _NONE for answer in self._find(asked, _answer_in))
         return [
             [
-                value_of(example_of(questions, n), answer.answer, answer.error)
-                for n, answer in enumerate(islice(answers, len(questions)))
+                value_of(question, answer.answer, answer.error)
+                for question, answer in zip(examples_of(questions), answers, strict=False)
             ]
             for questions in asked
         ]

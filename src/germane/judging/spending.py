@@ -98,7 +98,8 @@ class UsageLog:
     def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
         self.spent, self.earlier = Spent(), Spent()
         self.failed: set[int] = set()
-        self._keys, self._seen = NumberSet(), set[int]()
+        self._seen = set[int]()
+        self._keys: NumberSet | None = None
         self._path = path
         self._file: IO[bytes] | None = None
         if path is not None and not resumed:
@@ -112,7 +113,7 @@ class UsageLog:
                 self.earlier = earlier
 
     def __contains__(self, key: str) -> bool:
-        return len(self._keys) > 0 and _short(key) in self._keys
+        return self._keys is not None and _short(key) in self._keys
 
     # What comes in
 
@@ -170,6 +171,8 @@ class UsageLog:
 
     def _note(self, keys: Sequence[str], failed: Sequence[str]) -> None:
         paid, lost = set(map(_short, keys)), set(map(_short, failed))
+        if self._keys is None:
+            self._keys = NumberSet()
         for key in paid:
             self._keys.add(key)
         self.failed -= paid

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from msgspec import Struct
@@ -199,6 +200,8 @@ class Passages(Sequence[Relevance]):
         return Relevance(query=query, passage=passage, history=self.history, **self._alike)
 
 
-def example_of(questions: Sequence[Question[Any]], number: int) -> Question[Any]:
-    """The question of that number, or, of passages, one that is made already: it is read and paid for alike."""
-    return questions.example if isinstance(questions, Passages) else questions[number]
+def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
+    """The questions; of passages one that is made already in the place of each: they are read and paid for alike."""
+    if isinstance(questions, Passages) and questions.cells:
+        return repeat(questions.example, len(questions.cells))
+    return questions

@@ -27,7 +27,7 @@ from germane.measures.measure import LabelChoice, Measure
 from germane.measures.scoring import program_of, sample_means
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS, Passages, example_of
+from germane.questions.relevance import HELPS, Passages
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import (
@@ -105,7 +105,7 @@ class TermTable(NamedTuple):
         """The kind of the questions; "" where there is no term."""
         if not self.item:
             return ""
-        return example_of(self.questions[int(self.sample[0])], int(self.number[0])).kind
+        return self.questions[int(self.sample[0])][int(self.number[0])].kind
 
 
 def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:

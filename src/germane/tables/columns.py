@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, ge
 
 from msgspec.structs import fields
 
-from germane.encoding import encode, encode_record
+from germane.encoding import encode, encode_records
 from germane.errors import MissingPart, install_extra
 from germane.types import Json
 
@@ -62,10 +62,11 @@ class RowTable(Generic[R]):
             value = values[name]
             column.extend(value if isinstance(value, list) else [value] * count)
 
-    def lines(self) -> Iterator[bytes]:
-        """Each row as a line of JSON."""
-        rows: Iterable[Any] = self
-        return (encode_record(row) + b"\n" for row in rows)
+    def texts(self) -> Iterator[tuple[bytes, int]]:
+        """The rows as lines of JSON, many together, each time with their number."""
+        remaining: Iterator[Any] = iter(self)
+        while some := list(islice(remaining, _AT_ONCE)):
+            yield encode_records(some), len(some)
 
     def column(self, name: str) -> list[Any]:
         """One column by its field's name."""

@@ -179,16 +179,16 @@ class ReportFolder(Counts):
     def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
         self._write_samples(part)
-        self.write_lines("items", part.items.lines())
+        self._write_texts("items", part.items.texts())
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
-        self.write_lines("labels", part.labels.lines())
+        self._write_texts("labels", part.labels.texts())
         self._added.extend(part.scores, distinct=True)
         self._write_scores(part.scores)
         self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
-        self.write_lines("labels", LabelTable(labels).lines())
+        self._write_texts("labels", LabelTable(labels).texts())
 
     def _write_samples(self, part: Tables) -> None:
         """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
@@ -206,8 +206,7 @@ class ReportFolder(Counts):
         if (file := self._files.get("scores")) is None:
             return
         if not self._in_parts:
-            for text, count in scores.texts():
-                self._write("scores", text, count)
+            self._write_texts("scores", scores.texts())
         elif (len(self._added) - file.rows) * SCORE_BYTES >= PART_BYTES:
             self._make_parts("scores")
 
@@ -232,6 +231,11 @@ class ReportFolder(Counts):
         remaining = iter(lines if name in self._files else ())
         while some := list(islice(remaining, _AT_ONCE)):
             self._write(name, b"".join(some), len(some))
+
+    def _write_texts(self, name: str, texts: Iterable[tuple[bytes, int]]) -> None:
+        """Append lines to a table, many together."""
+        for text, count in texts if name in self._files else ():
+            self._write(name, text, count)
 
     def _write(self, name: str, text: bytes, count: int) -> None:
         """Append so many lines to a table."""
@@ -317,14 +321,14 @@ class ReportFolder(Counts):
         if labels:
             written = set(labels_in(added))
             with _open(added, os.O_APPEND) as file:
-                file.writelines(LabelTable(label for label in labels if label not in written).lines())
+                file.write(_text(label for label in labels if label not in written))
         added.replace(self._path("labels"))
         self._forget_labels()
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to labels.jsonl at once."""
         with _open(self._path("labels"), os.O_APPEND) as file:
-            file.writelines(LabelTable(labels).lines())
+            file.write(_text(labels))
         self._forget_labels()
 
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
@@ -695,6 +699,10 @@ def read_manifest(path: Path) -> dict[str, Json]:
         )
     check_shape(manifest, file)
     return manifest
+
+
+def _text(labels: Iterable[Label]) -> bytes:
+    return b"".join(text for text, _ in LabelTable(labels).texts())
 
 
 def _of_people(path: Path) -> Iterator[Label]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from germane.tables.columns import RowTable
 from germane.types import ItemRow, Json, RankedPassage, Sample
@@ -42,7 +44,7 @@ class AskedQuestion(Protocol):
         ...
 
 
-class AskedItem(NamedTuple):
+class AskedItem(Struct, frozen=True, gc=False):
     """One thing that was asked: its item and kind, the passage and the query that it is about, the items of its parts."""
 
     item: str
@@ -69,21 +71,26 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
         distinct.setdefault(asked_item.item, asked_item)
     if not distinct:
         return
-    of_text: dict[str, list[RankedPassage]] = {}
-    own = sample.query
-    for ranked_passage in sample.ranked_passages():
-        of_text.setdefault(ranked_passage.context.text, []).append(ranked_passage)
+    of_text: dict[str | None, list[RankedPassage]] = {}
+    for passage in sample.ranked_passages():
+        of_text.setdefault(passage.context.text, []).append(passage)
     rows: list[tuple[str, str, int | None, int | None, str | None, int | None]] = []
-    for item, kind, query, passage, parts in distinct.values():
-        positions = [
-            (item, kind, call, rank, None, None)
-            for call, rank, query_of_call, _ in (of_text.get(passage, ()) if passage is not None else ())
-            if query in (query_of_call, own)
+    for asked_item in distinct.values():
+        before = len(rows)
+        rows.extend(
+            (asked_item.item, asked_item.kind, passage.call, passage.rank, None, None)
+            for passage in of_text.get(asked_item.passage, ())
+            if asked_item.query in (passage.query, sample.query)
+        )
+        if len(rows) == before:
+            rows.append((asked_item.item, asked_item.kind, None, None, None, None))
+        rows += [
+            (part, asked_item.kind, None, None, asked_item.item, number)
+            for number, part in enumerate(asked_item.parts, 1)
         ]
-        rows += positions or [(item, kind, None, None, None, None)]
-        if parts:
-            rows += [(part, kind, None, None, item, number) for number, part in enumerate(parts, 1)]
-    columns = zip(
-        ("item", "kind", "call", "rank", "of", "part"), map(list, zip(*rows, strict=True)), strict=True
-    )
-    table.add(len(rows), sample=sample.id, system=sample.system, trial=sample.trial, **dict(columns))
+    columns = dict(zip(_OF_ITEM, map(list, zip(*rows, strict=True)), strict=True))
+    table.add(len(rows), sample=sample.id, system=sample.system, trial=sample.trial, **columns)
+
+
+_OF_ITEM = ("item", "kind", "call", "rank", "of", "part")
+"""The fields of an item's row beside those that name the sample."""
