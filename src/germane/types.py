@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import fields, force_setattr, replace
 
-from germane.errors import Invalid
+from germane.errors import Invalid, describe
 
 Json: TypeAlias = Any
 """Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
@@ -61,16 +61,17 @@ FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     """The same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
-    if kind in FROZEN:
-        return value
-    if levels == 0 and isinstance(value, Mapping | list | tuple):
-        raise Invalid(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
-    if kind is dict or isinstance(value, Mapping):
+    if kind is dict and levels:
         for key, inner in value.items():
             if type(inner) not in FROZEN or type(key) is not str:
                 break
         else:
             return FrozenDict(value)
+    if kind in FROZEN:
+        return value
+    if levels == 0 and isinstance(value, Mapping | list | tuple):
+        raise Invalid(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
+    if isinstance(value, Mapping):
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
@@ -105,6 +106,15 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1)]
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number that a column of a table can hold."""
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
+"""A FrozenDict: the record freezes what it is given, so that msgspec need not copy it first."""
+
+
+def _frozen_object(value: Json) -> FrozenDict:
+    """The metadata of a record; raises Invalid where they are no object."""
+    if value is not None and not isinstance(value, Mapping):
+        raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}', "metadata")
+    return freeze(value) or NOTHING
 
 
 class Record(
@@ -126,7 +136,7 @@ class Context(Record, frozen=True, kw_only=True):
     score: float | None = None
     grade: Whole | None = None
     relevant: bool | None = None
-    metadata: Mapping[str, Any] = NOTHING
+    metadata: Metadata = NOTHING
 
     def __post_init__(self) -> None:
         if self.score is not None and not isfinite(self.score):
@@ -135,8 +145,8 @@ class Context(Record, frozen=True, kw_only=True):
             _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
             raise Invalid("has both grade and relevant: they are two scales", "keep one of them")
-        if self.metadata is not NOTHING:
-            force_setattr(self, "metadata", freeze(self.metadata) or NOTHING)
+        if self.metadata is not NOTHING and (type(self.metadata) is not FrozenDict or not self.metadata):
+            force_setattr(self, "metadata", _frozen_object(self.metadata))
 
 
 class Call(Record, frozen=True, kw_only=True):
@@ -249,7 +259,7 @@ class Sample(Record, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     cluster: str | None = None
     grade_scale: tuple[Whole, Whole] | None = None
-    metadata: Mapping[str, Any] = NOTHING
+    metadata: Metadata = NOTHING
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -281,9 +291,11 @@ class Sample(Record, frozen=True, kw_only=True):
                 force_setattr(self, name, tuple(value))
         if self.gold:
             _set(self, gold=tuple(map(tuple, self.gold)))
-        for name in (*_RARE_MAPPINGS, "metadata"):
-            if (value := getattr(self, name)) is not None and value is not NOTHING:
+        for name in _RARE_MAPPINGS:
+            if (value := getattr(self, name)) is not None:
                 force_setattr(self, name, freeze(value) or NOTHING)
+        if self.metadata is not NOTHING:
+            force_setattr(self, "metadata", _frozen_object(self.metadata))
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise Invalid("names a stage twice", "give each stage a name of its own", "stages")
 

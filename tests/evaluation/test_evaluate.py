@@ -139,7 +139,7 @@ def test_frozen_means_frozen() -> None:
     with pytest.raises(TypeError):
         sample.qrels["z"] = 1  # type: ignore[index]
     with pytest.raises(TypeError):
-        sample.metadata.update(a=1)  # type: ignore[attr-defined]
+        sample.metadata.update(a=1)
     assert isinstance(sample.contexts, tuple)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
@@ -12,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from germane.errors import Invalid, describe
-from germane.types import Context, Id, Json, Message, Record, Step
+from germane.types import Context, Id, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
@@ -320,27 +321,64 @@ def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: d
 _read_passages = _each(_passage)
 
 
-class _Ranking(msgspec.Struct):
-    """A list of passages, as a class: msgspec looks at `tuple[Context, ...]` anew in each call."""
+@lru_cache(maxsize=1000)
+def _shape(keys: tuple[Any, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]] | None:
+    """The keys of a passage that have another name here, each with it, and those that are metadata; None = look closer."""
+    names = {key: PASSAGE_SPELLINGS.get(key) for key in keys}
+    others = tuple(key for key, name in names.items() if name is None)
+    meant = [*filter(None, names.values()), *["metadata"] * bool(others)]
+    if len(set(meant)) < len(meant) or not _OWN.issuperset(meant):
+        return None
+    return tuple((key, name) for key, name in names.items() if name not in {key, None}), others
 
-    contexts: tuple[Context, ...]
+
+def _renamed(passage: dict[str, Json]) -> Json:
+    """A passage under the names of our fields, as `_passage` makes it, its values as they are where the keys say it all."""
+    shape = _shape(tuple(passage))
+    if shape is None:
+        return _passage(passage)
+    renames, others = shape
+    made = passage.copy() if renames or others else passage
+    for key, name in renames:
+        made[name] = made.pop(key)
+    if others:
+        more = {}
+        for key in others:
+            if (value := made.pop(key)) is not None:
+                more[key] = value
+        made["metadata"] = freeze(more)
+    return made if made.get("text") else _passage(passage)
+
+
+class _Rankings(msgspec.Struct):
+    """Lists of passages, as a class: msgspec looks at `list[tuple[Context, ...]]` anew in each call."""
+
+    lists: list[tuple[Context, ...]]
 
 
 def passages(values: Json) -> Json:
-    """Passages under the names of our fields: records at once where they are written as our record has them."""
-    if not isinstance(values, _LISTS) or not _DICT.issuperset(map(type, values)):
-        return _read_passages(values)
+    """Passages under the names of our fields; as records where their values are of the types of these."""
+    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
+        try:
+            own = [row if _OWN.issuperset(row) and row.get("text") else _renamed(row) for row in values]
+            (made,) = msgspec.convert({"lists": [own]}, _Rankings).lists
+        except (Invalid, msgspec.ValidationError):
+            pass
+        else:
+            return made
+    return _read_passages(values)
+
+
+def _rankings(lists: Json) -> Json:
+    """Lists of passages, likewise; all at once where they are written as our record has them."""
     try:
-        lacking = [1 for row in values if not row.get("text") and ("text" in row or not row.get("id"))]
-        if not lacking and (not values or _OWN.issuperset(values[0])):
-            return msgspec.convert({"contexts": values}, _Ranking).contexts
-    except msgspec.ValidationError:
+        # of an empty text it is not known whether it is one
+        every = chain.from_iterable(lists)
+        if not [1 for row in every if not row.get("text") and ("text" in row or not row.get("id"))]:
+            return msgspec.convert({"lists": lists}, _Rankings).lists
+    except (AttributeError, TypeError, msgspec.ValidationError):
         pass
-    try:
-        own = [row if _OWN.issuperset(row) and row.get("text") else _passage(row) for row in values]
-        return msgspec.convert({"contexts": own}, _Ranking).contexts
-    except (Invalid, msgspec.ValidationError):
-        return _read_passages(values)
+    return _each(passages)(lists)
 
 
 def _call(value: Json) -> Json:
@@ -422,7 +460,7 @@ READ: dict[str, Column] = {
     "id": _each(_id, list[Id]),
     "query": _each(_question),
     "trial": _each(_whole, list[int]),
-    "contexts": _each(passages),
+    "contexts": _rankings,
     IDS: _each(_ids, list[list[Id]]),
     "calls": _each(_each(_call)),
     "stages": _each(_each(_stage)),

@@ -95,6 +95,7 @@ class ReportFolder(Counts):
         self._written = NumberSet()
         self._asked: AskedCounts | None = None
         self._added = ScoreTable()
+        self._clusters: dict[str, str] | None = None
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
         self.manifest: dict[str, Json] = {}
@@ -170,7 +171,7 @@ class ReportFolder(Counts):
         }
         self._in_parts = None if self._form is None and not self.scratch else self._form == "parquet"
         self._written, self._asked = NumberSet(), AskedCounts()
-        self._numbers, self.graders = {}, []
+        self._numbers, self.graders, self._clusters = {}, [], {}
         self.__dict__.pop("items", None)
         self._forget_labels()
         self.__dict__["scores"] = self._added = ScoreTable()
@@ -179,6 +180,8 @@ class ReportFolder(Counts):
     def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
         self._write_samples(part)
+        if self._clusters is not None:
+            self._clusters |= part.clusters()
         self._write_texts("items", part.items.texts())
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write_texts("labels", part.labels.texts())
@@ -228,6 +231,8 @@ class ReportFolder(Counts):
 
     def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
+        if name == "samples":
+            self._clusters = None  # unknown until they are read back
         remaining = iter(lines if name in self._files else ())
         while some := list(islice(remaining, _AT_ONCE)):
             self._write(name, b"".join(some), len(some))
@@ -478,7 +483,10 @@ class ReportFolder(Counts):
 
     def clusters(self) -> dict[str, str]:
         """The cluster of each case that has one, by the case's id."""
-        return {row.id: row.cluster for row in self._samples_with("cluster") if row.cluster is not None}
+        if self._clusters is None:
+            rows = self._samples_with("cluster")
+            self._clusters = {row.id: row.cluster for row in rows if row.cluster is not None}
+        return self._clusters
 
     def _samples_with(self, field: str) -> Iterator[_SampleFields]:
         """Some fields of the samples that may have this one; of other samples nothing is read."""
