@@ -95,12 +95,12 @@ def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: It
     """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
     from html import escape  # brings the names of 2,000 characters, which a terminal does not need
 
-    def shown(cell: object) -> str:
+    def escaped(cell: object) -> str:
         return cell if isinstance(cell, Markup) else escape(clean(str(cell)))
 
     left = "style='text-align:left'"
     head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td {left}>{shown(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td {left}>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_lines(lines)}"
 
 

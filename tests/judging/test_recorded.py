@@ -51,7 +51,7 @@ def test_typed_answers_of_several_lists(tmp_path: Path, *, on_disk: bool) -> Non
     assert none == []
     assert lost == Unanswered("timed out")
     assert broken.why.startswith("unusable answer")
-    assert (answers.found, answers.unknown) == (3, 1)
+    assert (answers.answered, answers.unknown) == (3, 1)
 
 
 def test_answer_with_half_a_surrogate_pair(tmp_path: Path) -> None:

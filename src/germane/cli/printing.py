@@ -254,7 +254,7 @@ class Progress(Callbacks):
         self.baselines: list[ReportData] = []
         self._quiet = quiet
         self._next = time.monotonic() + _FIRST
-        self._shown = ("starting", 0, 0, "")
+        self._state = ("starting", 0, 0, "")
         self._over = threading.Event()
         self._bar: Bar | None = None
         self._log = _Warnings(self)
@@ -297,7 +297,7 @@ class Progress(Callbacks):
     def _say_line(self) -> None:
         if (now := time.monotonic()) >= self._next and not self._stopping:
             self._next = now + _HEARTBEAT
-            what, *_ = self._shown
+            what, *_ = self._state
             say(f"{what}: {self._how_far()}" if self._began else what)
 
     def warn(self, text: str) -> None:
@@ -368,7 +368,7 @@ class Progress(Callbacks):
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
         if self._stopping:
             return
-        self._shown = (what, done, total, more)
+        self._state = (what, done, total, more)
         self._began.setdefault(what, time.monotonic())
         if self._bar is not None:
             task = self._bar.task_ids[0]
@@ -378,7 +378,7 @@ class Progress(Callbacks):
 
     def _how_far(self) -> str:
         """The progress in words: done, time left, cost."""
-        what, done, total, more = self._shown
+        what, done, total, more = self._state
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:

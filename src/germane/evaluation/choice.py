@@ -105,7 +105,7 @@ def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
 def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
     sample, history = job.sample, turns(job.sample)
     for reader in readers:
-        if reader.given:
+        if reader.by_item:
             sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
         if not alone or any(
             grader.by is not None or grader.measure.definition.asks for grader in job.graders

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from germane.judging.driver import AnswerSource, Running, finish, replay_known
+from germane.judging.driver import AnswerSource, Running, finish, replay_stored
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
@@ -79,7 +79,7 @@ class Evaluation(Generic[Store]):
             for jobs in self._cut():
                 await self.answers.lookup([])  # signals are heard here
                 working = Working(jobs, self.settings)
-                await replay_known(working.programs, self.answers)
+                await replay_stored(working.programs, self.answers)
                 asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
                 while asking and (len(asking) == _AHEAD or asking[0][0].finished):
                     yield await _first(asking)

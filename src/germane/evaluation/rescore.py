@@ -73,7 +73,7 @@ def rescore(
     target = _target(source, folder, form)
     try:
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
-        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
+        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
         made |= {"allow_stand_in": True} if allow_stand_in else {}

@@ -38,13 +38,13 @@ class LabelsJudge(LocalJudge):
     lacking: ClassVar[str] = "no label"
 
     def __init__(self, labels: Mapping[str, Json] | None = None) -> None:
-        self.given = dict(labels or {})
-        self._labels = dict(self.given)
+        self.by_item = dict(labels or {})
+        self._labels = dict(self.by_item)
 
     def labelled(self, query: str, history: Turns, context: Context) -> Context:
         """The context with the label that this judge was given for it, where it was."""
         (item,) = relevance_items([(query, context.text)], history)
-        label = self.given.get(item)
+        label = self.by_item.get(item)
         if label is None:
             return context
         yes = isinstance(label, bool)

@@ -30,12 +30,12 @@ class AnswerSource(Protocol):
 class Running(Generic[R]):
     """A program under way: its current questions, the trace of what it has asked, and at last its result."""
 
-    __slots__ = ("_known", "_program", "finished", "questions", "result", "trace")
+    __slots__ = ("_program", "_stored", "finished", "questions", "result", "trace")
 
     def __init__(self, program: Program[R]) -> None:
         self._program, self.trace = program, Trace()
         self.questions: Sequence[AnyQuestion] | None = None
-        self._known: Sequence[Answer | None] = ()
+        self._stored: Sequence[Answer | None] = ()
         self.result: R
         self.finished = False
         self.go_on(())
@@ -46,16 +46,16 @@ class Running(Generic[R]):
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
             self.trace.append((self.questions, answers))
-        self._known = ()
+        self._stored = ()
         try:
             self.questions = self._program.send(values)  # type: ignore[arg-type]
         except StopIteration as end:
             self.result, self.finished = end.value, True
 
-    def take_known(self, answers: Sequence[Answer | None]) -> bool:
+    def take_stored(self, answers: Sequence[Answer | None]) -> bool:
         """Take the answers that are known; True if these were all, and the program has gone on."""
         if None in answers:
-            self._known = answers
+            self._stored = answers
             return False
         self.go_on(answers)  # type: ignore[arg-type]
         return True
@@ -64,18 +64,18 @@ class Running(Generic[R]):
         """Run to the end, as fast as the answers come."""
         while not self.finished:
             questions = self.questions or ()
-            stored = self._known or [None] * len(questions)
+            stored = self._stored or [None] * len(questions)
             missing = [number for number, answer in enumerate(stored) if answer is None]
             new = iter(await answerer.judge([questions[number] for number in missing]))
             self.go_on([next(new) if answer is None else answer for answer in stored])
 
 
-async def replay_known(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
+async def replay_stored(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
     """Run as far as known answers lead, all programs at once: a second evaluation is nothing else."""
     going = [program for program in programs if not program.finished]
     while going:
         stored = await answerer.lookup([value.questions or () for value in going])
-        moved = [value for value, answers in zip(going, stored, strict=True) if value.take_known(answers)]
+        moved = [value for value, answers in zip(going, stored, strict=True) if value.take_stored(answers)]
         going = [value for value in moved if not value.finished]
 
 

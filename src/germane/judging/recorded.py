@@ -37,22 +37,22 @@ class StoredAnswers:
         however: True if the settings do not matter, and failures are not answers.
 
     Attributes:
-        found: The number of questions with an answer.
+        answered: The number of questions with an answer.
         unknown: The number without one.
     """
 
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
-        self.found = self.unknown = 0
+        self.answered = self.unknown = 0
         self._however = however
-        self._known: dict[_Name, Judgement] = {}
-        self._places: LineIndex | None = None
+        self._by_name: dict[_Name, Judgement] = {}
+        self._index_of_lines: LineIndex | None = None
         if isinstance(judgements, StoredJudgements):
             self._index(judgements)
             return
         for judgement in judgements:
             if self._counts(judgement.parent, judgement.error):
                 for settings in self._settings({**judgement.provenance, "kind": judgement.kind}):
-                    self._known.setdefault((judgement.item, *settings), judgement)
+                    self._by_name.setdefault((judgement.item, *settings), judgement)
 
     def _counts(self, parent: str | None, error: str | None) -> bool:
         return parent is None and not (self._however and error is not None)
@@ -84,7 +84,7 @@ class StoredAnswers:
             for settings in several:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
-        self._places, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
+        self._index_of_lines, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -127,13 +127,15 @@ class StoredAnswers:
     ) -> Iterator[Judgement | R | None]:
         """The record of each question of these lists, all looked up together, None = none; `read` parses a line on disk."""
         names = [of for questions in asked for of in self._names(questions)]
-        for judgement in map(self._first_known, names) if self._places is None else self._read(names, read):
+        for judgement in (
+            map(self._first_known, names) if self._index_of_lines is None else self._read(names, read)
+        ):
             self.unknown += judgement is None
-            self.found += judgement is not None
+            self.answered += judgement is not None
             yield judgement
 
     def _first_known(self, names: Sequence[_Name]) -> Judgement | None:
-        return next((self._known[name] for name in reversed(names) if name in self._known), None)
+        return next((self._by_name[name] for name in reversed(names) if name in self._by_name), None)
 
     def _names(self, questions: Sequence[AnyQuestion]) -> list[Sequence[_Name]]:
         """The names of each question, the most specific last."""
@@ -146,10 +148,12 @@ class StoredAnswers:
         ]
 
     def _read(self, names: Sequence[Sequence[_Name]], read: Callable[[bytes], R]) -> Iterator[R | None]:
-        assert self._places is not None
-        positions = self._places.find(of[-1] for of in names)  # of several with one name the first counts
+        assert self._index_of_lines is not None
+        positions = self._index_of_lines.find(
+            of[-1] for of in names
+        )  # of several with one name the first counts
         if any(len(of) > 1 for of in names):
-            usual = self._places.find(of[0] for of in names)
+            usual = self._index_of_lines.find(of[0] for of in names)
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         lines = self._lines.find(position for position in positions if position >= 0)
         return (None if position < 0 else read(next(lines)) for position in positions)

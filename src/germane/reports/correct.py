@@ -319,7 +319,7 @@ class Corrections:
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
         self._tables, self._manifest = tables, manifest
-        self._known: dict[tuple[str, str], ScoreTerms] = {}
+        self._terms: dict[tuple[str, str], ScoreTerms] = {}
         self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
@@ -355,9 +355,9 @@ class Corrections:
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """The terms that the scores of a measure of a system rest on."""
-        if not self._known:
-            self._known.update(self._take_apart())
-        return self._known[summary.measure, summary.system]
+        if not self._terms:
+            self._terms.update(self._take_apart())
+        return self._terms[summary.measure, summary.system]
 
     @cached_property
     def book(self) -> LabelBook:

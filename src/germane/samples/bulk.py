@@ -278,7 +278,7 @@ class _Range:
     def __init__(self, gold: Gold, begin: int = 0) -> None:
         self.begin, self.end = begin, begin + len(gold.sizes)
         self._gold, self._lengths = gold, np.full(len(gold.sizes), -1)
-        self._found: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._hits: list[tuple[Numbers, Numbers, Numbers]] = []
 
     def add(self, block: _Block, rows: Numbers) -> None:
         """Add the hits of a block of the run; `rows` are the numbers of its queries among all, -1 where they have no gold."""
@@ -291,12 +291,12 @@ class _Range:
             raise NotPlain("a query is in two pieces")
         self._lengths[mine] = np.diff(block.starts)[has]
         positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
-        self._found.append((own[number], block.ranks(positions, number), doc))
+        self._hits.append((own[number], block.ranks(positions, number), doc))
 
     def hits(self, ignored: int = 0, first_ignored: Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
         """The hits of the gold documents in the queries of this range, in the order of query and rank."""
         gold, none = self._gold, np.empty(0, np.int64)
-        columns = zip(*self._found, strict=True) if self._found else [[none]] * 3
+        columns = zip(*self._hits, strict=True) if self._hits else [[none]] * 3
         row, rank, doc = map(np.concatenate, columns)
         order = np.argsort((row << 32) | rank)
         return Hits(

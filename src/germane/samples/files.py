@@ -119,12 +119,12 @@ class StandardInput:
     """Standard input as a file on disk, which can be read several times: a copy, made when it is first asked for, gone with this."""
 
     def __init__(self) -> None:
-        self._held = ExitStack()
+        self._open = ExitStack()
 
     @functools.cached_property
     def path(self) -> Path:
         """The path of the copy on disk, which is made when it is first asked for."""
-        return Path(self._held.enter_context(on_disk("-")))
+        return Path(self._open.enter_context(on_disk("-")))
 
 
 @contextmanager

@@ -133,8 +133,8 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
     What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
     some = list(judgements)
-    made = {id(how): _made(how) for how in {id(one.provenance): one.provenance for one in some}.values()}
-    alike = Counter((one.kind, one.parent is None, one.error is None, id(one.provenance)) for one in some)
+    made = {id(how): _made(how) for how in {id(row.provenance): row.provenance for row in some}.values()}
+    alike = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
     for (kind, merged, fine, of), times in alike.items():
         if merged:
             counts[kind, "n", ""] += times

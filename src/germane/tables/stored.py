@@ -331,7 +331,7 @@ class EarlierJudgements:
         self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
     ) -> None:
         self._files, self._keep = files, keep
-        self._places: list[tuple[LinesAt, LineIndex, LineIndex]] | None = None
+        self._indexes: list[tuple[LinesAt, LineIndex, LineIndex]] | None = None
 
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
@@ -359,13 +359,13 @@ class EarlierJudgements:
 
     def _index(self) -> list[tuple[LinesAt, LineIndex, LineIndex]]:
         """Of each file the places of judgements by key, and those of merged ones by their parent."""
-        if self._places is None:
-            self._places = [
-                (LinesAt(path), *self._places_in(path)) for path in self._files if is_stored(path)
+        if self._indexes is None:
+            self._indexes = [
+                (LinesAt(path), *self._index_of(path)) for path in self._files if is_stored(path)
             ]
-        return self._places
+        return self._indexes
 
-    def _places_in(self, path: Path) -> tuple[LineIndex, LineIndex]:
+    def _index_of(self, path: Path) -> tuple[LineIndex, LineIndex]:
         keyed, merged = (array("q"), array("q")), (array("q"), array("q"))
         for offset, line in lines_of(path):
             key, parent = line[KEY].decode(errors="replace"), None

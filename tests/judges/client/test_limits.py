@@ -333,8 +333,8 @@ class TestRateLimiter:
             for number in (101, 104):
                 tasks[number].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            assert limiter._places is not None
-            assert limiter._places.in_flight == 108
+            assert limiter._in_flight is not None
+            assert limiter._in_flight.in_flight == 108
             return served
 
         assert asyncio.run(main()) == [number for number in range(110) if number not in {101, 104}]

@@ -45,7 +45,7 @@ def test_the_worst_and_a_random_sample_are_shown(report: Report) -> None:
     """As many as asked for, the worst beyond the random ones; the same every time."""
     excerpt = Excerpt(report, SIZE)
     ids = [sample.id for sample in excerpt.report.samples()]
-    assert (excerpt.capped, excerpt.shown, excerpt.total, len(ids)) == (True, 25, 100, 25)
+    assert (excerpt.capped, excerpt.kept, excerpt.total, len(ids)) == (True, 25, 100, 25)
     assert excerpt.in_words() == "25 of 100"
     assert ids == [sample.id for sample in Excerpt(report, SIZE).report.samples()]
     drawn = {sample.id for sample in excerpt.random.samples()}

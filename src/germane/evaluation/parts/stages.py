@@ -137,10 +137,10 @@ class Stages:
         random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
         positions = np.empty(len(order), np.int64)
         positions[order] = np.arange(len(order))
-        self._place: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
+        self._position: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
         # of a case in several systems and trials one row
         new = np.frombuffer(first, np.int8) if first else None
-        self._held = np.cumsum(np.bincount(self._place, new, minlength=len(order)))
+        self._cases_up_to = np.cumsum(np.bincount(self._position, new, minlength=len(order)))
         self._largest = float(max(sizes.values(), default=1))
         self._goals, self._seed, self._of = goals, seed, of or sum(first)
         self._decided: dict[str, _Decision] = {}
@@ -152,19 +152,19 @@ class Stages:
     @property
     def count(self) -> int:
         """The number of cases in the stages up to now."""
-        return int(self._held[self._ended - 1]) if self._ended else 0
+        return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def _units_for(self, cases: int) -> int:
         """The number of units, first in order, that hold this number of cases."""
-        return min(int(np.searchsorted(self._held, cases)) + 1, len(self._held))
+        return min(int(np.searchsorted(self._cases_up_to, cases)) + 1, len(self._cases_up_to))
 
     def holds(self, row: int) -> bool:
         """True if the stage that is judged now holds the case of this number, from 0."""
-        return self._begun <= int(self._place[row]) < self._ended
+        return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
         """Those of all cases that this stage judges, in their order."""
-        for position, planned in zip(self._place.tolist(), cases, strict=False):
+        for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
                 self._units[sample.id] = position
@@ -186,10 +186,10 @@ class Stages:
                     self._look(gate, system, name, case_scores, values)
         if any(not decision.side for decision in self._decided.values()):
             size = max(size, ceil(self._ended * _GROWTH))
-        if size == self._ended or self._ended == len(self._held):
+        if size == self._ended or self._ended == len(self._cases_up_to):
             return False
         size = max(size, ceil(self._ended * _LEAST_GROWTH))
-        self._begun, self._ended = self._ended, min(size, len(self._held))
+        self._begun, self._ended = self._ended, min(size, len(self._cases_up_to))
         self._sizes.append(self.count)
         return True
 
@@ -198,7 +198,7 @@ class Stages:
     ) -> float:
         """The factor, at least 1, by which more units would give an interval that is narrow enough."""
         clusters = scores.clusters_of(values.case, self._clusters)
-        most = len(self._held) / self._ended
+        most = len(self._cases_up_to) / self._ended
 
         def narrow(times: float) -> bool:
             half = interval_of_cases(values, clusters, span, times=times).half_width

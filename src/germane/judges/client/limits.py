@@ -184,13 +184,13 @@ class RateLimiter:
                 check_number(name, value, "write how many a minute: more than 0")
         self._windows = [SlidingWindow(floor(rpm) if rpm >= 1 else rpm)] if rpm else []
         self._windows += [SlidingWindow(tpm, tokens=True)] if tpm else []
-        self._places = AdaptiveConcurrency(in_flight) if in_flight else None
+        self._in_flight = AdaptiveConcurrency(in_flight) if in_flight else None
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> Taken:
         """Wait until a request of about that many tokens may leave, as estimated then; cancelled, it takes nothing."""
-        if self._places is not None:
-            await self._places.acquire()
+        if self._in_flight is not None:
+            await self._in_flight.acquire()
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
@@ -220,8 +220,8 @@ class RateLimiter:
 
     def release(self) -> None:
         """The request is not in flight any more."""
-        if self._places is not None:
-            self._places.release()
+        if self._in_flight is not None:
+            self._in_flight.release()
 
 
 class Pause:

@@ -48,7 +48,7 @@ class Excerpt:
     def __init__(self, whole: ReportData, size: tuple[int, int] | None = DEFAULT) -> None:
         self.whole = whole
         self._case = whole.case_scores.case
-        self.total = self.shown = int(self._case.max(initial=-1)) + 1
+        self.total = self.kept = int(self._case.max(initial=-1)) + 1
         self._drawn: NDArray[np.int64] | None = None
         chosen: NDArray[np.int64] | None = None
         if size is not None and self.total > sum(size):
@@ -57,7 +57,7 @@ class Excerpt:
             self._drawn = np.sort(drawn)
             worst = _worst_first(whole, self._case, self.total)
             chosen = np.union1d(drawn, worst[~np.isin(worst, drawn)][:most])
-            self.shown = len(chosen)
+            self.kept = len(chosen)
         self.capped = chosen is not None
         self.report = self._cut(whole, chosen)
 
@@ -89,7 +89,7 @@ class Excerpt:
 
     def in_words(self) -> str:
         """The number of queries shown and the number of all; "" where all are shown."""
-        return f"{self.shown:,} of {self.total:,}" if self.capped else ""
+        return f"{self.kept:,} of {self.total:,}" if self.capped else ""
 
     def random_words(self) -> str:
         """The number of queries drawn at random and the number of all."""
