@@ -21,7 +21,7 @@ from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
 from germane.samples import bulk
 from germane.samples.bulk import Gold, GoldRanges
-from germane.samples.trec import Format, Hits, NotPlain, format_of, read_qrels, read_run
+from germane.samples.trec import Format, Hits, NotTabular, format_of, read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 
@@ -440,7 +440,7 @@ def test_gold_in_ranges_has_the_same_hits(
         monkeypatch.setattr(bulk, name, 200)
     ranges = GoldRanges(gold, "trec")
     if order == "other":
-        with pytest.raises(NotPlain, match="another order"):
+        with pytest.raises(NotTabular, match="another order"):
             list(ranges.hits(run, "trec"))
         return
     some, known = list(ranges.hits(run, "trec")), Gold.read(gold, "trec")

@@ -211,7 +211,7 @@ class _View:
         kind = session.scale if relevance else "sufficiency" if task.claim is None else "support"
         self.question, self._at = _QUESTIONS.get(kind, _QUESTIONS["graded"]), 0
         rule = ["", f"─── {session.done + 1} of {session.total} ───"]
-        before, beside = _paragraphs(task.history), _paragraphs(task.beside if relevance else ())
+        before, beside = _paragraphs(task.history), _paragraphs(task.texts if relevance else ())
         against = _paragraphs([("query", task.query) if task.claim is None else ("claim", task.claim)])
         body = _paragraphs(zip(names, task.passages, strict=False))
         self.head, self.pages = [*rule, *before, *against, *beside], [body]

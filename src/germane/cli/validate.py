@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def measures(name: str | None, *, json: bool) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
-    from germane.measures.declaration import install_all, named
+    from germane.measures.declaration import find_measure, install_all
     from germane.measures.explaining import as_json, listing
     from germane.measures.measure import definitions
 
     install_all()
-    chosen = definitions() if name is None else (named(name, lenient=True).definition,)
+    chosen = definitions() if name is None else (find_measure(name, lenient=True).definition,)
     if json:
         print_document([as_json(definition) for definition in chosen])
     else:

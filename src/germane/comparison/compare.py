@@ -19,7 +19,7 @@ from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
 from germane.reports.pairing import (
     MeasureComparison,
-    Pair,
+    PairedSystems,
     Side,
     adjusted,
     measures_in_common,
@@ -226,7 +226,7 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
     return result
 
 
-def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureComparison]:
+def _split(pair: PairedSystems, rows: Sequence[MeasureComparison]) -> list[MeasureComparison]:
     """The rows with what their differences are made of."""
     mixed, refused = mixed_scores(pair, [row.measure for row in rows])
     results = []
@@ -238,14 +238,14 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
     return results
 
 
-def _covered(pair: Pair) -> list[str]:
+def _covered(pair: PairedSystems) -> list[str]:
     """The share of B's distinct judged items that had been judged for A."""
     ours, theirs = (side.report.tables.items.items_of(side.system) for side in (pair.a, pair.b))
     both, all_of_b = len(ours & theirs), f"the {len(theirs):,} items judged for {pair.b.name}"
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 
 
-def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:
+def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
     samples = chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.reports.correct import Floats, ScoreTerms, corrections_of, distinct_rows
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
-from germane.reports.pairing import MeasureComparison, Pair, Side
+from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook
 
-_SAME = 1e-9
+_TOLERANCE = 1e-9
 """Weights and differences within this are equal."""
 
 
-class DecidedPair(Pair):
+class DecidedPair(PairedSystems):
     """A pair whose comparisons say what decides them: the corrected difference wherever there is one."""
 
     @cached_property
@@ -151,7 +151,7 @@ class CorrectedDifferences:
             if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
                 terms = _terms(sides)
                 for case, item, weight in zip(terms.case, terms.item, terms.weight.tolist(), strict=True):
-                    if abs(weight) > _SAME:
+                    if abs(weight) > _TOLERANCE:
                         result.setdefault(case, set()).add(item)
         return {case: frozenset(items) for case, items in sorted(result.items())}
 
@@ -213,11 +213,11 @@ def _of_terms(
     terms = terms.where(np.array([case in numbers for case in terms.case], bool))
     if np.isnan(terms.grade).any():
         return "some verdicts are missing"
-    if abs(sum(terms.judged.tolist()) / len(numbers) - judged) > _SAME:
+    if abs(sum(terms.judged.tolist()) / len(numbers) - judged) > _TOLERANCE:
         return "the stored verdicts do not add up to the difference"
     if (why := sides[0].unreadable(book)) is not None:
         return why
-    terms = terms.where(np.abs(terms.weight) > _SAME)
+    terms = terms.where(np.abs(terms.weight) > _TOLERANCE)
     rows = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
     chances = np.array([_chance(draws, *row) for row in rows])
     if missing := int((chances <= 0).sum()):

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.comparison.parts import MixedScore, how_judged, verdicts_of
-from germane.reports.pairing import Floats, Pair
+from germane.reports.pairing import Floats, PairedSystems
 from germane.reports.summary import limits_of, range_of
 from germane.statistics.comparison import DifferenceParts, split_difference
 
 _ORDER = ("corpus", "retrieval", "judge", "labels")
 
 
-def split_by_cause(pair: Pair, measure: str, mixed: MixedScore) -> DifferenceParts | None:
+def split_by_cause(pair: PairedSystems, measure: str, mixed: MixedScore) -> DifferenceParts | None:
     """The difference of a measure, by its reported name, as parts that sum to it; None where no case has both scores.
 
     `corpus` is among the causes where both reports know their corpus (`--corpus`): alone and 0 where it is the same.
@@ -69,7 +69,7 @@ def _sort_key(cause: str) -> tuple[int, int]:
     return len(names), _ORDER.index(names[0])
 
 
-def other_corpus(pair: Pair) -> bool | None:
+def other_corpus(pair: PairedSystems) -> bool | None:
     """True if the two were run on different corpora; None where that is not known of both."""
     if pair.a.report is pair.b.report:
         return None

@@ -27,7 +27,7 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
 from germane.reports.gates import NO_DECISION
-from germane.reports.pairing import Floats, MeasureComparison, Pair, Side
+from germane.reports.pairing import Floats, MeasureComparison, PairedSystems, Side
 from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import list_changes
 from germane.types import Context, Json, Judgement, Sample
@@ -45,7 +45,7 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
-def undecidable(pair: Pair, comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
+def undecidable(pair: PairedSystems, comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
     """The reason why a comparison of all cases decides nothing; "" where it may decide."""
     name = comparison.measure
     stand_in = any(side.report[name, side.system].basis.stand_in for side in (pair.a, pair.b))
@@ -106,7 +106,9 @@ class MixedScore:
     same_lists: Bools
 
 
-def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, MixedScore], dict[str, str]]:
+def mixed_scores(
+    pair: PairedSystems, measures: Sequence[str]
+) -> tuple[dict[str, MixedScore], dict[str, str]]:
     """The score of B's lists with A's verdicts, by measure.
 
     A's verdict is taken where both hold the same item; gold is A's gold for the query, people's labels are A's where A's
@@ -142,7 +144,7 @@ class _ScoredAgain:
     The samples of both are read once, and held until their case is complete.
     """
 
-    def __init__(self, pair: Pair, measures: Sequence[Measure]) -> None:
+    def __init__(self, pair: PairedSystems, measures: Sequence[Measure]) -> None:
         self._pair, self._graders = pair, graders_of(tuple(measures))
         self._case: list[int] = []
         self._rows: list[Mapping[str, Outcome]] = []
@@ -308,7 +310,7 @@ def _labels_of(side: Side) -> Callable[[Sequence[AnyQuestion]], list[Judgement]]
     ]
 
 
-def _refusal(pair: Pair, name: str) -> str:
+def _refusal(pair: PairedSystems, name: str) -> str:
     """The reason why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
@@ -343,7 +345,9 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
     return sample.with_contexts(labelled, **{name: getattr(other, name) for name in gold})
 
 
-def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedLine], list[MovedLine]]:
+def moved_queries(
+    pair: PairedSystems, measure: str, most: int = 5
+) -> tuple[list[MovedLine], list[MovedLine]]:
     """The queries that became worst and best by a measure, at most `most` of each, the most moved first.
 
     Lists are of the ids of the passages, or the beginnings of their texts.

@@ -14,7 +14,7 @@ from germane.clean import counted, shorten, some_of
 from germane.comparison.noise import variance_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.pairing import Pair, sides_of
+from germane.reports.pairing import PairedSystems, sides_of
 from germane.reports.schema import Line
 from germane.reports.summary import MeasureSummary, check_change, range_of
 from germane.statistics.distributions import normal_quantile
@@ -161,7 +161,7 @@ def plan_power(
         a, b, *_ = sides_of([report for report in (report, other) if report is not None])
         if name not in b.types:
             raise InputError(f"{measure} was not measured of both", fix="name a measure of both")
-        pilot = Pair(a, b).pilot(name)
+        pilot = PairedSystems(a, b).pilot(name)
     else:
         pilot, assumed = _one_system(report[name], correlation), correlation
     n = len(pilot.units.sums)

@@ -9,15 +9,15 @@ from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.reports.data import ReportData
-from germane.reports.gates import Gate, GateResult, Outcome
-from germane.reports.pairing import MeasureComparison, Pair, Side, measures_in_common
+from germane.reports.gates import Gate, GateOutcome, GateResult
+from germane.reports.pairing import MeasureComparison, PairedSystems, Side, measures_in_common
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change, holm
 from germane.statistics.intervals import Interval
 
 ALPHA = 0.05
 """The chance that any measure is called worse although none is."""
-_OUTCOME: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
+_OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
@@ -84,7 +84,7 @@ class _Compared(NamedTuple):
     why: str
     stand_in: bool
 
-    def result(self, outcome: Outcome, more: str = "") -> GateResult:
+    def result(self, outcome: GateOutcome, more: str = "") -> GateResult:
         """The gate's result; undecided where nothing may be decided."""
         comparison = self.comparison
         difference, interval, _ = comparison.deciding
@@ -100,7 +100,7 @@ class _Compared(NamedTuple):
         return GateResult(self.name, outcome, f"{text}{more}", self.stand_in, comparison.decided_by)
 
 
-def _compared(name: str, pair: Pair, measure: str) -> _Compared:
+def _compared(name: str, pair: PairedSystems, measure: str) -> _Compared:
     comparison = pair.compare(measure)
     judged = verdicts_of((pair.a, pair.b), measure) != "labels"
     differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
@@ -143,7 +143,7 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
     return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 
-def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
+def _pairs(report: ReportData, baseline: ReportData) -> Iterator[PairedSystems | str]:
     """Each system of the report with the same one of the baseline (or its only one), or why there is none."""
     for system in report.systems:
         match = system

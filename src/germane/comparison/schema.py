@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from germane.reports.schema import DecidedBy, Line, OrderLine, Pair
+from germane.reports.schema import DecidedBy, IntervalEnds, Line, OrderLine
 
-Outcome = Literal["pass", "fail", "undecided"]
+MarginResult = Literal["pass", "fail", "undecided"]
 
 
 class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+")):
@@ -32,7 +32,7 @@ class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+
     corpus_and_retrieval_and_labels: float | UnsetType = UNSET
     retrieval_and_judge_and_labels: float | UnsetType = UNSET
     corpus_and_retrieval_and_judge_and_labels: float | UnsetType = UNSET
-    intervals: dict[str, Pair]
+    intervals: dict[str, IntervalEnds]
     n: int
     share: float | None
 
@@ -44,8 +44,8 @@ class CorrectedChangeLine(Line):
     """
 
     difference: float
-    interval: Pair | None
-    set_interval: Pair | None
+    interval: IntervalEnds | None
+    set_interval: IntervalEnds | None
     p: float | None
     labels: int
     queries: int
@@ -71,7 +71,7 @@ class ComparedLine(Line):
     mean_a: float | None
     mean_b: float | None
     difference: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
     interval_method: str | None
     interval_why: str | None
     estimand: Literal["queries", "set"]
@@ -84,7 +84,7 @@ class ComparedLine(Line):
     ties: int
     losses: int
     mde: float | None
-    decision: Outcome | None
+    decision: MarginResult | None
     margin: float | None
     needed_to_decide: int | None
     decided_by: DecidedBy
@@ -130,7 +130,7 @@ class ComparisonDocument(Line):
     schema_version: Literal[1]
     passed: bool
     exit_code: int
-    verdict: Outcome | None
+    verdict: MarginResult | None
     systems: list[str]
     primary: list[str]
     comparisons: list[ComparedLine]

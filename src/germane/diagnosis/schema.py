@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from germane.reports.schema import Line, Pair
+from germane.reports.schema import IntervalEnds, Line
 from germane.statistics.intervals import Interval
 
 
@@ -21,7 +21,7 @@ class DepthRow(Line):
 
     depth: int
     keeps: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
 
 
 class StageRow(Line):
@@ -35,7 +35,7 @@ class StageRow(Line):
 
     name: str
     recall: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
     interval_method: str
     level: float
     units: int
@@ -43,7 +43,7 @@ class StageRow(Line):
     lost: int
     saved: int
     difference: float | None
-    difference_interval: Pair | None
+    difference_interval: IntervalEnds | None
     p: float | None
     depth: int
     kept: DepthRow | None
@@ -111,7 +111,7 @@ class ChangeRow(Line):
     dropped: float | None
     mean: float | None
     difference: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
     interval_method: str
     level: float
     p: float | None

@@ -622,10 +622,10 @@ class Plan:
         return job
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """Read all jobs through `checked`, for the InputError that it may raise."""
-        deque(self.checked(jobs), 0)
+        """Read all jobs through `checked_jobs`, for the InputError that it may raise."""
+        deque(self.checked_jobs(jobs), 0)
 
-    def checked(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
+    def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
         """Each job that is evaluated; at the end, InputError for a measure that no sample can have: before anything is paid.
 
         None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.

@@ -35,7 +35,7 @@ from germane.samples.trec import (
     GOLD,
     Format,
     Hits,
-    NotPlain,
+    NotTabular,
     Qrels,
     Results,
     Run,
@@ -102,7 +102,7 @@ class RunFile:
     def hits_in_ranges(self, gold: GoldFile) -> Iterator[Hits] | None:
         """The same, for one range of the gold's queries after the other; None where run or gold is small, or must be copied.
 
-        NotPlain, also while it is read, where all gold must be held.
+        NotTabular, also while it is read, where all gold must be held.
         """
         if self._bulk is None or find_spec("polars") is None or is_copied(self.path) or not gold.large:
             return None
@@ -136,7 +136,7 @@ class GoldFile:
 
     @cached_property
     def in_ranges(self) -> GoldRanges:
-        """The same read in ranges of its queries; NotPlain where it cannot be."""
+        """The same read in ranges of its queries; NotTabular where it cannot be."""
         from germane.samples.bulk import GoldRanges  # needs polars
 
         path = gold_file(self.source)
@@ -203,7 +203,7 @@ def rank_part(
         try:
             if (ranges := run.hits_in_ranges(gold)) is not None:
                 return _scored(name, ranges, checked, system, missing)
-        except NotPlain as why:
+        except NotTabular as why:
             notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     return _scored(name, [hits], checked, system, missing, notes)

@@ -417,7 +417,7 @@ class _Run:
             return
         from germane.evaluation.forecast import expectation
 
-        checked = self.plan.checked(jobs)
+        checked = self.plan.checked_jobs(jobs)
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
         if (total := expectation(self._forecaster(session), checked)) is not None:

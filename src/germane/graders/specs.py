@@ -19,7 +19,7 @@ from germane.graders.llm_grader import LLMGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import TextAssertion
 from germane.graders.tool_trajectory import SkillTrigger, ToolTrajectory
-from germane.measures.declaration import named
+from germane.measures.declaration import find_measure
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, definitions
 from germane.measures.scoring import DECLARED, Grader
@@ -187,7 +187,7 @@ def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """The measure of that name; the InputError on one that is not known names the graders too."""
     try:
-        return named(text, folder, lenient=lenient)
+        return find_measure(text, folder, lenient=lenient)
     except InputError as wrong:
         error = wrong
     if not error.problem.startswith("unknown measure"):
@@ -222,7 +222,7 @@ def graders_of_specs(
         except InputError as fault:
             collect_or_raise(fault, faults)
             continue
-        name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
+        name = first = spec.name if spec.has_name or isinstance(made, TextAssertion) else made.label
         number = 1
         while name in graders:
             number += 1

@@ -127,7 +127,9 @@ def _citations(question: CitationSupport) -> Json:
             others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
             parts = [position for position in cited if not carries(required, others[position])]
         missing = _missing(required, together)
-        why = f"no cited context has {named(missing)}" if missing else "the cited contexts have its words"
+        why = (
+            f"no cited context has {some_words(missing)}" if missing else "the cited contexts have its words"
+        )
         items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
     return {"statements": items}
 
@@ -178,11 +180,13 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
         return f"the {what} has no words"
     covered = [term.word for term in required if term.stem in present]
     missing = _missing(required, present)
-    parts = [f"covers {named(covered)}"] * bool(covered) + [f"lacks {named(missing)}"] * bool(missing)
+    parts = [f"covers {some_words(covered)}"] * bool(covered) + [f"lacks {some_words(missing)}"] * bool(
+        missing
+    )
     return f"of the {what}'s words the passage {' and '.join(parts)}"
 
 
-def named(names: Sequence[str]) -> str:
+def some_words(names: Sequence[str]) -> str:
     """The first few of some names."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
@@ -196,7 +200,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
     positions = alone or _pair(required, covered)
     closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
-    missing = named(_missing(required, _union(covered, positions) if positions else closest))
+    missing = some_words(_missing(required, _union(covered, positions) if positions else closest))
     if not positions:
         why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
     else:

@@ -39,7 +39,7 @@ _NOTHING = {
     "sufficiency": ("verdicts on sufficiency", "run it with context_sufficiency"),
 }
 """The kinds of things that people label; what is missing where there are none, and how to have some."""
-_BESIDE = ("reference", "criterion", "response")
+_TEXTS = ("reference", "criterion", "response")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class LabelTask:
     """One thing that a person is asked about: is this passage relevant, do these passages support this claim, or suffice?
 
     `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
-    where it stands. `beside` is what the judge saw beside the query. `verdict` is the judge's (nan = none) and is not
+    where it stands. `texts` are what the judge was shown besides the query. `verdict` is the judge's (nan = none) and is not
     shown; `doubt` is higher the less certain that verdict is.
     """
 
@@ -58,7 +58,7 @@ class LabelTask:
     passages: tuple[str, ...]
     claim: str | None = None
     history: tuple[tuple[str, str], ...] = ()
-    beside: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
     sample: str = ""
     system: str = ""
     call: int | None = None
@@ -162,7 +162,7 @@ def _task(
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
         claim=claims[part - 1] if claims else None,
         history=turns(sample),
-        beside=tuple((name, str(fields[name])) for name in _BESIDE if fields.get(name) and not claims),
+        texts=tuple((name, str(fields[name])) for name in _TEXTS if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
         call=at[0] or None,

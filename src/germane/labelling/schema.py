@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from germane.reports.schema import CorrectedLine, Line, Pair
+from germane.reports.schema import CorrectedLine, IntervalEnds, Line
 
 
 class ConfusionLine(Line):
@@ -18,7 +18,7 @@ class BiasLine(Line):
     """The mean of judge minus people; `interval` is null where nothing varies."""
 
     mean: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
 
 
 class SpreadLine(Line):
@@ -139,12 +139,12 @@ class SetMeanLine(Line):
     """A mean over everything that was judged, as people's labels correct it."""
 
     mean: float
-    interval: Pair
+    interval: IntervalEnds
     estimand: Literal["set"]
     method: str
     labels: int
     ess: float | None
-    labels_alone: Pair | None
+    labels_alone: IntervalEnds | None
 
 
 class PassagesLine(Line):

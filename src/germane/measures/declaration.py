@@ -201,7 +201,7 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
                 fix="write NAME(param=value)@10",
             )
         for word in _WORD.findall(text):
-            measure = named(word, folder)
+            measure = find_measure(word, folder)
             if measure.definition.family == "graded":
                 raise MeasureError(
                     f"{word} is a grader, no measure", fix="declare it in an eval file, with its options"
@@ -210,7 +210,7 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     return tuple(result)
 
 
-def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
+def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """The measure that a text names: as `Measure.parse`, or by its file, as in `my_measures.py:first_hit(least=2)@5`.
 
     `folder` is what a relative path starts from, by default the working directory. InputError where the file is not

@@ -90,10 +90,10 @@ class Question(ABC, Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """All that the prompt shows, by name: the fields that hold anything."""
-        result = self.filled(self.prompt_fields())
+        result = self.non_empty(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
-    def filled(self, names: Iterable[str]) -> dict[str, Json]:
+    def non_empty(self, names: Iterable[str]) -> dict[str, Json]:
         """Those of these fields that hold anything."""
         values = {name: getattr(self, name) for name in names}
         return {
@@ -348,7 +348,7 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
     """The settings of a question, and `beside`: the digest of the texts that are shown beside its item, where there are any."""
-    texts = question.filled(question.context_fields)
+    texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
 
@@ -359,7 +359,7 @@ def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[s
     `beside` are its `context_fields`.
     """
     spelt = canonical(
-        {"as": example.settings(), "beside": example.filled(example.context_fields), "item": ""}
+        {"as": example.settings(), "beside": example.non_empty(example.context_fields), "item": ""}
     )
     begun = hashlib.sha256(spelt[:-2])
     result = []

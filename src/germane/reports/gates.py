@@ -31,7 +31,7 @@ from germane.tables.cases import CaseScores
 from germane.tables.scores import ScoreTable
 from germane.types import Json, Sample, Score
 
-Outcome = Literal["passed", "failed", "undecided"]
+GateOutcome = Literal["passed", "failed", "undecided"]
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
@@ -177,7 +177,7 @@ class Gate:
         """The gate, with the system that it is decided for where that has a name."""
         return f"{self} [{system}]" if system else str(self)
 
-    def holds(self, low: float, high: float) -> Outcome:
+    def holds(self, low: float, high: float) -> GateOutcome:
         """The outcome where its value may be anything from `low` to `high`: undecided unless all decide alike."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
@@ -197,7 +197,7 @@ class GateResult:
     """
 
     gate: str
-    outcome: Outcome
+    outcome: GateOutcome
     detail: str
     stand_in: bool = False
     decided_by: str = ""
@@ -271,7 +271,7 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     return GateResult(gate.name(summary.system), outcome, detail, stand_in, by)
 
 
-def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
+def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     mean = summary.corrected
     if mean is None or mean.mean is None or mean.ends is None:
         return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
@@ -284,7 +284,7 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     return gate.holds(value, value), text + "; the limit is inside the interval" * inside
 
 
-def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
+def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     """A gate on an end of the interval, which covers what is missing."""
     if summary.interval is None:
         return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
@@ -292,7 +292,7 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     return gate.holds(end, end), f"{gate.how} end {end:.4f} of {summary.interval_in_words()}, {LIKE_THESE}"
 
 
-def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[Outcome, str]:
+def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
     """A gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
@@ -328,7 +328,7 @@ SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
 
 
-def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
+def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
     if not names:
         return "failed", UNMEASURED
     if gate.by:
@@ -342,13 +342,13 @@ def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tu
     return _between(gate, min(results), max(results), f"over {counted(len(names), 'case')}")
 
 
-def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, str]:
+def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutcome, str]:
     outcome = gate.holds(low, high)
     text = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
     return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
 
 
-def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
+def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
@@ -419,7 +419,7 @@ class Verdict:
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
 REQUIRED = "required "
 """The beginning of the name of a required grader's gate."""
-_ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
+_ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
 _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gates")
 """The beginnings of reasons that the gates' own lines, or the word of the verdict, say already."""
 

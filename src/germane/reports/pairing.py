@@ -229,7 +229,7 @@ def measures_in_common(sides: Sequence[Side]) -> list[str]:
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
 
-class Pair:
+class PairedSystems:
     """Two systems and the cases that both have.
 
     Args:
@@ -443,7 +443,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
     higher = higher_is_better(summaries[0].type)
     order = sorted(summaries, key=lambda summary: (summary.mean or 0.0) * (-1 if higher else 1))
     first, *others = sides_of([report], [summary.system for summary in order])
-    behind = adjusted((Pair(first, side).compare(name) for side in others), [name])
+    behind = adjusted((PairedSystems(first, side).compare(name) for side in others), [name])
     orders = {}
     for other in report.measures:
         if other != name and _without_labels(report[other].type) == _without_labels(report[name].type):

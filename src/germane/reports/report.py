@@ -16,7 +16,7 @@ from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
-from germane.reports.gates import REQUIRED, Gate, GateResult, Outcome, Verdict, check_gate
+from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
 from germane.samples.files import read_text
@@ -293,7 +293,7 @@ def required_gates(
     for name in required:
         below = [case.sample for case in listed if name in case.failed_required]
         missing = [case.sample for case in listed if name in case.undecided_required]
-        outcome: Outcome = "failed" if below else "undecided" if missing else "passed"
+        outcome: GateOutcome = "failed" if below else "undecided" if missing else "passed"
         detail = "reached in every case"
         if below or missing:
             what = "below its threshold" if below else "not measured"

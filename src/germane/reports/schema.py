@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-Pair = Annotated[list[float], Meta(min_length=2, max_length=2, description="the lower one first")]
+IntervalEnds = Annotated[list[float], Meta(min_length=2, max_length=2, description="the lower one first")]
 Bounds = (
     Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
     | None
@@ -84,9 +84,9 @@ class CorrectedLine(Line):
     """
 
     mean: float
-    interval: Pair
+    interval: IntervalEnds
     estimand: Literal["queries", "set"]
-    set_interval: Pair | None
+    set_interval: IntervalEnds | None
     method: str
     labels: int
     queries: int | None
@@ -110,13 +110,13 @@ class MeasureLine(Line):
     """
 
     mean: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
     interval_method: str | None
     level: float | None
     units: int | None
     interval_why: str | None
     estimand: Literal["queries", "set"]
-    mean_bounds: Pair | None
+    mean_bounds: IntervalEnds | None
     n: int
     total: int
     skipped: int
@@ -202,9 +202,9 @@ class RankedLine(Line):
 
     system: str
     mean: float | None
-    interval: Pair | None
+    interval: IntervalEnds | None
     difference: float | None
-    difference_interval: Pair | None
+    difference_interval: IntervalEnds | None
     p: float | None
     p_holm: float | None
     mde: float | None

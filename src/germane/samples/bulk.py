@@ -34,7 +34,7 @@ from germane.samples.trec import (
     Format,
     Hits,
     Kind,
-    NotPlain,
+    NotTabular,
     Numbers,
     frame_roles,
     read_as_rank,
@@ -63,7 +63,7 @@ class _Index:
         order = np.argsort(hashed)
         self._sorted, self._order = hashed[order], order.astype(np.int32)
         if _twice(self._sorted):
-            raise NotPlain("a query may stand twice in the gold")
+            raise NotTabular("a query may stand twice in the gold")
 
     def rows(self, hashed: Keys) -> Numbers:
         """The number of each query, -1 where there is none."""
@@ -82,7 +82,7 @@ class Gold:
         self._starts = np.cumsum(sizes) - sizes
         self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self.hashed, sizes)
         if _twice(np.sort(self.hashed)) or _twice(np.sort(self._key)):
-            raise NotPlain("a query or a document may stand twice in the gold")
+            raise NotTabular("a query or a document may stand twice in the gold")
 
     @cached_property
     def index(self) -> _Index:
@@ -98,7 +98,7 @@ class Gold:
         grades = np.fromiter(values, np.float64, len(docs))
         try:
             return cls(pl.Series(list(qrels), dtype=pl.String), sizes, docs, grades)
-        except NotPlain:
+        except NotTabular:
             return None
 
     @classmethod
@@ -107,7 +107,7 @@ class Gold:
         starts, queries = _queries(frame["query"])
         grades = frame["grade"].cast(pl.Float64).to_numpy()
         if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
-            raise NotPlain(f"a grade is not a whole number up to {LARGEST_GRADE}")
+            raise NotTabular(f"a grade is not a whole number up to {LARGEST_GRADE}")
         return cls(queries, np.diff(starts), frame["doc"], grades)
 
     @classmethod
@@ -120,7 +120,7 @@ class Gold:
             frame = pl.concat(frames, rechunk=True)
             frames.clear()
             return cls.of_rows(frame)
-        except NotPlain:
+        except NotTabular:
             return None
 
     @property
@@ -153,11 +153,11 @@ class GoldRanges:
     """Gold in a file of which only some queries are held: it is read beside a run that has them in about the same order."""
 
     def __init__(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> None:
-        """NotPlain where `read_qrels` must read the file."""
+        """NotTabular where `read_qrels` must read the file."""
         self._file = path, fmt, columns
         hashes = [gold.hashed for gold in self._parts()]
         if not hashes:
-            raise NotPlain("there are no grades")
+            raise NotTabular("there are no grades")
         self._index = _Index(np.concatenate(hashes))
 
     def _parts(self) -> Iterator[Gold]:
@@ -166,7 +166,7 @@ class GoldRanges:
     def hits(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Iterator[Hits]:
         """The hits of a run, for one range of the gold's queries after the other, in their order.
 
-        NotPlain where the files must be read in another way: all that came before does not count.
+        NotTabular where the files must be read in another way: all that came before does not count.
         """
         notes: list[str] = []
         return _hits(_frames(path, fmt, columns, RUN, notes), notes, self._index, deque(), self._parts())
@@ -183,7 +183,7 @@ def read_hits(
     frames = _frames(path, fmt, columns, RUN, notes)
     try:
         (hits,) = _hits(frames, notes, gold.index, deque([_Range(gold)]), iter(()))
-    except NotPlain:
+    except NotTabular:
         return None
     return hits
 
@@ -217,11 +217,11 @@ def _hits(
             if some.begin <= high and low < some.end:
                 some.add(block, rows)
     if block is None or not window:
-        raise NotPlain("there are no results with gold")
+        raise NotTabular("there are no results with gold")
     hashed = np.asarray(others)
     hashed.sort()
     if _twice(hashed):
-        raise NotPlain("a query is in two pieces")
+        raise NotTabular("a query is in two pieces")
     yield window.popleft().hits(len(others), ignored, notes)
     del hashed, others
     for some in chain(window, map(_Range, coming)):
@@ -235,7 +235,7 @@ def _passed(window: deque[_Range], coming: Iterator[Gold], low: int, high: int) 
         while len(window) > _BEHIND and window[_BEHIND].end <= low:
             yield window.popleft().hits()
     if low < window[0].begin:
-        raise NotPlain("the run's queries are in another order than the gold's")
+        raise NotTabular("the run's queries are in another order than the gold's")
 
 
 class _Block:
@@ -248,11 +248,11 @@ class _Block:
         self.key = np.repeat(self.hashed, np.diff(self.starts))
         self.key ^= self.docs.hash(_DOC_SEED).to_numpy()
         if not np.isfinite(self._score).all():  # NaN, infinity, or more than a number holds
-            raise NotPlain("a score is not finite")
+            raise NotTabular("a score is not finite")
         if _twice(np.sort(self.key)):
-            raise NotPlain("a document may stand twice in a query")
+            raise NotTabular("a document may stand twice in a query")
         if _twice(np.sort(self.hashed)):
-            raise NotPlain("a query is in two pieces")
+            raise NotTabular("a query is in two pieces")
 
     def ranks(self, positions: Numbers, number: Numbers) -> Numbers:
         """The ranks of the results at some positions; `number` are those of their queries."""
@@ -286,9 +286,9 @@ class _Range:
         has = own >= 0
         mine = own[has]
         if not (self._gold.queries[mine] == block.queries.filter(has)).all():
-            raise NotPlain("two queries have the same hash")
+            raise NotTabular("two queries have the same hash")
         if (self._lengths[mine] >= 0).any():
-            raise NotPlain("a query is in two pieces")
+            raise NotTabular("a query is in two pieces")
         self._lengths[mine] = np.diff(block.starts)[has]
         positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
         self._hits.append((own[number], block.ranks(positions, number), doc))
@@ -388,7 +388,7 @@ def _frames(
             frames = _ranks_not_scores(frames, shown_name(path), notes)
         yield from frames
     else:
-        raise NotPlain("a document is read as a whole")
+        raise NotTabular("a document is read as a whole")
 
 
 def _whole_queries(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -423,13 +423,13 @@ def _parquet_frames(
 
 
 def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
-    """The rows of a table as query, doc and number; NotPlain where they are not three columns of results."""
+    """The rows of a table as query, doc and number; NotTabular where they are not three columns of results."""
     roles, value = frame.columns, kind.value
-    listed = [role for role in (kind.listed, value) if isinstance(frame.schema.get(role), pl.List)]
-    if "doc" not in roles and kind.listed not in listed:
-        raise NotPlain("the documents are no lists")
+    listed = [role for role in (kind.list_role, value) if isinstance(frame.schema.get(role), pl.List)]
+    if "doc" not in roles and kind.list_role not in listed:
+        raise NotTabular("the documents are no lists")
     if "doc" not in roles:
-        frame = frame.with_columns(doc=kind.listed).drop(kind.listed)
+        frame = frame.with_columns(doc=kind.list_role).drop(kind.list_role)
         if value not in listed:
             ranks = -pl.int_ranges(pl.col("doc").list.len())
             frame = frame.with_columns((ranks if kind is RUN else pl.lit(1)).alias(value))
@@ -439,10 +439,10 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     kinds = frame.schema
     ids = [kinds[name] == pl.String or kinds[name].is_integer() for name in ("query", "doc")]
     if value not in kinds or not kinds[value].is_numeric() or not all(ids):
-        raise NotPlain("a column is of another type")
+        raise NotTabular("a column is of another type")
     frame = frame.select(pl.col("query", "doc").cast(pl.String), pl.col(value).cast(pl.Float64))
     if any(column.null_count() for column in frame) or (frame["query"] == "").any():
-        raise NotPlain("a value is missing")
+        raise NotTabular("a value is missing")
     return frame
 
 
@@ -462,11 +462,11 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def _plain_blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[bytes]:
-    """Such blocks with line feeds alone; NotPlain where there are control characters."""
+    """Such blocks with line feeds alone; NotTabular where there are control characters."""
     for block in _blocks(path, kind, skip=skip):
         data = block.replace(b"\r\n", b"\n") if b"\r" in block else block
         if data.translate(None, _USUAL):
-            raise NotPlain("there are control characters")
+            raise NotTabular("there are control characters")
         yield data
 
 
@@ -477,12 +477,12 @@ def _table_head(
     with opened(path) as stream:
         line = stream.readline()
     if b'"' in line or line.rstrip(b"\r\n").translate(None, _USUAL):
-        raise NotPlain("cells are quoted, or there are control characters")
+        raise NotTabular("cells are quoted, or there are control characters")
     try:
         head = [cell.strip() for cell in line.decode().split(between)]
         return head, *table_columns(head, SourceLocation(shown_name(path), 1), kind, columns)
     except (UnicodeDecodeError, InputError) as fault:
-        raise NotPlain(str(fault)) from None
+        raise NotTabular(str(fault)) from None
 
 
 def _table_frames(
@@ -494,7 +494,7 @@ def _table_frames(
     roles = {role: pl.col(str(at)) for role, at in positions.items()}
     for data in _plain_blocks(path, kind, skip=skip):
         if b'"' in data:
-            raise NotPlain("cells are quoted")
+            raise NotTabular("cells are quoted")
         frame = _csv(data, between, schema, list(positions.values())).select(**roles)
         yield _results(frame.with_columns(pl.col("query", "doc").str.strip_chars()), kind)
 
@@ -510,9 +510,9 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
             ranks = counting
             notes += [read_as_rank(name)] * ranks
             if ranks and positions.max() == 1:
-                raise NotPlain("one result per query says nothing")
+                raise NotTabular("one result per query says nothing")
         if ranks and not counting:
-            raise NotPlain("the third column does not count everywhere")
+            raise NotTabular("the third column does not count everywhere")
         yield frame.with_columns(-pl.col("score")) if ranks else frame
 
 
@@ -524,18 +524,18 @@ def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
             keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind)
             if not {"query", "doc", kind.value} <= set(roles):
-                raise NotPlain("a line is not a single result")
+                raise NotTabular("a line is not a single result")
             names = [roles[role] for role in ("query", "doc", kind.value)]
         types = [pl.String(), pl.String(), pl.Float64()]
         try:
             frame = pl.read_ndjson(data, schema=dict(zip(names, types, strict=True)))
         except pl.exceptions.PolarsError as error:
-            raise NotPlain(str(error)) from None
+            raise NotTabular(str(error)) from None
         rows = len(frame)
         texts = sum(data.count(f'"{key}":{blank}"'.encode()) for key in names[:2] for blank in ("", " "))
         once = all(data.count(f'"{key}":'.encode()) == rows for key in keys)
         if b"\\" in data or not once or texts != 2 * rows or data.count(b'":') != rows * len(keys):
-            raise NotPlain("a line has other keys, an escape, or an id that is not text")
+            raise NotTabular("a line has other keys, an escape, or an id that is not text")
         yield _results(frame.select(query=names[0], doc=names[1], **{kind.value: names[2]}), kind)
 
 
@@ -543,12 +543,12 @@ def _keys_of(line: bytes) -> list[str]:
     try:
         first = parse_strict_json(line.decode())
     except (JsonFault, UnicodeDecodeError) as fault:
-        raise NotPlain(str(fault)) from None
+        raise NotTabular(str(fault)) from None
     return list(first) if isinstance(first, dict) else []
 
 
 def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
-    """Query, document and number of lines in TREC's columns; NotPlain where a line is none of a run, or of gold."""
+    """Query, document and number of lines in TREC's columns; NotTabular where a line is none of a run, or of gold."""
     names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
     schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
@@ -556,18 +556,18 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
         separator, data = _separated(block)
         frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
         if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):
-            raise NotPlain("a line of gold has more than four columns")
+            raise NotTabular("a line of gold has more than four columns")
         if b"#" in data and frame["query"].str.starts_with("#").any():
-            raise NotPlain("there are comments")
+            raise NotTabular("there are comments")
         yield frame
 
 
 def _csv(
     data: bytes, separator: str, schema: Mapping[str, pl.DataType], columns: Sequence[int]
 ) -> pl.DataFrame:
-    """Some columns of lines without quotes; NotPlain where one cannot be read or is missing in a line."""
+    """Some columns of lines without quotes; NotTabular where one cannot be read or is missing in a line."""
     if data.startswith(b"\xef\xbb\xbf"):
-        raise NotPlain("a line begins with a byte-order mark, which polars would drop")
+        raise NotTabular("a line begins with a byte-order mark, which polars would drop")
     try:
         frame = pl.read_csv(
             data,
@@ -581,9 +581,9 @@ def _csv(
             extra_columns="ignore",
         )
     except pl.exceptions.PolarsError as error:
-        raise NotPlain(str(error)) from None
+        raise NotTabular(str(error)) from None
     if any(column.null_count() for column in frame):
-        raise NotPlain("a line has too few columns")
+        raise NotTabular("a line has too few columns")
     return frame
 
 
@@ -594,7 +594,7 @@ def _separated(data: bytes) -> tuple[str, bytes]:
         return ("\t" if tabs else " "), data
     data = data.translate(_BLANKS)
     if data.translate(None, _USUAL):
-        raise NotPlain("there are control characters")
+        raise NotTabular("there are control characters")
     raw = np.frombuffer(data, dtype=np.uint8)
     data = b"".join(_single_blanks(raw, start) for start in range(0, len(raw), _PIECE))
     if not _single(data):  # blanks at the ends of lines, or empty lines

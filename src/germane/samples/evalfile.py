@@ -76,7 +76,7 @@ class GraderSpec:
     name: str
     node: Node
     spec: Json
-    named: bool = False
+    has_name: bool = False
 
 
 def _spec(node: Node) -> GraderSpec:
@@ -90,7 +90,7 @@ def _spec(node: Node) -> GraderSpec:
     name = texts.get("name") or (texts.get("metric") if kind else None)
     usual = kind or texts.get("measure") or texts.get("metric") or "code_judge"
     usual = f"{usual}-{texts['value']}" if "value" in texts else usual
-    return GraderSpec(name=name or usual, named=name is not None, node=node, spec=freeze(node.json()))
+    return GraderSpec(name=name or usual, has_name=name is not None, node=node, spec=freeze(node.json()))
 
 
 def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
@@ -270,7 +270,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
     for grader in listed:
-        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
+        if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
             fault = InputError(problem, fix="give one of them another name", place=grader.node.place)
             if str(fault) not in map(str, faults):
@@ -278,7 +278,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     specs: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
-        while not grader.named and (specs.get(name) or written.get(name, grader)).spec != grader.spec:
+        while not grader.has_name and (specs.get(name) or written.get(name, grader)).spec != grader.spec:
             number += 1
             name = f"{grader.name}-{number}"
         specs.setdefault(name, grader if name == grader.name else replace(grader, name=name))

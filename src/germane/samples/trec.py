@@ -72,7 +72,7 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-class NotPlain(Exception):
+class NotTabular(Exception):
     """A large file must be read in another way, for this reason."""
 
 
@@ -122,7 +122,7 @@ class Kind:
 
     name: str
     roles: tuple[str, ...]
-    listed: str
+    list_role: str
     value: str
     bare: Mapping[int, tuple[str, ...]]
     trec: str
@@ -132,7 +132,7 @@ class Kind:
 RUN = Kind(
     name="a run",
     roles=("query", "doc", "docs", "score", "rank"),
-    listed="docs",
+    list_role="docs",
     value="score",
     bare={
         2: ("query", "doc"),
@@ -147,7 +147,7 @@ RUN = Kind(
 GOLD = Kind(
     name="gold",
     roles=("query", "doc", "gold", "grade"),
-    listed="gold",
+    list_role="gold",
     value="grade",
     bare={2: ("query", "doc"), 3: ("query", "doc", "grade"), 4: ("query", "", "doc", "grade")},
     trec="write: query 0 document grade",
@@ -429,7 +429,7 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
             value = -_number(record["rank"], "rank")
         yield query, str(doc), value
         return
-    listed, values = record.get(kind.listed), record.get(kind.value)
+    listed, values = record.get(kind.list_role), record.get(kind.value)
     if listed is None:
         return
     yield query, None, None
@@ -580,7 +580,7 @@ def _records_in(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
         raise Invalid("no query id here", kind.json)
     for query, listed in value.items():
-        yield {"query": query, kind.listed: listed}
+        yield {"query": query, kind.list_role: listed}
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
@@ -628,7 +628,7 @@ def table_columns(
     positions = {role: head.index(column) for role, column in header.items()}
     if not named:
         positions = {role: at for at, role in enumerate(kind.bare[len(head)]) if role}
-    if "doc" not in positions and kind.listed not in positions:
+    if "doc" not in positions and kind.list_role not in positions:
         fix = _NAME_THEM.format(kind.roles[-1])
         raise InputError("no column holds the document", fix=fix, place=location)
     return positions, named
@@ -660,7 +660,7 @@ def frame_roles(
 ) -> dict[str, str]:
     """The column that plays each role; InputError where none holds the query, or none the documents."""
     result = roles_of(names, kind, columns)
-    if "query" not in result or not {"doc", kind.listed} & set(result):
+    if "query" not in result or not {"doc", kind.list_role} & set(result):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
         raise InputError(
             f"no columns hold query and document: {', '.join(names)[:200]}",

@@ -207,12 +207,12 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
         whole = _SLOT.fullmatch(text.strip())
         if whole and (value := _value_of(whole, values)) is not None:
             return node_of(value, scalar.place)
-        return replace(scalar, text=filled(text, values))
+        return replace(scalar, text=fill_slots(text, values))
 
     return node.changed(changed)
 
 
-def filled(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
+def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
     """The text with every `{{name}}` that `values` hold replaced, in one pass: no value is a slot."""
 
     def replaced(slot: re.Match[str]) -> str:

@@ -18,7 +18,7 @@ from germane.errors import Invalid, TargetError, describe
 from germane.judges.client.retry import retry_after
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
-from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
+from germane.samples.yamltext import Positive, WholeNumber, as_text, fill_slots, plain, with_variables
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
 
@@ -125,8 +125,8 @@ class HttpTarget(Target):
             self._client = httpx2.AsyncClient(timeout=None)
         values = _values(case)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
-        url = filled(self.url, values, partial(quote, safe=""))
-        headers = {name: filled(value, values) for name, value in self.headers.items()}
+        url = fill_slots(self.url, values, partial(quote, safe=""))
+        headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
         headers = {"accept-encoding": "gzip", **headers}
         body = None if self.body is None else with_variables(self.body, values).json()
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}

@@ -18,7 +18,7 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.explain import strips as strips_of
-from germane.reports.pairing import Pair, sides_of
+from germane.reports.pairing import PairedSystems, sides_of
 from germane.reports.plots.svg import (
     LEFT,
     OUTLINE,
@@ -221,7 +221,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
     before, now = sides_of([baseline, report], [other, system])
-    pair, name = Pair(before, now), report.reported(measure)
+    pair, name = PairedSystems(before, now), report.reported(measure)
     ours, theirs = pair.values(name)
     gain = theirs.values - ours.values
     labelled = np.flatnonzero(~np.isnan(gain))
