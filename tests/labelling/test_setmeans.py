@@ -100,3 +100,15 @@ def test_what_everybody_said_is_the_mean(grade: int) -> None:
     low, high = mean["corrected"]["interval"]
     assert 0 <= low <= grade <= high <= 3
     assert low < high
+
+
+def test_grades_and_yes_or_no_have_no_mean_together() -> None:
+    """A judge that gave both gives no line; either alone gives its own."""
+    cases = {"a": "1", "b": "2"}
+    both = {"a": (1.0, "binary"), "b": (3.0, "graded")}
+    assert list(set_means("relevance", both, cases, [])) == []
+    names = {
+        scale: [line["value"] for line in set_means("relevance", {"a": (1.0, scale)}, cases, [])]
+        for scale in ("binary", "graded")
+    }
+    assert names == {"binary": ["share of yes"], "graded": ["share of grades 2 and more", "mean grade"]}
