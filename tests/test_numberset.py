@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,8 +48,8 @@ def test_many_are_added_at_once(groups: list[list[int]]) -> None:
     """As one by one, also where a number comes twice among them."""
     together, single = NumberSet(), NumberSet()
     for group in groups:
-        new = together.add_all(np.array(group, dtype=np.int64))
-        assert new.tolist() == [single.add(number) for number in group]
+        new = together.add_all(group)
+        assert new == [single.add(number) for number in group]
     assert len(together) == len(single)
     known = {number for group in groups for number in group}
     assert all(together.index(number) == single.index(number) for number in known)

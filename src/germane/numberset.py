@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 _RECENT = 1 << 15
 """Numbers that are held in a dict; then they join the sorted ones."""
@@ -31,26 +31,25 @@ class NumberSet:
         self._merge()
         return True
 
-    def add_all(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def add_all(self, numbers: Sequence[int]) -> list[bool]:
         """Add numbers in their order; returns which of them were new."""
-        listed: list[int] = numbers.tolist()
-        distinct = set(listed)
+        distinct = set(numbers)
         if (
-            len(distinct) < len(listed)
+            len(distinct) < len(numbers)
             or not self._recent.keys().isdisjoint(distinct)
             or self._any_sorted(numbers)
         ):
-            return np.array([self.add(number) for number in listed], dtype=np.bool_)
-        self._recent.update(zip(listed, count(len(self)), strict=False))
+            return list(map(self.add, numbers))
+        self._recent.update(zip(numbers, count(len(self)), strict=False))
         self._merge()
-        return np.ones(len(listed), dtype=np.bool_)
+        return [True] * len(numbers)
 
-    def _any_sorted(self, numbers: NDArray[np.int64]) -> bool:
+    def _any_sorted(self, numbers: Sequence[int]) -> bool:
         if not len(self._sorted):
             return False
-        numbers = np.sort(numbers)  # neighbours are found side by side
-        at = self._sorted.searchsorted(numbers)
-        return bool((self._sorted.take(at, mode="clip") == numbers).any())
+        ordered = np.sort(np.array(numbers, dtype=np.int64))  # neighbours are found side by side
+        at = self._sorted.searchsorted(ordered)
+        return bool((self._sorted.take(at, mode="clip") == ordered).any())
 
     def _merge(self) -> None:
         """Sort in the newest numbers where there are enough of them."""

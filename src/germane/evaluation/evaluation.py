@@ -25,7 +25,7 @@ from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.tables.folder import Tables
 from germane.tables.items import AskedItem, add_items
-from germane.tables.labels import add_labels, has_labels
+from germane.tables.labels import add_labels
 from germane.tables.part import Part
 from germane.types import Sample
 
@@ -127,12 +127,12 @@ class Working:
         part.graded = [numbers[id(job.graders)] for job in block.jobs]
         part.samples = [job.sample for job in block.jobs]
         asked = self._asked(part)
-        labelled = [number for number, job in enumerate(block.jobs) if job.labels or has_labels(job.sample)]
+        labelled = {number for number, job in enumerate(block.jobs) if job.labels}.union(block.labelled)
         for number in sorted({*asked, *labelled}):
             job, sample, items = block.jobs[number], part.samples[number], asked.get(number, ())
             if items:
                 add_items(part.items, sample, items)
-            if has_labels(sample):
+            if number in labelled:
                 history = turns(sample)
                 names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
                 add_labels(part.labels, sample, history, names)

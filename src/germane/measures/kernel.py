@@ -235,18 +235,20 @@ class RankedLabels:
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if gold is None:
             row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
-            ideal_level, ideal = level[judged], gain[judged]
+            ideal_level = best_first(level[judged], row)
+            ideal = best_first(np.maximum(gain[judged], 0.0), row)
         else:
-            row, ideal = np.repeat(np.arange(rows), gold[0]), gold[1]
-            ideal_level = ideal
+            row = np.repeat(np.arange(rows), gold[0])
+            ideal_level = best_first(gold[1], row)
+            ideal = np.maximum(ideal_level, 0.0)
         return cls(
             pointers=pointers,
             gain=np.where(judged, np.maximum(gain, 0.0), 0.0),
             level=np.where(judged, level, 0.0),
             judged=judged,
             ideal_pointers=pointers_of(np.bincount(row, minlength=rows)),
-            ideal=best_first(np.maximum(ideal, 0.0), row),
-            ideal_level=best_first(ideal_level, row),
+            ideal=ideal,
+            ideal_level=ideal_level,
             rel=rel,
             complete=gold is not None,
             chances=chances,

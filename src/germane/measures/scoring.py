@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, groupby, pairwise, product
-from math import fsum, inf, nan, prod
+from math import fsum, nan, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,7 +40,7 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
 from germane.samples.gradertypes import FORMULAS
-from germane.tables.labels import Label
+from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample
 
@@ -279,17 +279,13 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcom
 
 
 def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
-    for number, sample in enumerate(samples):
-        if sample.answerable is False:
-            yield number, skipped("unanswerable: nothing can be relevant")
+    for number in [number for number, sample in enumerate(samples) if sample.answerable is False]:
+        yield number, skipped("unanswerable: nothing can be relevant")
 
 
 def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
-    for number, sample in enumerate(samples):
-        if sample.qrels is None:
-            yield number, skipped(NO_QRELS)
-        elif max(sample.qrels.values(), default=-inf) < rel:
-            yield number, skipped(NOTHING_RELEVANT)
+    for number in [n for n, one in enumerate(samples) if not one.qrels or max(one.qrels.values()) < rel]:
+        yield number, skipped(NO_QRELS if samples[number].qrels is None else NOTHING_RELEVANT)
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
@@ -320,11 +316,13 @@ class Block:
         owners: For whom each program asks.
         grader_sets: The graders of the jobs, each set once.
         notes: Counts of what a reader of the scores should know of the samples.
+        labelled: The numbers of the jobs on whose contexts people's labels stand.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
         self.notes: Counter[str] = Counter()
+        self.labelled: list[int] = []
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
         self._labels: dict[LabelChoice, _BlockLabels] = {}
@@ -348,7 +346,7 @@ class Block:
         self._companions = list(others.values())
         self._every = [*own.values(), *self._companions]
         self._start()
-        self._note_samples()
+        self._look_at_contexts()
 
     def _start(self) -> None:
         """Set the scores that are known before anything is answered, and gather what must be asked."""
@@ -416,22 +414,31 @@ class Block:
         """The columns of the graders of a job."""
         return self._columns[id(self.jobs[number].graders)]
 
-    def _note_samples(self) -> None:
-        """Count searches that returned nothing, contexts without text, and samples without any document id."""
+    def _look_at_contexts(self) -> None:
+        """Find the labels on contexts; count searches that returned nothing, contexts without text, and samples without any document id."""
         samples = [job.sample for job in self.jobs]
         calls = [call.contexts for sample in samples for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in samples if not sample.calls), calls)
         # a text is not blank where its first character is a visible one of ASCII
-        texts = filter(None, [context.text for contexts in lists for context in contexts])
-        blanks = sum(blank(text) for text in texts if not "!" <= text < "\x7f")
+        unusual = [
+            context
+            for contexts in lists
+            for context in contexts
+            if context.grade is not None
+            or context.relevant is not None
+            or ((text := context.text) and not "!" <= text < "\x7f")
+        ]
+        if calls or any(context.grade is not None or context.relevant is not None for context in unusual):
+            self.labelled = [number for number, sample in enumerate(samples) if has_labels(sample)]
+        blanks = sum(blank(context.text) for context in unusual if context.text)
         gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
+        read = compress(samples, np.any(gold, axis=0).tolist() if gold else ())
         without_ids = 0
-        for sample in compress(samples, np.any(gold, axis=0).tolist() if gold else ()):
+        for sample in [one for one in read if one.calls or (one.contexts and one.contexts[0].id is None)]:
             contexts = sample.contexts or ()
             if sample.calls:
                 contexts = tuple(chain.from_iterable([call.contexts for call in sample.calls]))
-            if contexts and contexts[0].id is None:
-                without_ids += all(context.id is None for context in contexts)
+            without_ids += bool(contexts) and all(context.id is None for context in contexts)
         self.notes["search calls returned nothing and count 0"] += calls.count(())
         self.notes["contexts are empty: no judge is asked about them"] += blanks
         self.notes[WITHOUT_IDS] += without_ids

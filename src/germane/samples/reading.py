@@ -7,11 +7,9 @@ import functools
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
@@ -247,12 +245,10 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
     for batch in _batches(rows):
         samples, faults = reader.read_all(batch)
         identities = [hash((sample.id, sample.system, sample.trial)) for sample in samples]
-        new = seen.add_all(np.array(identities, dtype=np.int64))
-        numbers.extend(
-            [number for (number, _, _), is_new in zip(batch, new.tolist(), strict=False) if is_new]
-        )
-        if not new.all():
-            at = int(new.argmin())
+        new = seen.add_all(identities)
+        numbers.extend([number for number, _, _ in batch])
+        if not all(new):
+            at = new.index(False)
             yield from samples[:at]
             sample, (_, _, where) = samples[at], batch[at]
             more = f", system {sample.system!r}" if sample.system else ""
@@ -282,14 +278,19 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
     with opened(path) as file:
         while lines := list(islice(file, size)):
             size = min(2 * size, _TOGETHER)
-            rows = _rows_of_lines(lines, field_of) if faults is None else None
-            for at, line in enumerate(lines):
+            if faults is None and (rows := _rows_of_lines(lines, field_of)) is not None:
+                numbers = range(number + 1, number + 1 + len(lines))
+                places = map(
+                    functools.partial, repeat(_json_location), repeat(path), lines, numbers, repeat(())
+                )
+                yield from zip(numbers, rows, places, strict=True)
+                number += len(lines)
+                continue
+            for line in lines:
                 number += 1
-                if rows is not None:
-                    row = rows[at]
-                elif line.isspace():
+                if line.isspace():
                     continue
-                elif faults is None and (alone := _rows_of_lines([line], field_of)):
+                if faults is None and (alone := _rows_of_lines([line], field_of)):
                     (row,) = alone
                 else:
                     text = decoded(line, shown_name(path), number)

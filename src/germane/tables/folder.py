@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Literal, Self, TypeAlias
 
 import msgspec
-import numpy as np
 
 from germane.encoding import encode, encode_records
 from germane.errors import InputError, MissingPart, SourceLocation
@@ -224,8 +223,8 @@ class ReportFolder(Counts):
         assert self._asked is not None
         remaining = iter(judgements)
         while some := list(islice(remaining, _AT_ONCE)):
-            keys = np.array([hash(judgement.key) for judgement in some], dtype=np.int64)
-            new = list(compress(some, self._written.add_all(keys).tolist()))
+            keys = [hash(judgement.key) for judgement in some]
+            new = list(compress(some, self._written.add_all(keys)))
             count_asked(self._asked, new)
             yield from new
 

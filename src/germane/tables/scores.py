@@ -81,7 +81,7 @@ class SampleKeys:
     def _number_set(self) -> NumberSet:
         if self._hashes is None:
             self._hashes = NumberSet()
-            self._hashes.add_all(np.array(list(map(hash, self)), dtype=np.int64))
+            self._hashes.add_all(list(map(hash, self)))
         return self._hashes
 
     def extend(self, keys: Sequence[SampleKey]) -> None:
