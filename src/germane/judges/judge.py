@@ -17,7 +17,7 @@ from germane.types import FrozenDict, Json, Usage
 
 DECIDED = ("relevance",)
 """Kinds of question that have a decision form."""
-NAME_A_SECOND = "name a judge beside it that writes text, which answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
+NAME_A_SECOND = "name a second judge that writes text and answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,7 +178,7 @@ class DividedJudge(Judge):
         return await self.answering(questions[0]).answer(questions)
 
 
-_ALONE = "name one decisions model, for relevance, and beside it who answers the rest"
+_ALONE = "name one decisions model, for relevance, and a second judge that answers the rest"
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:

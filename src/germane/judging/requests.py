@@ -84,7 +84,7 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
     for judge, questions in by_judge(asked):
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
-            problem = f"{judge.name} is not asked by chat completions, of which such a file is made"
+            problem = f"{judge.name} is not asked by chat completions, and such a file holds nothing else"
             raise InputError(problem, fix="name the model as the engine serves it: --judge vllm:MODEL")
         yield from requests_of(judge, model, questions)
 

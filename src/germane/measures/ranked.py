@@ -52,8 +52,8 @@ _AGAINST = one_of(
     "call",
 )
 _HOLES = one_of(
-    "unjudged places count as not relevant (zero; over people's labels the score then has bounds), are dropped first "
-    "(condensed), or may have any grade (bounds: the score is a range unless they cannot change it)",
+    "unjudged places: zero = not relevant (over people's labels the score then has bounds); condensed = dropped first; "
+    "bounds = any grade (the score is a range unless they cannot change it)",
     "zero",
     "condensed",
     "bounds",

@@ -226,7 +226,7 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     needs=("response", "contexts"),
     formula="citations with a part in supporting their sentence / all citations",
     reference="Gao et al., ALCE (EMNLP 2023)",
-    nothing="the response cites nothing: skipped; a citation of a context that there is not: a miss",
+    nothing="the response cites nothing: skipped; a citation of a context that does not exist: a miss",
     calls="1 per sample (shared with citation_recall)",
 )
 def citation_precision(sample: Sample) -> Program[Outcome]:
@@ -250,7 +250,7 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 def _uncited(citing: Citing) -> str:
     if any(citing.positions):
         return "it cites a context that is empty"
-    return "it cites a context that there is not" if citing.positions else "it cites nothing"
+    return "it cites a context that does not exist" if citing.positions else "it cites nothing"
 
 
 def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:

@@ -427,7 +427,7 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     roles, value = frame.columns, kind.value
     listed = [role for role in (kind.list_role, value) if isinstance(frame.schema.get(role), pl.List)]
     if "doc" not in roles and kind.list_role not in listed:
-        raise NotTabular("the documents are no lists")
+        raise NotTabular("the documents are not lists")
     if "doc" not in roles:
         frame = frame.with_columns(doc=kind.list_role).drop(kind.list_role)
         if value not in listed:

@@ -68,7 +68,7 @@ def find_in(
         _blocks(body) if looks_like_json else ()
     )  # one block would be the broken JSON itself, and no passage
     return (
-        ContextsFound(blocks, note=f"the answer looks like JSON and is none: {FALLBACK}")
+        ContextsFound(blocks, note=f"the answer looks like JSON and is not: {FALLBACK}")
         if blocks[1:]
         else ContextsFound()
     )

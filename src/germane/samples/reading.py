@@ -461,7 +461,7 @@ def _value(cell: str, field: str | None) -> Json:
     if cell.lstrip().startswith(("[", "{")):
         value = structure(cell)
         if value is None:
-            raise Invalid("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
+            raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
         if field == "qrels" and isinstance(value, dict):
             _check_documents(cell, value)
         return value

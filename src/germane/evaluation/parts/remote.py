@@ -41,7 +41,7 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
     except FileNotFoundError:
         raise InputError(f"nothing at {url}", fix="check the URL") from None
     except ImportError as error:
-        raise MissingPart(f"{url}: {error}", fix="install that package beside germane") from None
+        raise MissingPart(f"{url}: {error}", fix="install that package into the same environment") from None
     except InputError:
         raise
     except Exception as error:
