@@ -14,7 +14,7 @@ _COMMAND = re.compile(
 )
 """The beginning of a command of a continuous integration server: GitHub's (both kinds), Azure's ##vso[, TeamCity's.
 
-GitHub obeys the names that it knows alone: `test_search.py::TestSearch::test_one` is no command.
+GitHub obeys the names that it knows alone: `test_search.py::TestSearch::test_one` is not a command.
 """
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

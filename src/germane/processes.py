@@ -151,7 +151,7 @@ def files_in(command: str | Sequence[str]) -> list[Path]:
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
     """The folder in which a script starts that names none: the eval file's, or the nearest above that holds a file of its command.
 
-    So `./evaluators/mine.py` is found in the folder of eval files and beside it.
+    So `./evaluators/mine.py` is found in the folder of eval files and next to it.
     """
     named = files_in(command)
     if any((folder / file).exists() for file in named):

@@ -82,7 +82,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
     return (
         value if kind is float or isinstance(value, Hashable) else str(value)
-    )  # what can change is no part of a record
+    )  # what can change is not a part of a record
 
 
 def _set(record: msgspec.Struct, **fields: object) -> None:

@@ -39,7 +39,7 @@ _NEXT = (
 
 
 def shipped(name: str, folder: str = "examples") -> Path:
-    """A file or folder that stands beside src/ in the repository and that a wheel brings; InputError where it did not."""
+    """A file or folder that is next to src/ in the repository and that a wheel brings; InputError where it did not."""
     package = Path(__file__).resolve().parent.parent
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():

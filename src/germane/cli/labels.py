@@ -62,7 +62,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
 def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: bool) -> None:
     """Carry gold and people's labels to the documents of another corpus, by quoted evidence or the text of the old passages.
 
-    Written are samples without contexts, and beside them the labels (OUT.labels.jsonl) where there are any. What is not certain
+    Written are samples without contexts, and the labels (OUT.labels.jsonl) where there are any. What is not certain
     is `unsure`: measures over gold, and over people's labels, are then bounds.
     """
     from germane.encoding import encode, encode_record

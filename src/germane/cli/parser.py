@@ -30,7 +30,7 @@ def paragraphs(text: str, indent: str = "") -> str:
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
-    """The error that there is no such command or flag, with the known one that is meant or where they are listed."""
+    """The error on an unknown command or flag, with the known one that is meant or where they are listed."""
     from germane.samples.files import nearest
 
     near = nearest(word, names, 0.6)
@@ -67,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are InputError."""
 
     def print_help(self, file: object = None) -> None:
-        """The help on stdout; that nobody reads it is no success."""
+        """The help on stdout; that nobody reads it is not a success."""
         del file
         print(self.format_help(), end="")
 

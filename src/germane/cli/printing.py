@@ -172,7 +172,7 @@ def _tell_github(
 
 
 def print_console(renderable: RenderableType) -> None:
-    """To stdout, 120 columns wide where that is no terminal."""
+    """To stdout, 120 columns wide where that is not a terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
@@ -433,7 +433,7 @@ class Outputs:
             raise InputError(f"{self.store} holds the report of another evaluation", fix=fix)
 
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
-        """Put what was written where it belongs: files with what stands beside them, then each report's folder.
+        """Put what was written where it belongs: files with those next to them, then each report's folder.
 
         The folder goes to `store`; None = where the report's options say, "" = nowhere.
 

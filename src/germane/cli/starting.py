@@ -49,7 +49,7 @@ def _code() -> int:
         return _report_error(Interrupted("interrupted"))
     except (GermaneError, OSError) as error:
         return _report_error(error)
-    except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is no gate that failed
+    except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is not a gate that failed
         what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
         return _report_error(GermaneError(what))
 

@@ -142,7 +142,7 @@ def _check_eval_file(
 
 
 def _check_plan(path: Path) -> None:
-    """InputError for what `run` refuses of an eval file before anything is asked, whoever judges."""
+    """InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
     from germane.evaluation.options import Options
     from germane.evaluation.plan import Plan
     from germane.samples.evalfile import read_eval_file

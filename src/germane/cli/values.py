@@ -60,7 +60,7 @@ def print_document(document: object) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE; ("", "") where it is none."""
+    """The two sides of NAME=VALUE; ("", "") where it is not one."""
     name, _, value = (piece.strip() for piece in text.partition("="))
     return (name, value) if name and value else ("", "")
 

@@ -252,7 +252,7 @@ class _Drawn:
 
     @cached_property
     def whole(self) -> LabelBook:
-        """Those of queries of which everything is labelled; none where all were drawn in part."""
+        """The labels of queries that are labelled whole; none where all were drawn in part."""
         if all(draw.complete for draw in self.draws):
             return self.book
         items = frozenset[str]().union(*(draw.items for draw in self.draws if draw.complete))

@@ -16,7 +16,7 @@ class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+
 
     A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there
     where both reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval".
-    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is no finding. `share` is the share
+    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share
     of the verdicts (judge, labels) in what moved, 0 to 1.
     """
 

@@ -47,7 +47,7 @@ class Evaluation(Generic[Store]):
     Args:
         cases: Samples, and jobs, which name graders of their own; read as they are needed.
         graders: The graders of the samples.
-        answers: Whoever answers questions: a pool, or the judgements of a stored report.
+        answers: The source of answers: a pool, or the judgements of a stored report.
         store: Where the rows go: a Part in memory, or a report folder.
         settings: What relevance is asked about.
         size: Cases per block.

@@ -253,7 +253,7 @@ class Forecaster:
         """What was asked under each key; of a panel whose answer is not known, its members."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Count the questions of more samples, so many at once; of the first ones alone where it takes longer."""
+        """Count the questions of more samples, `size` at once; where it takes longer than `seconds`, of the first ones alone."""
         start = time.monotonic()
         evaluation = Evaluation(jobs, (), self, Part(), self._settings, size=size)
         async for block in evaluation.blocks():

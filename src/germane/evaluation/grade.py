@@ -67,7 +67,7 @@ class GradeOptions(YamlModel):
 
 
 _ON_TOP = {"strict", "expected_relevant_count"}
-"""Options that may stand beside the answer too, as in the input schema of AgentV's design note."""
+"""Options that may also stand at the top level of the document, as in the input schema of AgentV's design note."""
 _OF_GRADERS = {"contexts", "contexts_from", "judge"}
 """Options that hold for graders that are no measures; what else is in their `config` is their own."""
 

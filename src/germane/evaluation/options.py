@@ -251,7 +251,7 @@ class Callbacks:
         """The baseline of the run, read before it starts."""
 
     def on_progress(self, what: str, done: int, total: int) -> None:
-        """So much is done of what is under way: cases that ask their target, parts that workers run."""
+        """`done` of `total` is done of what is under way: cases that ask their target, parts that workers run."""
 
     def on_judgements(self, pool: Pool) -> None:
         """The pool's counts (answered, asked, cost, errors) have changed."""

@@ -58,7 +58,7 @@ Only: TypeAlias = Callable[[str], bool]
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
-"""Data of up to so many bytes is read once before anything is paid, so that a bad last line costs nothing."""
+"""The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
 
 
 class _NamedTwice(InputError):

@@ -128,7 +128,7 @@ class GoldFile:
 
     @property
     def large(self) -> bool:
-        """True if this is a file of which only some queries are held where that can be."""
+        """True if this is a file whose queries are held in ranges, where that is possible."""
         if not isinstance(self.source, str | Path):
             return False
         path = Path(gold_file(self.source))

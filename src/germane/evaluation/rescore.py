@@ -53,7 +53,7 @@ def rescore(
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
     report are written to `folder`, where it is saved (its tables in this `form`), or to a temporary one. Without measures, only the gates are decided
     anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
-    measure needs verdicts of which the report holds none at all: they must be asked first.
+    measure needs verdicts that the report does not hold at all: they must be asked first.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:

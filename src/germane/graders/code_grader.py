@@ -41,7 +41,7 @@ class CodeGrader(CaseGrader):
         script: A list is the program and its arguments, a text runs through `sh -lc`.
         cwd: Where it starts: the eval file's folder, or the nearest above that holds the script.
         timeout: Seconds that it may take.
-        env: Names of variables that it gets beside PATH, HOME, LANG and the like.
+        env: Names of variables that it gets in addition to PATH, HOME, LANG and the like.
         max_calls: Calls that it may put to the evaluation's judge, through AGENTV_TARGET_PROXY_URL; None lends none.
         config: What the document holds under `config`.
     """

@@ -211,7 +211,7 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def gate(self) -> float | None:
-        """The least score that a case must reach; None where the grader is no gate."""
+        """The least score that a case must reach; None where the grader is not a gate."""
         if self.required is True:
             return PASS if self.min_score is None else self.min_score
         return None if self.required is False else float(self.required)

@@ -113,7 +113,7 @@ class FreeForm(Templated[GraderResult]):
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
-        """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
+        """The mean of the scores, or their lower median (majority), with the reasons of the vote that is nearest to it."""
         payloads = [self.validate(payload) for payload in payloads]
         scores = sorted(payload["score"] for payload in payloads)
         score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
@@ -374,7 +374,7 @@ class PromptCommand(YamlModel):
     Attributes:
         command: A list is the program and its arguments, a text runs through `sh -lc`.
         cwd: Where it starts.
-        env: Names of variables that it gets beside PATH, HOME, LANG and the like.
+        env: Names of variables that it gets in addition to PATH, HOME, LANG and the like.
         config: What the document holds under `config`.
     """
 

@@ -1,4 +1,4 @@
-"""A measure as a grader, so that it can stand beside the others and inside a composite."""
+"""A measure as a grader, so that it can be listed with the others and be inside a composite."""
 
 from __future__ import annotations
 

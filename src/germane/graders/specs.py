@@ -154,7 +154,7 @@ def _type(node: Node) -> tuple[str, Node]:
 
 
 def _opened(node: Node) -> Node:
-    """Options under `config` count as if they stood beside it; the top level goes first."""
+    """Options under `config` count as options of the top level, which go first."""
     config, rest = _taken(node, "config")
     if config is None or config.pairs is None:
         return node
@@ -171,7 +171,7 @@ def _own(name: str, script: Path, node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
-    """The measure that a type names, with the parameters that stand beside it or under `params`; what is left."""
+    """The measure that a type names, with the parameters of the same mapping or under `params`; and the options that are left."""
     measure = measure_named(text, folder, lenient=True)
     params, node = _taken(node, "params", "parameters")
     options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())

@@ -160,7 +160,7 @@ class ToolTrajectory(DirectGrader):
 
 
 def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
-    """A check of a call against its time limit, where it has one; None is no call as expected. Left out without a duration."""
+    """A check of a call against its time limit, where it has one; None is not a call as expected. Left out without a duration."""
     most = step.max_duration_ms
     if most is not None and call is None:
         yield False, ""

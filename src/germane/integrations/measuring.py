@@ -143,7 +143,7 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
 
 @contextmanager
 def naming(argument: str) -> Iterator[None]:
-    """An error that there is no judge says how it is given here."""
+    """Within it, the error of a missing judge says how one is given to this integration."""
     try:
         yield
     except InputError as error:

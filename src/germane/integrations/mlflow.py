@@ -74,7 +74,7 @@ def _expected(fields: Any) -> Any:
 def _retrieved(trace: Any) -> dict[str, Json]:
     """The contexts of the outermost retriever spans of a trace; where all of them failed, the error of the first.
 
-    One that failed beside others that did not, as before a retry, is left out.
+    One that failed while others did not, as before a retry, is left out.
     """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}

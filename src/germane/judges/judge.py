@@ -17,7 +17,9 @@ from germane.types import FrozenDict, Json, Usage
 
 DECIDED = ("relevance",)
 """Kinds of question that have a decision form."""
-NAME_A_SECOND = "name a second judge that writes text and answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
+NAME_A_SECOND = (
+    "name a second judge that writes text and answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Reply:
 
 
 class Judge:
-    """Whoever answers questions: a language model, people's labels, gold ids, a rule, a script.
+    """A source of answers to questions: a language model, people's labels, gold ids, a rule, a script.
 
     A subclass gives `name` and `answer`; any object that has these two can be handed to `evaluate` as well.
 

@@ -216,7 +216,7 @@ class LLMJudge(Judge):
 
     @property
     def has_batches(self) -> bool:
-        """True if its provider may have batches: whoever speaks OpenAI's protocol may speak its batches."""
+        """True if its provider may have batches: a server of OpenAI's protocol may have its batches too."""
         traits = self.service.traits
         return self.service.provider in _BATCHES if traits.extra else not traits.local
 

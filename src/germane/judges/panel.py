@@ -50,7 +50,7 @@ class Replica(CompletedJudge):
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """So many samples of a judge; InputError where that is not one or more."""
+    """Samples (replicas) of a judge, `times` of them; InputError where that is not 1 or more."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
     value = with_defaults(judge)
@@ -174,7 +174,7 @@ class DividedJudge(Judge):
         return self.decisions if question.kind in DECIDED else self.rest.answering(question)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """The replies of whoever answers the first question: a group is of one judge."""
+        """The replies of the judge of the first question: a group is of one judge."""
         return await self.answering(questions[0]).answer(questions)
 
 

@@ -54,7 +54,7 @@ class _Endpoint(NamedTuple):
 
 
 def endpoint_of(judge: Judge) -> tuple[str, str, str]:
-    """The endpoint of a judge, as a batch's row has it; empty texts where that is no language model."""
+    """The endpoint of a judge, as a batch's row has it; empty texts where that is not a language model."""
     model = model_of(judge)
     return (
         ("", "", "") if model is None else (model.service.provider, model.service.model, model.service.custom)

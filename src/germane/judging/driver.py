@@ -18,7 +18,7 @@ Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
 
 
 class AnswerSource(Protocol):
-    """Whoever answers questions: the pool, a store of old answers, a counter."""
+    """A source of answers: the pool, a store of old answers, a counter."""
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
         """For each list of questions: the answers that need no judge, None in the place of the others."""

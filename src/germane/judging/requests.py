@@ -121,7 +121,7 @@ class _Failed(AnswerError):
 
 
 class _Asker(Judge):
-    """Whoever was asked a question, as a record has it: enough to make its key and its row."""
+    """The judge that was asked a question, as a record has it: enough to make the question's key and its row."""
 
     def __init__(self, name: str, identity: Mapping[str, Json], prompt: str) -> None:
         self.name, self.identity, self._prompt = name, freeze(identity), prompt
@@ -178,7 +178,7 @@ class Answers:
 
 
 def read_answers(path: Path) -> Iterator[dict[str, Json]]:
-    """The lines of a file of answers; InputError where one is none."""
+    """The lines of a file of answers; InputError where one is not an answer."""
     for number, text in read_lines(path):
         if not text.strip():
             continue

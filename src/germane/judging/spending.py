@@ -134,7 +134,7 @@ class UsageLog:
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
         """A question that need not be asked.
 
-        What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
+        What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is not an answer.
         """
         key = answer.judgement.key
         if self.seen_before(key):
@@ -210,7 +210,7 @@ def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
 
 
 _FEW = 4
-"""So many answers must have shown what they really cost before requests are in flight as their judge likes."""
+"""The number of answers whose real cost must be known before the judge's own concurrency is used."""
 
 _ROUNDING = 1e-9
 """The share of a limit by which sums of floating-point numbers may miss it."""

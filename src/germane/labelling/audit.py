@@ -135,7 +135,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
 
 
 def _against_people(read: AuditedJudge) -> Iterator[dict[str, Json]]:
-    """A line for each kind and each scale that both the judge and people used; a grade beside a yes or no becomes one."""
+    """A line for each kind and each scale that both the judge and people used; a grade compared with a yes or no becomes one."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)

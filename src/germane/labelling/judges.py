@@ -26,7 +26,7 @@ ALPHA = 0.05
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[str, Json]:
-    """The judges of several reports beside each other, as the JSON document of `germane audit A B --json`.
+    """The comparison of the judges of several reports, as the JSON document of `germane audit A B --json`.
 
     Every report's labels count for all, on the items that each judge judged and people labelled. `every`: also those that
     were not drawn at random. Per judge: kappa on yes and no (grade 2 and more), its difference to the best one's, bias, the
@@ -177,7 +177,7 @@ _HEADS = (
 
 
 def judges_lines(audit: Mapping[str, Json]) -> Iterator[str]:
-    """The judges beside each other as Markdown, which a terminal shows as well."""
+    """The comparison of judges as Markdown, which a terminal shows as well."""
     yield f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}\n"
     rows = []
     for line in sorted(audit["judges"], key=lambda line: -(line["kappa"] or -1.0)):

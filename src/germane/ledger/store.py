@@ -573,7 +573,7 @@ def secret_beside(address: str) -> bytes | None:
 
 
 def _private_text(path: Path) -> bytes | None:
-    """The content of the secret's file; None where it is none, or could have been read or put there by others."""
+    """The content of the secret's file; None where there is none, or it could have been read or put there by others."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
             result, status = file.read(64), os.fstat(file.fileno())

@@ -50,7 +50,7 @@ STRICT = "strict: "
 
 
 class GradesCases(Protocol):
-    """A grader of an eval file that is no plain measure."""
+    """A grader of an eval file that is not a plain measure."""
 
     @property
     def asks(self) -> bool:

@@ -34,7 +34,7 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 
 
 class Limits(NamedTuple):
-    """The longest answer that is accepted. In no key and no prompt hash: what is longer is no answer.
+    """The longest answer that is accepted. In no key and no prompt hash: what is longer is not an answer.
 
     Attributes:
         size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.

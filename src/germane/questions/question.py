@@ -347,7 +347,7 @@ def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, J
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """The settings of a question, and `beside`: the digest of the texts that are shown beside its item, where there are any."""
+    """The settings of a question, and `beside`: the digest of the other texts that are shown, where there are any."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 

@@ -47,7 +47,7 @@ def _counts(suite: Element) -> dict[str, str]:
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """A test per gate, and one for how the evaluation ended where that is no gate's doing."""
+    """A test per gate, and one for how the evaluation ended where that is not due to a gate."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.detail)

@@ -78,7 +78,7 @@ class TermTable(NamedTuple):
     verdict   terms   the judge's grade, or 1 and 0 for yes and no; nan where there is none
     chance    terms   the probability that the measure's threshold is reached, where the judge gives a distribution, of
                       which the verdict is the mode; else nan
-    weight    terms   what a hit adds to the score; nan where the score is no sum over hits
+    weight    terms   what a hit adds to the score; nan where the score is not a sum over hits
     call      terms   the search that brought the passage, from 1; 0 = the verdict is on no single passage
     rank      terms   the passage's place in it, from 1; 0 = the verdict is on no single passage
     searches  samples the number of its rankings; 0 where the verdicts are on no single passages
@@ -228,7 +228,7 @@ def _spans(starts: Ints, counts: Ints) -> Ints:
 class ScoreTerms:
     """The terms of one measure of one system: one row per distinct item of a case; a case may have several trials.
 
-    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is no sum over hits.
+    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is not a sum over hits.
     """
 
     measure: Measure

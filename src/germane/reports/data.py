@@ -156,7 +156,7 @@ class ReportData:
 
     @cached_property
     def case_scores(self) -> CaseScores:
-        """The scores by system, measure and case, of which every mean is made."""
+        """The scores by system, measure and case, from which every mean is computed."""
         return CaseScores(self.tables.scores)
 
     @cached_property

@@ -270,7 +270,7 @@ def format_of(path: Path) -> str:
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
-    Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
+    The pictures of a Markdown file are written next to it, under the same name as .svg. `baseline` is a report to compare with,
     in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
     queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
     trusted, `stages`, where documents were lost, and `diagnosis`, what would help.

@@ -31,7 +31,7 @@ def print_table(report: ReportData, out: TextIO) -> None:
 
 
 def console_of(out: TextIO) -> Console | None:
-    """The terminal that `out` is; None where it is none."""
+    """The terminal that `out` is; None where it is not one."""
     if not out.isatty():
         return None
     from rich.console import Console

@@ -256,7 +256,7 @@ def range_of(canonical: str) -> tuple[float, float]:
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """InputError with the `problem` where a measure's mean can never change by so much."""
+    """InputError with the `problem` where a measure's mean can never change by that amount."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         fix = f"{canonical} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"

@@ -150,7 +150,7 @@ class Gold:
 
 
 class GoldRanges:
-    """Gold in a file of which only some queries are held: it is read beside a run that has them in about the same order."""
+    """Gold in a file, held a range of queries at a time: it is read alongside a run that has them in about the same order."""
 
     def __init__(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> None:
         """NotTabular where `read_qrels` must read the file."""
@@ -273,7 +273,7 @@ class _Block:
 
 
 class _Range:
-    """The hits in some of the gold's queries, of which the first is number `begin` of all."""
+    """The hits in a range of the gold's queries, from number `begin` of all to before `end`."""
 
     def __init__(self, gold: Gold, begin: int = 0) -> None:
         self.begin, self.end = begin, begin + len(gold.sizes)

@@ -86,7 +86,7 @@ _BROKEN = object()
 
 
 def _json(text: str) -> Json:
-    """The JSON value that a text is; `_BROKEN` where it is none."""
+    """The JSON value that a text is; `_BROKEN` where it is not one."""
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         return _BROKEN

@@ -138,7 +138,7 @@ _OWN, _DICT = frozenset(Context.__struct_fields__), frozenset({dict})
 
 
 def _whole(value: Json) -> Json:
-    """A whole number, whoever made it (2.0, a number of NumPy); anything else as it is, for the record to refuse."""
+    """A whole number, in whatever form (2.0, a number of NumPy); anything else as it is, for the record to refuse."""
     if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):
@@ -293,7 +293,7 @@ def _passage(value: Json) -> Json:
 
 
 def _scored(value: Json) -> Json:
-    """A passage beside its score, as vector stores return it; raises Invalid on what is neither that nor a passage."""
+    """A passage with its score, as vector stores return it; raises Invalid on what is neither that nor a passage."""
     if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
         raise Invalid(f"is {describe(value)}", _EXAMPLE)
     passage, score = _passage(value[0]), _number(value[1])

@@ -87,7 +87,7 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 
 
 def is_copied(path: str | Path) -> bool:
-    """True for standard input and packed Parquet, of which `on_disk` makes a temporary copy."""
+    """True for standard input and packed Parquet: `on_disk` makes a temporary copy of them."""
     return str(path) == "-" or str(path).lower().endswith((".parquet.gz", ".parquet.zst"))
 
 
@@ -458,7 +458,7 @@ _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
-    """The value of a JSON text; JsonFault where it is none. Lone surrogates become U+FFFD.
+    """The value of a JSON text; JsonFault where it is not one. Lone surrogates become U+FFFD.
 
     `infinite` allows NaN and Infinity, for scores.
     """

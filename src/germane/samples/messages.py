@@ -70,7 +70,7 @@ def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[s
 
 
 def is_guideline(path: str) -> bool:
-    """True if a file tells the system how to work (instructions, prompts), and is no input."""
+    """True if a file tells the system how to work (instructions, prompts), and is not an input."""
     return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
 
 

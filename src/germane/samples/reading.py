@@ -224,7 +224,7 @@ _TOGETHER = 64
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Rows in batches that grow from one: whoever stops early has few rows read in vain."""
+    """Rows in batches that grow from one, so that little is read in vain where reading stops early."""
     batch: list[Row] = []
     size = 1
     try:

@@ -146,7 +146,7 @@ class RowReader:
                 return input_errors
 
     def _samples(self, rows: Sequence[Row]) -> list[Sample]:
-        """The samples of rows, read column by column. Raises Invalid where one is none; of one row alone with its path."""
+        """The samples of rows, read column by column. Raises Invalid where one is not valid; of one row alone with its path."""
         samples: list[Sample] = []
         for keys, group in groupby(rows, _keys_of):
             some = list(group)

@@ -234,7 +234,7 @@ def as_text(value: Json) -> str:
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """The one document of a YAML text; InputError where it is none, or more than one."""
+    """The only document of a YAML text; InputError where there is none, or more than one."""
     if control := _CONTROL.search(text):
         location = location_in(file, text, control.start())
         problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"

@@ -156,7 +156,7 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 def _spread(
     error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
-    """The standard deviation of the sum over these queries, of which only the draw of the units is random, and its degrees of freedom."""
+    """The standard deviation of the sum over these queries if only the draw of the units is random, and its degrees of freedom."""
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)

@@ -111,7 +111,7 @@ class CaseScores:
         return self.of_rows(self._rows[system, self.measures.index(measure)], span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """The cases in these rows of one system and measure; `span` bounds a score of which nothing is known."""
+        """The cases in these rows of one system and measure; `span` bounds a score that is not known at all."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK

@@ -242,7 +242,7 @@ class ReportFolder(Counts):
             self._write(name, text, count)
 
     def _write(self, name: str, text: bytes, count: int) -> None:
-        """Append so many lines to a table."""
+        """Append `count` lines to a table."""
         file = self._files[name]
         file.write(text, count)
         if self._in_parts is None and name == "samples" and file.lines > LARGE:
@@ -358,7 +358,7 @@ class ReportFolder(Counts):
     def earlier(
         self, *, finished: bool = True, keep: Callable[[Judgement], bool] = lambda _: True
     ) -> EarlierJudgements:
-        """The judgements of the sessions before this one, of which `keep` says which count.
+        """The judgements of the sessions before this one that `keep` accepts.
 
         Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
         """
@@ -520,7 +520,7 @@ class ReportFolder(Counts):
         return LabelTable([*labels_in(self._path("labels")), *filter(by_people, labels)])
 
     def people(self) -> Iterator[Label]:
-        """The labels that people gave beside the samples; other lines are passed over unread."""
+        """The labels that people gave separately from the samples; other lines are passed over unread."""
         if self._source is not None:
             return self._source.people()
         if self._end:

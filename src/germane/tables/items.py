@@ -93,4 +93,4 @@ def add_items(table: ItemTable, sample: Sample, asked: Iterable[AskedItem]) -> N
 
 
 _OF_ITEM = ("item", "kind", "call", "rank", "of", "part")
-"""The fields of an item's row beside those that name the sample."""
+"""The fields of an item's row other than those that name the sample."""

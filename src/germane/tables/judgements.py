@@ -196,7 +196,7 @@ def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
     """The counts per kind, for the manifest: {"relevance": {"n": 40, "fused": 36, "mode": {"schema": 40}, ...}}.
 
-    `with_reference` and `without_reference` count what relevance was held against where that is known.
+    `with_reference` and `without_reference` count what relevance was judged against, where that is known.
     """
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
@@ -212,7 +212,7 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """The counts of which `asked_json` shows this; where it was no reference, what relevance was held against is not told."""
+    """The counts of which `asked_json` shows this; what relevance was judged against is told only where it was a reference."""
     counts: AskedCounts = Counter()
     against = {"with_reference": "reference", "without_reference": "other"}
     for kind, fields in row.items():
@@ -256,7 +256,7 @@ def _plain(judgement: Judgement) -> Judgement:
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
-    """The judgement in a flat JSON object; TypeError where it is none."""
+    """The judgement in a flat JSON object; TypeError where it is not one."""
     used = row.get("usage")
     usage = _NOTHING
     if used:

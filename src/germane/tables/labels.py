@@ -1,4 +1,4 @@
-"""Labels: what people said of items. They stand beside the judgements of a judge and never replace them."""
+"""Labels: what people said of items. They are kept in addition to a judge's judgements and never replace them."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ _KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool":
 
 
 def decode_labels(lines: bytes) -> list[Label]:
-    """The labels in lines of labels.jsonl; ValueError or InputError where one is none, which `load_label` explains."""
+    """The labels in lines of labels.jsonl; ValueError or InputError where one is not valid, which `load_label` explains."""
     return [_on_scale(label, None) for label in _labels_in(lines)]
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
-    """The label in a JSON object, or in a row of texts; InputError where it is none."""
+    """The label in a JSON object, or in a row of texts; InputError where it is not one."""
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
@@ -128,7 +128,7 @@ UNSURE, TAKEN_BACK = "unsure", "taken back"
 class LabelBook:
     """The labels that count for each item: of each person the newest (by `at`, then by order in the file).
 
-    `votes` are the answers of several people on the scale of the newest one, of which measures take the mean; `get` is one
+    `votes` are the answers of several people on the scale of the newest one, whose mean measures take; `get` is one
     label that stands for them, the lower median. An answer that is not a number has no median: the newest counts. Whoever took
     back an answer says nothing; how many said that they are unsure is in `unsure`.
     """
@@ -220,7 +220,7 @@ _NOBODY: tuple[Label, ...] = ()
 
 
 def by_people(label: Label) -> bool:
-    """True if a person gave the label beside the samples; the others stand on the samples' contexts."""
+    """True if a person gave the label separately from the samples; the others stand on the samples' contexts."""
     return label.who is not None or label.queue != "import"
 
 

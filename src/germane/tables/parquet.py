@@ -1,7 +1,7 @@
 """A table's lines as parts in Parquet, and back again to the byte.
 
 A part's columns are the fields of the table's record: texts, numbers and truth values as such, what is nested as JSON. A line
-that its columns do not give back (half a surrogate pair in a text, a number of more than 64 bits) is kept whole beside them.
+that its columns do not give back (half a surrogate pair in a text, a number of more than 64 bits) is kept whole in addition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Table(NamedTuple):
     Attributes:
         record: The record, whose fields are the columns.
         order: The fields that stand first in a line, as they do there; the others follow.
-        rest: The column of what a line says beside the record's fields, as a JSON object; "" where it says nothing else.
+        rest: The column of what a line holds besides the record's fields, as a JSON object; "" where it says nothing else.
         nulls: Whether a line has its empty fields, too.
     """
 
@@ -139,7 +139,7 @@ def _store(pl: Any, file: Path, frames: Iterable[Any]) -> None:
 
 
 RowFilter: TypeAlias = Mapping[str, Collection[str]]
-"""The values of some columns of which a row has one at least."""
+"""The values of some columns; a row is read if it has at least one of them."""
 
 
 def read_part(file: Path, where: RowFilter | None = None) -> Iterator[bytes]:

@@ -70,11 +70,11 @@ class Part(Counts):
         return self.judgements.asked
 
     def add_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels that people gave beside the samples."""
+        """Append labels that people gave separately from the samples."""
         self.labels.extend(labels)
 
     def people(self) -> Iterator[Label]:
-        """The labels that people gave beside the samples."""
+        """The labels that people gave separately from the samples."""
         return filter(by_people, self.labels)
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:

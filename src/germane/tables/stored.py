@@ -105,7 +105,7 @@ def _parts_and_lines(path: Path) -> tuple[list[Path], Path]:
 
 
 def lines_after(parts: int, folder: Path) -> Path:
-    """The file of the lines that come after so many parts, while these are written to this folder."""
+    """The file of the lines that come after this number of parts, while these are written to the folder."""
     return folder / f"{parts:05}.jsonl{UNFINISHED}"
 
 
@@ -126,7 +126,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def is_stored(path: Path) -> bool:
-    """True if a table is in a file like this, or in parts beside it."""
+    """True if a table is in a file like this, or in the folder of its parts."""
     return bool(files_of(path))
 
 

@@ -102,7 +102,7 @@ class _Command(msgspec.Struct, kw_only=True):
 
 
 class _Manifest(msgspec.Struct, kw_only=True):
-    """The entries that are read; others may stand beside them."""
+    """The entries that are read; there may be others."""
 
     status: str | UnsetType = UNSET
     germane: str | UnsetType = UNSET

@@ -130,7 +130,7 @@ class CliTarget(Target):
         return finished.stdout.decode("utf-8", "replace")
 
     def _written(self, output: Path) -> str:
-        """The text of the output file; TargetError where it is none, or longer than the limit.
+        """The text of the output file; TargetError where there is none, or it is longer than the limit.
 
         It is opened as what it is: a link, a pipe or a device, which the command may have put there, is not read.
         """

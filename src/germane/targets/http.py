@@ -91,7 +91,7 @@ class HttpTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Json:
-        """The response as an answer; TargetError with the status and the start of the body where it is none."""
+        """The response as an answer; TargetError with the status and the start of the body where it is not one."""
         text = await self._sent(case)
         try:
             document = json.loads(text)

@@ -74,7 +74,7 @@ class PythonTarget(Target):
 
     @classmethod
     def calling(cls, system: Any) -> Self:
-        """The target that asks this function, retriever, engine or pipeline. InputError where it is none."""
+        """The target that asks this function, retriever, engine or pipeline. InputError where it is not one."""
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"

@@ -44,7 +44,7 @@ class Engine:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`processes:8`, `dask[:ADDRESS]` or `ray[:ADDRESS][?num_gpus=1]`; InputError where it is none."""
+        """`processes:8`, `dask[:ADDRESS]` or `ray[:ADDRESS][?num_gpus=1]`; InputError where it is not one."""
         named, _, more = text.strip().partition("?")
         kind, _, rest = named.partition(":")
         workers = int(rest) if rest.isascii() and rest.isdigit() else None

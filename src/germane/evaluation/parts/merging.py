@@ -49,7 +49,7 @@ def merge_parts(
     locked: ReportFolder | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> tuple[Report, ReportData | None]:
-    """The report of all parts of an evaluation, in a folder of its own, and the baseline that they were to be held against.
+    """The report of all parts of an evaluation, in a folder of its own, and the baseline that it is compared with.
 
     Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
 

@@ -124,7 +124,7 @@ def run_in_parts(
     retry_errors: bool = False,
     reask: bool = False,
 ) -> tuple[Report, ReportData | None]:
-    """Run an evaluation in as many parts as its engine has workers; the report, and the baseline that it is held against.
+    """Run an evaluation in as many parts as its engine has workers; the report, and the baseline that it is compared with.
 
     A part whose worker is killed is continued by another one. With `resume`, finished parts are kept and the others
     continued. Raises as `run` does, and InputError where the engine cannot be used.
@@ -267,7 +267,7 @@ def _all_parts(
 
 
 def _end_workers() -> None:
-    """End the workers of a pool of which one was killed, once they have finished what is in flight.
+    """End the workers of a pool that has lost one of them, once they have finished what is in flight.
 
     The pool has sent them SIGTERM, after which they wait for more work; from Python 3.12 on it waits for them in turn, for ever.
     """

@@ -30,7 +30,7 @@ class Share:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`3/16` as the third of sixteen; InputError where it is none."""
+        """`3/16` as the third of sixteen; InputError where it is not one."""
         match = _SHARE.fullmatch(text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
@@ -85,7 +85,7 @@ def part_entry(
     """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' bytes, and the gates of the whole.
 
     Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written beside its tables.
+    cases the part's samples are is written next to its tables.
     """
     (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
     beside = [

@@ -98,7 +98,7 @@ SHOWN = 8000
 """Bytes of an error that are read."""
 
 UNKNOWN = 200
-"""The status of a body that is no answer and does not say what it is instead."""
+"""The status of a body that is not an answer and does not say what it is instead."""
 
 _NOWHERE = re.compile(
     r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|(?:invalid url|unexpected endpoint).*|<.*|",

@@ -181,7 +181,7 @@ _FENCE = re.compile(r"`+\w*\s*\Z")
 _REST = re.compile(r"\s*(?:`+\s*)?(?:(?:<\|?\w{1,20}\|?>|</s>)\s*)*")
 """Text that may follow the object: the end of its fence, and control tokens that end a turn."""
 LEAD_IN = 300
-"""Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is no answer."""
+"""Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is not an answer."""
 
 
 def object_in(text: str) -> dict[str, Json]:

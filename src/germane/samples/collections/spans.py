@@ -65,7 +65,7 @@ def is_trace(row: Json) -> bool:
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """The spans of one row of an export. Raises Invalid where it is none."""
+    """The spans of one row of an export. Raises Invalid where it is not one."""
     if isinstance(row, dict) and isinstance(row.get("resourceSpans"), list):
         scopes = (scope for value in row["resourceSpans"] for scope in _listed(value, "scopeSpans"))
         for span in (span for scope in scopes for span in _listed(scope, "spans")):
@@ -233,7 +233,7 @@ def _parsed(value: Json) -> Json:
 
 
 def _items(value: Json) -> list[Json] | None:
-    """A list as it is, as JSON, or as an object whose names are the places; None where it is none."""
+    """A list as it is, as JSON, or as an object whose names are the places; None where it is not one."""
     value = _parsed(value)
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
         return [value[key] for key in sorted(value, key=int)]
@@ -347,7 +347,7 @@ def _number(value: Json) -> float | None:
 
 
 def _seconds(value: Any) -> float:
-    """A time in seconds since 1970: nanoseconds, a text or a datetime; 0 where it is none."""
+    """A time in seconds since 1970: nanoseconds, a text or a datetime; 0 where it is not one."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := _number(value)) is not None:
