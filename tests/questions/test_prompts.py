@@ -22,8 +22,8 @@ from germane.questions import (
     Sufficiency,
     Support,
 )
+from germane.questions.fusing import fused_requests, in_batches, render_request
 from germane.questions.prompts import FOLDER, Prompts, clean, load, section_order, show, tag_code
-from germane.questions.reading import fused_requests, in_batches, render_request
 from germane.questions.voting import replica_number
 
 SKY = Relevance(query="Why is the sky blue?", passage="Rayleigh scattering.")

@@ -28,8 +28,8 @@ from germane.questions import (
     Supported,
     key_of,
 )
+from germane.questions.fusing import fused_requests, render_request
 from germane.questions.prompts import Prompts
-from germane.questions.reading import fused_requests, render_request
 from germane.questions.relevance import Passages
 
 KINDS: list[Question[Any]] = [

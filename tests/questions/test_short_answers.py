@@ -9,8 +9,8 @@ import pytest
 from germane import evaluate
 from germane.judges import LLMJudge
 from germane.questions import Claims
+from germane.questions.fusing import fused_requests, render_request
 from germane.questions.prompts import Prompts
-from germane.questions.reading import fused_requests, render_request
 from germane.types import Json
 from tests.server import ModelServer, by_overlap
 

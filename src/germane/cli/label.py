@@ -63,7 +63,7 @@ def label(
     report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
     """
     from germane.labelling.files import export_labels, import_labels
-    from germane.labelling.gold import audit_gold, mean_lines, suspects_queue
+    from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
     from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
@@ -324,7 +324,7 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
         raise InputError(f"{output} is the report's own", fix="write to another file")
     reports = list(map(Report.open, folders))
     if gold:
-        from germane.labelling.gold import audit_gold, gold_lines, queue_rows
+        from germane.labelling.goldaudit import audit_gold, gold_lines, queue_rows
 
         result = audit_gold(reports)
         lines = gold_lines(result)

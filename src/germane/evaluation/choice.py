@@ -178,8 +178,8 @@ def pick_judge(
 
 def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     """The arguments of the model judge. Several judges that get the same keep to the limits together."""
-    from germane.judges.client.limits import RateLimiter
     from germane.judges.client.providers import Price
+    from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
 
     retry = options.timeout and RetryPolicy(

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from germane.graders.evidence import names_of, script_document
 from germane.graders.grader import CaseGrader, Command, GraderResult
+from germane.graders.transcript import names_of, script_document
 from germane.processes import misplaced, start_folder
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_v
 
 from germane.errors import InputError, Invalid
 from germane.graders.code_grader import result_of
-from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
 from germane.graders.llm_grader import FreeForm, prompt_text, template_of
+from germane.graders.transcript import names_of
 from germane.processes import start_folder
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from germane.graders.evidence import ABSENT, answer_of, json_in, plain_number, reference_of, same, value_at
 from germane.graders.grader import DirectGrader, GraderResult, Number
+from germane.graders.transcript import ABSENT, answer_of, json_in, plain_number, reference_of, same, value_at
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Flag, Texts, YamlModel

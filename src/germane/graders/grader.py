@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
 from germane.errors import GermaneError, InputError, Invalid, describe
-from germane.graders.evidence import is_answered
+from germane.graders.transcript import is_answered
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program

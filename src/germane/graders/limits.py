@@ -9,8 +9,15 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from germane.errors import InputError
-from germane.graders.evidence import cost_of, duration_of, plain_number, tokens_of, tool_calls, trace_summary
 from germane.graders.grader import Checks, DirectGrader, GraderResult, Number
+from germane.graders.transcript import (
+    cost_of,
+    duration_of,
+    plain_number,
+    tokens_of,
+    tool_calls,
+    trace_summary,
+)
 from germane.samples.evalfile import Case
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, 
 from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, ValidationInfo, model_validator
 
 from germane.errors import AnswerError, InputError, Invalid
-from germane.graders.evidence import (
+from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
+from germane.graders.transcript import (
     answer_of,
     criteria_of,
     message_json,
@@ -23,7 +24,6 @@ from germane.graders.evidence import (
     script_document,
     tool_calls,
 )
-from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
 from germane.questions.payload import Limits

@@ -11,8 +11,8 @@ import regex
 from pydantic import BeforeValidator, Field, model_validator
 
 from germane.errors import InputError
-from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
+from germane.graders.transcript import answer_of
 from germane.samples.evalfile import Case
 from germane.samples.gradertypes import Test
 from germane.samples.yamltext import as_list

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from germane.errors import InputError
-from germane.graders.evidence import ABSENT, plain_number, same, tool_calls, trace_summary, value_at
 from germane.graders.grader import Checks, DirectGrader, GraderResult, Number, Numbers
+from germane.graders.transcript import ABSENT, plain_number, same, tool_calls, trace_summary, value_at
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Flag, JsonMapping, YamlModel
 from germane.types import Json, ToolCall

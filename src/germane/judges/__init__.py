@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.judges.client.limits import RateLimiter
     from germane.judges.client.providers import Price
+    from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
     from germane.judges.judge import Judge, Judges, LocalJudge, Reply
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from germane.types import Json
 
 _HOMES = {
-    "client.limits": ("RateLimiter",),
+    "client.ratelimits": ("RateLimiter",),
     "client.providers": ("Price",),
     "client.retry": ("RetryPolicy",),
     "fake": ("FakeJudge",),

@@ -15,7 +15,7 @@ from typing import Any
 from germane.errors import AnswerError, InputError
 from germane.judges.client.foreign import PydanticAITransport, as_completion
 from germane.judges.client.output import ModelCapabilities
-from germane.questions.reading import Ask
+from germane.questions.fusing import Ask
 from germane.questions.relevance import most_probable
 from germane.types import Json
 

@@ -14,7 +14,6 @@ from germane.errors import InputError
 from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
-from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.providers import (
     PROVIDERS,
@@ -25,6 +24,7 @@ from germane.judges.client.providers import (
     find,
     price_of,
 )
+from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.decisions import (
@@ -40,9 +40,9 @@ from germane.judges.judge import (
     once_stored,
     trivial_answer,
 )
+from germane.questions.fusing import fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import fused_requests, in_batches, render_request
 from germane.types import FrozenDict, Json, Usage, freeze
 
 _TOKENS_BACK = 4

@@ -24,8 +24,8 @@ from germane.judges.judge import Judge, Reply, trivial_answer
 from germane.judges.llm import LLMJudge
 from germane.judging.queue import judgement_of
 from germane.ledger.asked import Request
+from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.question import AnyQuestion, known_kinds
-from germane.questions.reading import Ask, FusedRequest, fused_requests, render_request
 from germane.samples.files import read_lines, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 

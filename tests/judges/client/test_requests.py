@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from germane.judges.llm import LLMJudge
+from germane.questions.fusing import fused_requests, render_request
 from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.prompts import FOLDER, Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import fused_requests, render_request
 from germane.questions.relevance import Relevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 

@@ -20,9 +20,9 @@ from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
 from germane.judges.judge import Reply
+from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.reading import Ask, FusedRequest, fused_requests, render_request
 from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("it was cut off at the token limit")

@@ -28,13 +28,13 @@ from germane.judges.client.errors import (
     decide,
     is_over_limit,
 )
-from germane.judges.client.limits import AdaptiveConcurrency, CircuitBreaker, Pause, RateLimiter, Taken
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
+from germane.judges.client.ratelimits import AdaptiveConcurrency, CircuitBreaker, Pause, RateLimiter, Taken
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import Transport
 from germane.judges.judge import Stopped, waiting
-from germane.questions.reading import Ask
+from germane.questions.fusing import Ask
 
 MOST_THOUGHTS = 1 << 14
 """Tokens for what a model thinks before it answers, at most, where the user has named no limit."""

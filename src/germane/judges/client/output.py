@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from germane.questions.reading import Ask
+from germane.questions.fusing import Ask
 from germane.questions.text import blank
 from germane.types import Json
 

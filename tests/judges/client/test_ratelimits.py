@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.errors import InputError, LimitReached
-from germane.judges.client.limits import (
+from germane.judges.client.ratelimits import (
     MINUTE,
     AdaptiveConcurrency,
     CircuitBreaker,
@@ -215,8 +215,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     async def sleep(seconds: float) -> None:
         clock.now += seconds
 
-    monkeypatch.setattr("germane.judges.client.limits.monotonic", clock)
-    monkeypatch.setattr("germane.judges.client.limits.asyncio.sleep", sleep)
+    monkeypatch.setattr("germane.judges.client.ratelimits.monotonic", clock)
+    monkeypatch.setattr("germane.judges.client.ratelimits.asyncio.sleep", sleep)
     return clock
 
 
@@ -251,7 +251,7 @@ def departures(per_minute: float, sizes: list[float], pauses: list[float]) -> li
     """When so many units leave, each as soon as it may after its pause."""
     clock, left = Clock(), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("germane.judges.client.limits.monotonic", clock)
+        patch.setattr("germane.judges.client.ratelimits.monotonic", clock)
         window = SlidingWindow(per_minute)
         for size, pause in zip(sizes, pauses, strict=True):
             clock.now += pause
@@ -308,7 +308,7 @@ class TestSlidingWindow:
     ) -> None:
         """Not several minutes: what came before weighs no more than a minute, however large it was."""
         clock = Clock()
-        monkeypatch.setattr("germane.judges.client.limits.monotonic", clock)
+        monkeypatch.setattr("germane.judges.client.ratelimits.monotonic", clock)
         window = SlidingWindow(100)
         window.take(350)
         assert window.wait(350) == pytest.approx(MINUTE)
