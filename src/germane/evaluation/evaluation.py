@@ -34,8 +34,8 @@ Store = TypeVar("Store", bound=Tables)
 Case: TypeAlias = Sample | Job
 """A sample, or one with graders of its own."""
 
-SIZE, UNASKED = 500, 2000
-"""Cases per block: few enough to keep memory flat, and more where no judge is asked: a formula costs little more for them."""
+SIZE = 500
+"""Cases per block: few enough to keep memory flat and what is looked at again near, and many beside what a block costs."""
 
 _AHEAD = 4
 """Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.evaluation.choice import needs_judge
-from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
+from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
 from germane.measures.labels import Settings
@@ -119,8 +118,7 @@ def _score_again(
     """Score the samples of one report by its judgements into the tables of another."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
-    size = SIZE if needs_judge(graders) and not settings.judged_by else UNASKED
-    run_coroutine(Evaluation(source.samples, graders, answers, target, settings, size=size).run())
+    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
     target.add_labels(people)
     if isinstance(target, ReportFolder):
         target.flush()

@@ -30,7 +30,7 @@ from germane.errors import (
 )
 from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, open_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
-from germane.evaluation.evaluation import SIZE, UNASKED, Evaluation, run_coroutine
+from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.remote import local
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
@@ -303,9 +303,7 @@ class _Run:
                 async with pool:
                     while True:
                         todo = with_labels(self._todo(jobs, notes), self.plan.judge)
-                        settings = self.plan.settings
-                        size = UNASKED if self.plan.judge is None or settings.judged_by else SIZE
-                        await Evaluation(todo, (), pool, session.folder, settings, size=size).run()
+                        await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
                         if self.stages is None or not self.stages.next(session.folder.scores):
                             break
                         if cases is not None:

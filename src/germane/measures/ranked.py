@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from inspect import signature
+from itertools import chain
 from math import inf
 from typing import Any, TypeAlias
 
@@ -507,18 +509,20 @@ context_relevance = _ranked(
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
     """The companions of ranked measures of gold labels: the share of judged places, and RBP's residual."""
-    result: dict[Measure, None] = {}
-    for measure in measures:
-        settings = measure.settings
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            continue
-        residual = settings.get("part") == "score"
-        if residual:
-            result[measure(part="residual")] = None
-        if residual or settings.get("holes") == "zero":
-            cut = None if isinstance(measure.cutoff, float) else measure.cutoff
-            result[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
-    return list(result)
+    return list(dict.fromkeys(chain.from_iterable(map(_companions, measures))))
+
+
+@cache
+def _companions(measure: Measure) -> tuple[Measure, ...]:
+    settings = measure.settings
+    if measure.definition.family != "ranked" or measure.labels != "gold":
+        return ()
+    residual = settings.get("part") == "score"
+    if not residual and settings.get("holes") != "zero":
+        return ()
+    cut = None if isinstance(measure.cutoff, float) else measure.cutoff
+    judged = Measure("Judged", FrozenDict(over=settings["over"]), cut)
+    return (measure(part="residual"), judged) if residual else (judged,)
 
 
 MOST = 2**14

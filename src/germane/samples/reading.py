@@ -225,18 +225,18 @@ _TOGETHER = 64
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
     """Rows in batches that grow from one, so that little is read in vain where reading stops early."""
-    batch: list[Row] = []
     size = 1
-    try:
-        for row in rows:
-            batch.append(row)
-            if len(batch) == size:
-                yield batch
-                batch, size = [], min(2 * size, _TOGETHER)
-    except Exception:
-        yield batch  # what stands before the fault
-        raise
-    yield batch
+    while True:
+        batch: list[Row] = []
+        try:
+            batch.extend(islice(rows, size))
+        except Exception:
+            yield batch  # what stands before the fault
+            raise
+        if not batch:
+            return
+        yield batch
+        size = min(2 * size, _TOGETHER)
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:

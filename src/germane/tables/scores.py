@@ -493,11 +493,8 @@ class ScoreTable:
     def text(self, first: int, end: int) -> bytes:
         """The lines from row `first` to before `end`, one after the other."""
         keys, sample, measure = self._names_in(first, end)
-        tails = {
-            (system, trial): b',"system":%b,"trial":%d,' % (encode(system), trial)
-            for _, system, trial in keys
-        }
-        heads = [b'{"sample":' + encode(name) + tails[system, trial] for name, system, trial in keys]
+        tails = {of: b',"system":%b,"trial":%d,' % (encode(of[0]), of[1]) for of in {key[1:] for key in keys}}
+        heads = [b'{"sample":' + encode(key[0]) + tails[key[1:]] for key in keys]
         names = [
             b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
         ]
