@@ -1,4 +1,4 @@
-"""The four tables: samples, judgements, scores, and what they are made of. Frozen, without logic.
+"""The records: samples with their contexts, calls and messages, items, judgements and scores. Frozen, without logic.
 
 Every value is checked once, where it is made: no NaN, no infinity, nothing that changes afterwards.
 """
