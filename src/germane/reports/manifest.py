@@ -117,11 +117,10 @@ class Bases:
     @cached_property
     def _labelled(self) -> int:
         """The number of labels that people gave, without those that were taken back."""
-        rows = self._tables.labels
-        answers = rows.column("answer")
-        if not any(answer is None for answer in answers):
-            return len(rows)
-        people = dict(zip(zip(rows.column("item"), rows.column("who"), strict=True), answers, strict=True))
+        labels = self._tables.labels
+        if not any(label.answer is None for label in labels):
+            return len(labels)
+        people = {(label.item, label.who): label.answer for label in labels}
         return sum(answer is not None for answer in people.values())
 
     @cached_property

@@ -523,6 +523,8 @@ class ReportFolder(Counts):
         """The labels that people gave separately from the samples; other lines are passed over unread."""
         if self._source is not None:
             return self._source.people()
+        if "labels" in self.__dict__:
+            return filter(by_people, self.labels)
         if self._end:
             return chain(_of_people(self._path("labels")), _of_people(self.path / _LABELS))
         return iter(self._people)

@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
+from sys import intern
+from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
-from germane.tables.columns import RowTable
+from germane.tables.columns import AT_ONCE, texts_of
 from germane.types import ItemRow, Json, RankedPassage, Sample
 
 
-class ItemTable(RowTable[ItemRow]):
-    """The items of an evaluation, in input order."""
+class ItemTable:
+    """The items of an evaluation, in input order, as columns; iterating over it makes the rows.
 
-    row = ItemRow
+    Every distinct text of the rows that are added together is held once, every item once in all tables.
+    """
+
+    def __init__(self, rows: Iterable[ItemRow] = ()) -> None:
+        self._columns: dict[str, list[Any]] = {name: [] for name in ItemRow.__struct_fields__}
+        self.extend(rows)
+
+    def extend(self, rows: Iterable[ItemRow]) -> Self:
+        """Append rows, or all those of another table."""
+        if isinstance(rows, ItemTable):
+            for name, column in self._columns.items():
+                column.extend(rows.column(name))
+            return self
+        interned, values_of = dict[str, str]().setdefault, attrgetter(*self._columns)
+        remaining = iter(rows)
+        while some := list(islice(remaining, AT_ONCE)):
+            columns = zip(*map(values_of, some), strict=True)
+            for name, values in zip(self._columns, columns, strict=True):
+                texts = map(intern, map(str, values)) if name == "item" else map(interned, values, values)
+                self._columns[name] += texts if name in _TEXTS else values
+        return self
+
+    def add(self, count: int, **values: Sequence[Any] | str | float | None) -> None:
+        """Append `count` rows: of each field a list of their values, or the one value that all have."""
+        for name, column in self._columns.items():
+            value = values[name]
+            column.extend(value if isinstance(value, list) else [value] * count)
+
+    def texts(self) -> Iterator[tuple[bytes, int]]:
+        """The rows as lines of JSON, many together, each time with their number."""
+        return texts_of(self)
+
+    def column(self, name: str) -> list[Any]:
+        """One column by its field's name."""
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        return len(self._columns["item"])
+
+    def __iter__(self) -> Iterator[ItemRow]:
+        return map(ItemRow, *self._columns.values())
+
+    def to_columns(self) -> dict[str, Sequence[Json]]:
+        """The values of each field, for a DataFrame."""
+        return {name: list(column) for name, column in self._columns.items()}
 
     def items_of(self, system: str) -> set[str]:
         """The distinct items of a system."""
         both = zip(self.column("item"), self.column("system"), strict=True)
         return {item for item, of in both if of == system}
+
+
+_TEXTS = {"item", "kind", "sample", "system", "of"}
 
 
 class AskedQuestion(Protocol):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import lcm
+from sys import intern
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, SourceLocation
-from germane.tables.columns import RowTable
+from germane.tables.columns import texts_of
 from germane.types import NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
@@ -51,10 +52,16 @@ class Label(msgspec.Struct, frozen=True, gc=False):
             force_setattr(self, "design", freeze(self.design))
 
 
-class LabelTable(RowTable[Label]):
+class LabelTable(list[Label]):
     """The labels of an evaluation, oldest first."""
 
-    row = Label
+    def texts(self) -> Iterator[tuple[bytes, int]]:
+        """The labels as lines of JSON, many together, each time with their number."""
+        return texts_of(self)
+
+    def to_columns(self) -> dict[str, Sequence[Json]]:
+        """The values of each field, for a DataFrame."""
+        return {name: [getattr(label, name) for label in self] for name in Label.__struct_fields__}
 
 
 dump_label = asdict
@@ -64,14 +71,23 @@ dump_label = asdict
 _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
+_SHARED = ("item", "kind", "scale", "sample")
 _labels_in = msgspec.json.Decoder(Label).decode_lines
 _AT = re.compile(r"`\$\.(\w+)|field `(\w+)`")
 _KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool": "true or false"}
 
 
 def decode_labels(lines: bytes) -> list[Label]:
-    """The labels in lines of labels.jsonl; ValueError or InputError where one is not valid, which `load_label` explains."""
-    return [_on_scale(label, None) for label in _labels_in(lines)]
+    """The labels in lines of labels.jsonl; ValueError or InputError where one is not valid, which `load_label` explains.
+
+    Texts that many labels share are held once.
+    """
+    labels = _labels_in(lines)
+    for label in labels:
+        _on_scale(label, None)
+        for name in _SHARED:
+            force_setattr(label, name, intern(getattr(label, name)))
+    return labels
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
@@ -134,26 +150,26 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
-        self._votes: dict[str, tuple[Label, ...]] = {}
-        self._medians: dict[str, Label] = {}
-        """Of items with several votes."""
+        self._standing: dict[str, Label] = {}
+        self._several: dict[str, tuple[Label, ...]] = {}
+        """The votes on items with more than one."""
         self._unsure: dict[str, int] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
         """Add all labels of items that are not here yet."""
-        of_items: dict[str, list[Label]] = {}
+        of_items: dict[str, tuple[Label, ...]] = {}
         for label in labels:
-            of_items.setdefault(label.item, []).append(label)
+            of_items[label.item] = (*of_items.get(label.item, ()), label)
         for item, several in of_items.items():
             newest = _newest(several) if len(several) > 1 else several
             answers = [label for label in newest if label.answer is not None]
             if len(answers) == 1:
-                self._votes[item] = (answers[0],)
+                self._standing[item] = answers[0]
             elif answers:
-                median, self._votes[item] = _agreed(answers)
-                if len(self._votes[item]) > 1:
-                    self._medians[item] = median
+                self._standing[item], votes = _agreed(answers)
+                if len(votes) > 1:
+                    self._several[item] = votes
             if len(answers) < len(newest) and (
                 unsure := sum(label.answer is None and label.reason != TAKEN_BACK for label in newest)
             ):
@@ -161,12 +177,14 @@ class LabelBook:
 
     def get(self, item: str) -> Label | None:
         """The label that stands for all of an item, or None."""
-        votes = self._votes.get(item, _NOBODY)
-        return self._medians[item] if len(votes) > 1 else next(iter(votes), None)
+        return self._standing.get(item)
 
     def votes(self, item: str) -> tuple[Label, ...]:
         """The newest label of each person who gave one on the scale that counts, in an order that is the same for all items."""
-        return self._votes.get(item, _NOBODY)
+        if (several := self._several.get(item)) is not None:
+            return several
+        label = self._standing.get(item)
+        return () if label is None else (label,)
 
     def unsure(self, item: str) -> int:
         """The number of people who said that they cannot tell."""
@@ -180,18 +198,18 @@ class LabelBook:
 
     def turns(self, items: Iterable[str]) -> int:
         """The number of turns after which everybody's answer to each of these items was read equally often."""
-        if not self._medians and not self._unsure:
+        if not self._several and not self._unsure:
             return 1
         return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
 
     def __contains__(self, item: object) -> bool:
-        return item in self._votes
+        return item in self._standing
 
     def __len__(self) -> int:
-        return len(self._votes)
+        return len(self._standing)
 
     def __iter__(self) -> Iterator[Label]:
-        return (self._medians[item] if len(votes) > 1 else votes[0] for item, votes in self._votes.items())
+        return iter(self._standing.values())
 
 
 def _newest(labels: Iterable[Label]) -> list[Label]:
@@ -214,9 +232,6 @@ def _agreed(newest: list[Label]) -> tuple[Label, tuple[Label, ...]]:
         return latest, (latest,)
     middle = sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
     return middle, tuple(sorted(votes, key=lambda label: label.who or ""))
-
-
-_NOBODY: tuple[Label, ...] = ()
 
 
 def by_people(label: Label) -> bool:
@@ -268,27 +283,21 @@ def add_labels(
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, passage_of(context)) for _, _, context in positions]
-    items = list(map(items_of.get, cells))
-    columns = {
-        **_NOTHING_SAID,
-        "item": relevance_items(cells, history) if None in items else items,
-        "answer": [
-            context.relevant if context.grade is None else context.grade for _, _, context in positions
-        ],
-        "scale": ["binary" if context.grade is None else scale for _, _, context in positions],
-        "sample": sample.id,
-        "system": sample.system,
-        "call": [call for call, _, _ in positions],
-        "rank": [rank for _, rank, _ in positions],
-    }
-    table.add(len(positions), **columns)
-
-
-_NOTHING_SAID: dict[str, Any] = {
-    name: value
-    for name, value in asdict(Label("", "relevance", None, "")).items()
-    if name not in {"item", "answer", "scale", "sample", "system", "call", "rank"}
-}
+    known = all(cell in items_of for cell in cells)
+    items = [items_of[cell] for cell in cells] if known else relevance_items(cells, history)
+    table.extend(
+        Label(
+            item=item,
+            kind="relevance",
+            answer=context.relevant if context.grade is None else context.grade,
+            scale="binary" if context.grade is None else scale,
+            sample=sample.id,
+            system=sample.system,
+            call=call,
+            rank=rank,
+        )
+        for item, (call, rank, context) in zip(items, positions, strict=True)
+    )
 
 
 def passage_of(context: Context) -> str:
