@@ -147,7 +147,7 @@ def read_part(file: Path, where: RowFilter | None = None) -> Iterator[bytes]:
     pl = polars(f"{file}")
     chosen = pl.lit(where is None) | pl.col(_LINE).is_not_null()
     for column, values in (where or {}).items():
-        texts = [value.encode("utf-8", "replace").decode() for value in values]
+        texts = list(map(_text, values))
         chosen |= pl.col(column).is_in(pl.Series(texts, dtype=pl.String).implode())
     _, rows = _rows(file, lambda rows: rows.filter(chosen))
     for some in rows.iter_slices(GROUP):
@@ -200,6 +200,7 @@ def _name_of(file: Path) -> str:
 
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encode = msgspec.json.Encoder().encode
 
 
 def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
@@ -208,7 +209,7 @@ def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
         return _FIELDS.decode_lines(text)
     except msgspec.DecodeError:  # half a surrogate pair, which msgspec refuses
         rows = map(decode, BytesIO(text))
-        return [{name: msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
+        return [{_text(name): msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
 
 
 def _frame(pl: Any, name: str, text: bytes) -> Any:
@@ -250,12 +251,7 @@ def _read(pl: Any, name: str, text: bytes) -> Iterator[Any]:
         else:
             yield _cells(pl, column, kind, [default]).new_from_index(0, len(rows))
     if rest := _TABLES[name].rest:
-        yield pl.Series(rest, [_object(row) if row else None for row in rows], pl.String)
-
-
-def _object(row: Mapping[str, msgspec.Raw]) -> str:
-    fields = ",".join(f"{encode(name).decode()}:{str(value, 'utf-8')}" for name, value in row.items())
-    return "{" + fields + "}"
+        yield pl.Series(rest, [str(_encode(row), "utf-8") if row else None for row in rows], pl.String)
 
 
 def _cells(pl: Any, name: str, kind: str, cells: Sequence[msgspec.Raw]) -> Any:
@@ -275,10 +271,15 @@ def _series(pl: Any, name: str, kind: str, values: Any) -> Any:
         return pl.Series(name, [_fitting(value, kind) for value in values], dtype)
 
 
+def _text(value: str) -> str:
+    """A text without the halves of surrogate pairs, which no column holds."""
+    return value.encode("utf-8", "replace").decode()
+
+
 def _fitting(value: Any, kind: str) -> Any:
     """A value as far as a column of this type can hold it."""
     if kind == "String":
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+        return _text(value) if isinstance(value, str) else None
     if kind == "Boolean":
         return value if isinstance(value, bool) else None
     fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1 << 63
