@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from germane.errors import Invalid, describe
-from germane.types import Context, Id, Json, Message, Record, Step, freeze
+from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
@@ -243,33 +243,28 @@ def _metadata(value: Json) -> Json:
     return {str(key): value for key, value in value.items()}
 
 
+def _offset(value: Json) -> int:
+    if type(offset := _whole(value)) is not int or offset < 0:
+        raise Invalid(f"is {describe(value)}", "write a whole number from 0")
+    return offset
+
+
 _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
     "text": (frozenset({str}), lambda value: value),
     "id": (frozenset({str}), _id),
     "score": (frozenset({float, int}), _number),
     "grade": (frozenset({int}), _whole),
     "relevant": (frozenset({bool}), lambda value: value),
-    "metadata": (frozenset(), _metadata),
-    "start": (frozenset(), _whole),
-    "end": (frozenset(), _whole),
+    "metadata": (frozenset({FrozenDict}), _metadata),
+    "start": (frozenset({int}), _offset),
+    "end": (frozenset({int}), _offset),
 }
 """The types of a passage's values that need no other look, and how others are read."""
 _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
-@lru_cache(maxsize=1000)
-def _plan(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None, frozenset[type]], ...]:
-    """Each key of a passage, its field, and the types that need no other look: none for the second key of a field."""
-    names = [PASSAGE_SPELLINGS.get(key) for key in keys]
-    nothing: frozenset[type] = frozenset()
-    return tuple(
-        (key, name, nothing if name is None or name in names[:at] else _OF_PASSAGE[name][0])
-        for at, (key, name) in enumerate(zip(keys, names, strict=True))
-    )
-
-
 def _passage(value: Json) -> Json:
-    """A passage under the names of our fields, what has no meaning here as metadata; raises Invalid where it contradicts itself."""
+    """A passage under the names of our fields, its values as their types need them; raises Invalid where it contradicts itself."""
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -277,19 +272,59 @@ def _passage(value: Json) -> Json:
             return {"text": str(value) or EMPTY}
         return _scored(value)
     made: dict[str, Json] = {}
-    more: dict[str, Json] = {}
-    for (key, name, kinds), inner in zip(_plan(tuple(value)), value.values(), strict=True):
+    for name, inner in _named(value).items():
+        kinds, read = _OF_PASSAGE[name]
         if type(inner) in kinds:
-            made[name] = inner  # type: ignore[index]  # what has no name has no kinds
+            made[name] = inner
         elif inner is not None:
-            _add(key, name, inner, made, more)
-    if "text" in made:
-        made["text"] = made["text"] or EMPTY
-    elif "id" not in made:
-        raise Invalid("has neither text nor id", _EXAMPLE)
-    if more:
-        made["metadata"] = {**made["metadata"], **more} if "metadata" in made else more
+            key = next((key for key in value if PASSAGE_SPELLINGS.get(key) == name), name)
+            made[name] = _at(key, read, inner)
     return made
+
+
+@lru_cache(maxsize=1000)
+def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
+    """The keys of a passage that are not our own fields' names, each with the field that it means; None = metadata."""
+    return tuple((key, PASSAGE_SPELLINGS.get(key)) for key in keys if key not in _OWN)
+
+
+def _named(passage: dict[str, Json]) -> dict[str, Json]:
+    """A passage under the names of our fields, its values as they are, and what has no meaning here as metadata.
+
+    Raises Invalid where two keys of one field say two things, and where it has neither text nor id.
+    """
+    others = _others(tuple(passage))
+    made = passage.copy() if others else passage
+    more: dict[str, Json] = {}
+    for key, name in others:
+        value = made.pop(key)
+        if value is None:
+            continue
+        if name is None:
+            more[str(key)] = value
+        elif name in {"start", "end"}:
+            _add(key, name, _at(key, _offset, value), more)
+        else:
+            _add(key, name, value, made)
+    if more:
+        if (metadata := made.get("metadata")) is not None:
+            more = {**_at("metadata", _metadata, metadata), **more}
+        made["metadata"] = freeze(more)
+    if not made.get("text"):
+        if made.get("text") is not None:
+            return {**made, "text": EMPTY}
+        if made.get("id") is None:
+            raise Invalid("has neither text nor id", _EXAMPLE)
+    return made
+
+
+def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
+    """Add the value of a key under the name of its field; raises Invalid where it has another value there already."""
+    if made.get(name) is None:
+        made[name] = value
+    elif str(value) != str(_at(name, _OF_PASSAGE[name][1], made[name])):
+        problem = f"says something else than the other {name} of this context"
+        raise Invalid(problem, f"keep one {name}", key)
 
 
 def _scored(value: Json) -> Json:
@@ -302,52 +337,7 @@ def _scored(value: Json) -> Json:
     return {**passage, "score": score}
 
 
-def _add(key: str, name: str | None, value: Json, made: dict[str, Json], more: dict[str, Json]) -> None:
-    """Add the value of a key that is no field's, or needs a closer look."""
-    if name is None:
-        more[str(key)] = value
-    elif name in made or name in more:
-        if str(value) != str(made[name] if name in made else more[name]):
-            problem = f"says something else than the other {name} of this context"
-            raise Invalid(problem, f"keep one {name}", key)
-    elif name in {"start", "end"}:
-        more[name] = _whole(value)
-        if type(more[name]) is not int or more[name] < 0:
-            raise Invalid(f"is {describe(value)}", "write a whole number from 0", key)
-    else:
-        made[name] = _at(key, _OF_PASSAGE[name][1], value)
-
-
 _read_passages = _each(_passage)
-
-
-@lru_cache(maxsize=1000)
-def _shape(keys: tuple[Any, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]] | None:
-    """The keys of a passage that have another name here, each with it, and those that are metadata; None = look closer."""
-    names = {key: PASSAGE_SPELLINGS.get(key) for key in keys}
-    others = tuple(key for key, name in names.items() if name is None)
-    meant = [*filter(None, names.values()), *["metadata"] * bool(others)]
-    if len(set(meant)) < len(meant) or not _OWN.issuperset(meant):
-        return None
-    return tuple((key, name) for key, name in names.items() if name not in {key, None}), others
-
-
-def _renamed(passage: dict[str, Json]) -> Json:
-    """A passage under the names of our fields, as `_passage` makes it, its values as they are where the keys say it all."""
-    shape = _shape(tuple(passage))
-    if shape is None:
-        return _passage(passage)
-    renames, others = shape
-    made = passage.copy() if renames or others else passage
-    for key, name in renames:
-        made[name] = made.pop(key)
-    if others:
-        more = {}
-        for key in others:
-            if (value := made.pop(key)) is not None:
-                more[key] = value
-        made["metadata"] = freeze(more)
-    return made if made.get("text") else _passage(passage)
 
 
 class _Rankings(msgspec.Struct):
@@ -360,8 +350,7 @@ def passages(values: Json) -> Json:
     """Passages under the names of our fields; as records where their values are of the types of these."""
     if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
         try:
-            own = [row if _OWN.issuperset(row) and row.get("text") else _renamed(row) for row in values]
-            (made,) = msgspec.convert({"lists": [own]}, _Rankings).lists
+            (made,) = msgspec.convert({"lists": [list(map(_named, values))]}, _Rankings).lists
         except (Invalid, msgspec.ValidationError):
             pass
         else:
