@@ -155,7 +155,7 @@ def assert_retrieval(
         if any(gate.how == "change" or gate.by for gate in gates):
             problem = "one sample has no baseline and no slices"
             raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
-        taken = _taken(sample, fields, "sample")
+        taken = _case_of(sample, fields, "sample")
         case = replace(taken, graders=asked_graders([gate.measure for gate in gates]))
         report = _measured(case, judge, ledger, gates, allow_stand_in=allow_stand_in)
     if report.verdict.passed:
@@ -216,7 +216,7 @@ class Recorder:
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
         with _ShortTraceback():
-            case = _taken(sample, fields, name)
+            case = _case_of(sample, fields, name)
             if measures is not None:
                 case = replace(case, graders=asked_graders(measures))
             if not case.graders:
@@ -244,7 +244,7 @@ class _ShortTraceback:
             raise error.with_traceback(None) from None
 
 
-def _taken(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
+def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
     """The case with these fields in its sample, which is called `name` where it has no id."""
     from germane.measures.labels import rankings
     from germane.samples import Notices

@@ -210,14 +210,14 @@ def _of_terms(
     """The difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
     draws, book = drawn.draws, drawn.book
     terms = _terms(sides)
-    terms = terms.where(np.array([case in numbers for case in terms.case], bool))
+    terms = terms.rows_where(np.array([case in numbers for case in terms.case], bool))
     if np.isnan(terms.grade).any():
         return "some verdicts are missing"
     if abs(sum(terms.judged.tolist()) / len(numbers) - judged) > _TOLERANCE:
         return "the stored verdicts do not add up to the difference"
     if (why := sides[0].unreadable(book)) is not None:
         return why
-    terms = terms.where(np.abs(terms.weight) > _TOLERANCE)
+    terms = terms.rows_where(np.abs(terms.weight) > _TOLERANCE)
     rows = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
     chances = np.array([_chance(draws, *row) for row in rows])
     if missing := int((chances <= 0).sum()):
@@ -271,7 +271,7 @@ class _Terms(NamedTuple):
     judged: Floats
     """What the judge's verdicts add to the sum of the differences."""
 
-    def where(self, mask: NDArray[np.bool_]) -> _Terms:
+    def rows_where(self, mask: NDArray[np.bool_]) -> _Terms:
         """The rows in which the mask is True, shape (rows,), in their order."""
         at = np.flatnonzero(mask)
         names, items = ([column[row] for row in at.tolist()] for column in (self.case, self.item))

@@ -148,7 +148,7 @@ class _ScoredAgain:
         self._pair, self._graders = pair, graders_of(tuple(measures))
         self._case: list[int] = []
         self._rows: list[Mapping[str, Outcome]] = []
-        self._own: set[tuple[int, str]] = set()
+        self._own_answers: set[tuple[int, str]] = set()
         self._changed, self._lacking = _judged_otherwise(pair.a, pair.b)
         self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
         self._differs = {name: self._marks() for name in ("shown", "lists", *_TEXTS)}
@@ -181,7 +181,7 @@ class _ScoredAgain:
             look_up.fell_back = False
             results.append(result_of(program, look_up))
             if look_up.fell_back:
-                self._own |= {(start + owner.job, canonical) for canonical in owner.measures}
+                self._own_answers |= {(start + owner.job, canonical) for canonical in owner.measures}
         self._rows += block.outcomes(results)
 
     def mixed(self, measure: Measure, own: Floats, *, judged: bool) -> MixedScore:
@@ -193,7 +193,7 @@ class _ScoredAgain:
         without = _lacking_of(measure, self._lacking)
         marks[[numbers[case] for case in without if case in numbers]] = True
         marks[cases] = False
-        marks[[self._case[job] for job, of in self._own if of == canonical]] = True
+        marks[[self._case[job] for job, of in self._own_answers if of == canonical]] = True
         regolded = self._differs["shown"].copy()
         for name in set(_TEXTS).intersection(measure.definition.needs):
             regolded |= self._differs[name]
@@ -279,19 +279,19 @@ class _SharedVerdicts:
         self._a, self._b = a, b
 
     @cached_property
-    def _first(self) -> Callable[[Sequence[AnyQuestion]], Sequence[Judgement | None]]:
+    def _first_answers(self) -> Callable[[Sequence[AnyQuestion]], Sequence[Judgement | None]]:
         return _labels_of(self._a) or StoredAnswers(self._a.report.tables.judgements, however=True).find
 
     @cached_property
-    def _own(self) -> LookUp:
+    def _own_answers(self) -> LookUp:
         return _labels_of(self._b) or recorded(self._b.report).look_up
 
     def __call__(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The answer to each question: A's where A holds one without an error, else B's own."""
-        theirs = list(self._first(questions))
+        theirs = list(self._first_answers(questions))
         lost = [n for n, their in enumerate(theirs) if their is None or their.error is not None]
         self.fell_back |= bool(lost)
-        for n, mine in zip(lost, self._own([questions[n] for n in lost]), strict=True):
+        for n, mine in zip(lost, self._own_answers([questions[n] for n in lost]), strict=True):
             theirs[n] = mine
         return [their for their in theirs if their is not None]
 

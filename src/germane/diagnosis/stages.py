@@ -231,8 +231,8 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
             ranks=ranks,
             lengths=lengths,
             query=query.astype(np.int64),
-            queries=_taken(first.queries, kept),
-            documents=_taken(first.docs, relevant),
+            queries=_ids_at(first.queries, kept),
+            documents=_ids_at(first.docs, relevant),
             grades=first.grades[relevant],
             notes=notes,
         ),
@@ -240,7 +240,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     )
 
 
-def _taken(names: Any, at: Ints) -> list[str]:
+def _ids_at(names: Any, at: Ints) -> list[str]:
     """Some of the ids in a list or a Series of polars."""
     result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
     return result

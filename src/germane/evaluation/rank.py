@@ -247,7 +247,7 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
         docs = _ordered(results)
         if again := len(docs) - len(set(docs)):
             if duplicates == "error":
-                raise _twice(results, query, run.name)
+                raise _duplicate_error(results, query, run.name)
             repeated += again
             docs = list(dict.fromkeys(docs))
         if doc_id is not None:
@@ -451,7 +451,7 @@ def _ordered(results: Results) -> list[str]:
     return [ids[position] for position in order.tolist()]
 
 
-def _twice(results: Results, query: str, name: str) -> InputError:
+def _duplicate_error(results: Results, query: str, name: str) -> InputError:
     seen: set[str] = set()
     at = next(i for i, doc in enumerate(results.ids) if doc in seen or seen.add(doc))  # type: ignore[func-returns-value]
     first = results.lines[results.ids.index(results.ids[at])]

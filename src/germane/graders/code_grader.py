@@ -67,7 +67,7 @@ class CodeGrader(CaseGrader):
         script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
         value = values.get("cwd")
         values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
-        if "target" in passed and (calls := _lent(passed["target"])) is not None:
+        if "target" in passed and (calls := _judge_calls(passed["target"])) is not None:
             del passed["target"]
             values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
         keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
@@ -114,7 +114,7 @@ def result_of(output: ScriptResult) -> GraderResult:
     )
 
 
-def _lent(target: Node) -> Any:
+def _judge_calls(target: Node) -> Any:
     """Calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
     if target.pairs is None:
         return MAX_CALLS if target.json() is True else None

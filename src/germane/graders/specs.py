@@ -110,7 +110,7 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
     if canonical == "code_judge":
         return CodeGrader, node, fixed
     if not canonical and (script := own_type(name, where.folder)):
-        return CodeGrader, _own(name, script, node), fixed
+        return CodeGrader, _script_type(name, script, node), fixed
     node = _opened(node)
     if not canonical:
         measure, node = _measure(name, node, where.folder)
@@ -126,7 +126,7 @@ def _keys(node: Node) -> set[str]:
     return {fold(key) for key, inner in (node.pairs or {}).items() if not inner.is_null()}
 
 
-def _taken(node: Node, *names: str) -> tuple[Node | None, Node]:
+def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
     """The value under one of these names, and the mapping without it."""
     folded, pairs = set(map(fold, names)), dict(node.pairs or {})
     taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
@@ -136,8 +136,8 @@ def _taken(node: Node, *names: str) -> tuple[Node | None, Node]:
 
 def _type(node: Node) -> tuple[str, Node]:
     """The type that is written, or that the other keys say, and the mapping without it."""
-    kind, node = _taken(node, "type")
-    measure, node = _taken(node, "measure", "metric")
+    kind, node = _pop_value(node, "type")
+    measure, node = _pop_value(node, "measure", "metric")
     if kind is None and _keys(node) & {"script", "command"}:
         return "code_judge", node
     kind = kind or measure
@@ -146,7 +146,7 @@ def _type(node: Node) -> tuple[str, Node]:
     if kind is None:
         if slip := misspelling_of("type", "this grader", node):
             raise slip
-        kind, node = _taken(node, "name")
+        kind, node = _pop_value(node, "name")
     if kind is None or not kind.text:
         problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
         raise InputError(problem, fix="write type: context_precision@5")
@@ -155,14 +155,14 @@ def _type(node: Node) -> tuple[str, Node]:
 
 def _opened(node: Node) -> Node:
     """Options under `config` count as options of the top level, which go first."""
-    config, rest = _taken(node, "config")
+    config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node
     inner = {key: value for key, value in config.pairs.items() if fold(key) not in _keys(rest)}
     return replace(rest, pairs={**(rest.pairs or {}), **inner}, keys={**config.keys, **rest.keys})
 
 
-def _own(name: str, script: Path, node: Node) -> Node:
+def _script_type(name: str, script: Path, node: Node) -> Node:
     """A type of the user's own: its script, run by bun as AgentV does, by node where there is only that."""
     program = ["node"] if shutil.which("node") and not shutil.which("bun") else ["bun", "run"]
     usual = node_of({"name": name, "script": [*program, str(script)]}, node.place)
@@ -173,13 +173,13 @@ def _own(name: str, script: Path, node: Node) -> Node:
 def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
     """The measure that a type names, with the parameters of the same mapping or under `params`; and the options that are left."""
     measure = measure_named(text, folder, lenient=True)
-    params, node = _taken(node, "params", "parameters")
+    params, node = _pop_value(node, "params", "parameters")
     options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
     for name in measure.definition.params:
-        value, node = _taken(node, name)
+        value, node = _pop_value(node, name)
         if value is not None:
             options.setdefault(name, value.json())
-    k, node = _taken(node, "k", "cutoff")
+    k, node = _pop_value(node, "k", "cutoff")
     measure = measure(**options) if options else measure
     return (measure if k is None else measure @ k.json()).require_cutoff(), node
 

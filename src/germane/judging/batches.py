@@ -155,10 +155,10 @@ class Batches:
         except AbsentBatch:
             state = BatchState("gone", ended=True, why="the provider has it no more")
         if state.ended:
-            await self._take(row, api, state)
+            await self._read_answers(row, api, state)
         return state.ended
 
-    async def _take(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
+    async def _read_answers(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
         why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
         seen = set[str]()
@@ -274,13 +274,13 @@ class Batches:
 
     async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
         """A batch of those of the requests that no other process sends at this moment; None where there is none."""
-        row = self._begun(endpoint, some)
+        row = self._reserve_batch(endpoint, some)
         while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
             some = [request for request in some if request.custom_id in claimed]
             if not some:
                 return None
-            row = self._begun(endpoint, some)
+            row = self._reserve_batch(endpoint, some)
         try:
             made = await endpoint.api.create(row.id, some)
         except JudgeError:
@@ -293,7 +293,7 @@ class Batches:
         self._table.sent(row, made)
         return row
 
-    def _begun(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
+    def _reserve_batch(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
         """Write into the ledger that a batch of these requests is about to be made, and return its row."""
         provider, name, url = endpoint_of(endpoint.model)
         price = endpoint.model.later_price

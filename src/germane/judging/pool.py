@@ -344,7 +344,7 @@ class Pool:
             spared = len(pending) if replies is None else unsent(replies)
             self._budget.settle(queue.judge, reserved, usages, spared=spared)
             if replies is not None:
-                await self._take(queue.judge, pending, replies, stopped=scope.stopped)
+                await self._settle_group(queue.judge, pending, replies, stopped=scope.stopped)
             elif self._failure is not None:
                 self._fail(pending, self._failure)
             else:
@@ -389,7 +389,7 @@ class Pool:
 
     # Answers that come in
 
-    async def _take(
+    async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""

@@ -161,7 +161,7 @@ def _moved(
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
         grade = max(qrels.get(document, best) if document else best, 1)
-        _take(of_quote[quote], grade, (sure, unsure), LostRow(sample.id, quote), moved)
+        _assign_grade(of_quote[quote], grade, (sure, unsure), LostRow(sample.id, quote), moved)
     by_quote = {document for document, _ in quoted}  # a quote without a document stands for all gold
     names: dict[str, list[str]] = {}
     for document in gold_ids(sample):
@@ -176,7 +176,7 @@ def _moved(
             holders = of_document.get(document, ([], []))
             names[document] = [*holders[0], *holders[1]]
             if document in qrels:
-                _take(holders, grade, (sure, unsure), LostRow(sample.id, document), moved)
+                _assign_grade(holders, grade, (sure, unsure), LostRow(sample.id, document), moved)
     unsure = {document: grade for document, grade in unsure.items() if document not in sure}
     groups = sample.gold and tuple(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
@@ -195,7 +195,7 @@ def _moved(
     )
 
 
-def _take(
+def _assign_grade(
     holders: _Split,
     grade: int,
     gold: tuple[dict[str, int], dict[str, int]],

@@ -73,7 +73,7 @@ def supported_share(
         return skipped(f"the {name} makes no claims")
     if of == "claims":
         items = [
-            Item(claim, bool(supported.contexts), _where(supported))
+            Item(claim, bool(supported.contexts), _contexts_in_words(supported))
             for claim, supported in zip(claims, support, strict=True)
         ]
         return proportion(items, what=what)
@@ -82,7 +82,7 @@ def supported_share(
     return proportion(items, what=what, lacking="not among them")
 
 
-def _where(verdict: Supported) -> str:
+def _contexts_in_words(verdict: Supported) -> str:
     numbers = ", ".join(map(str, verdict.contexts))
     contexts = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
     return ": ".join(filter(None, [contexts, verdict.reasoning]))

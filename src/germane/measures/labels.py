@@ -422,7 +422,7 @@ class BlockLabels:
                     if votes := book.votes(item):
                         self._add_vote(votes, book.turn(item, turn))
                     elif self.choice.source == "judge":
-                        self._put(None, _GRADED)
+                        self._set_label(None, _GRADED)
                     else:
                         self._add_own(context, scale)
         return [*lists] * rounds
@@ -441,9 +441,9 @@ class BlockLabels:
     def _add_own(self, context: Context, scale: int) -> None:
         """The label on a context itself."""
         if context.grade is None:
-            self._put(context.relevant, _BINARY)
+            self._set_label(context.relevant, _BINARY)
         else:
-            self._put(context.grade, scale)
+            self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Label], label: Label | None) -> None:
         """The answer of the person whose turn it is, of all who labelled an item; None where that one is unsure."""
@@ -452,14 +452,14 @@ class BlockLabels:
                 float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
             )
             self._worth[len(self._level)] = fsum(worth) / len(votes)
-        self._put(None if label is None else label.answer, self._number_of((label or votes[0]).scale))
+        self._set_label(None if label is None else label.answer, self._number_of((label or votes[0]).scale))
 
     def _number_of(self, scale: str) -> int:
         if scale not in self.scales:
             self.scales.append(scale)
         return self.scales.index(scale)
 
-    def _put(self, answer: float | None, scale: int, position: int | None = None) -> None:
+    def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
         """A label at a place, by default the next one."""
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
         if position is None:
@@ -479,14 +479,14 @@ class BlockLabels:
             assert sample.qrels is not None
             grade = sample.qrels.get(context.id or "", 0)
             self._reasons[position] = f"gold grade {grade}"
-            self._put(grade >= 1, _BINARY, position)
+            self._set_label(grade >= 1, _BINARY, position)
         elif label is None:
             self.failed[position] = "no label"
         elif context.grade is None:
-            self._put(label, _BINARY, position)
+            self._set_label(label, _BINARY, position)
         elif not graded:
             self._reasons[position] = f"a person's grade is {label} of 3"
-            self._put(label >= HELPS, _BINARY, position)
+            self._set_label(label >= HELPS, _BINARY, position)
         elif 0 <= label <= HIGHEST:
             self._level[position] = label
         else:
@@ -500,7 +500,7 @@ class BlockLabels:
             self._level[position], self.failed[position] = None, why
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(position, None)
-            self._put(level >= HELPS, _BINARY, position)
+            self._set_label(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
         """True if a judge is asked about any passage of a sample."""
@@ -524,7 +524,7 @@ class BlockLabels:
             if isinstance(answer, Unanswered):
                 self.failed[position] = answer.why
             else:
-                self._put(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, position)
+                self._set_label(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, position)
                 if answer.probabilities:
                     self._probabilities[position] = answer.probabilities
                     self._worth[position] = fsum(

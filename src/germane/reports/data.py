@@ -396,7 +396,7 @@ def _case(
     if len(values) == len(due) and fsum(weights) > 0:
         mean = fsum(map(mul, weights, values)) / fsum(weights)
     below = {
-        score.measure: _below(score, grader, grader.required)
+        score.measure: _is_below(score, grader, grader.required)
         for score, grader in rows
         if grader is not None and grader.required is not None
     }
@@ -439,7 +439,7 @@ def _good(grader: Grader | None, value: float) -> float:
     return value if grader is None else grader.measure.definition.good(value)
 
 
-def _below(score: Score, grader: Grader, least: float) -> bool | None:
+def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
     """True if a required score is below its threshold; None where that depends on what is missing."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:

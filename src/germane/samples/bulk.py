@@ -62,7 +62,7 @@ class _Index:
     def __init__(self, hashed: Keys) -> None:
         order = np.argsort(hashed)
         self._sorted, self._order = hashed[order], order.astype(np.int32)
-        if _twice(self._sorted):
+        if _has_duplicates(self._sorted):
             raise NotTabular("a query may stand twice in the gold")
 
     def rows(self, hashed: Keys) -> Numbers:
@@ -81,7 +81,7 @@ class Gold:
         self.hashed = queries.hash(_QUERY_SEED).to_numpy()
         self._starts = np.cumsum(sizes) - sizes
         self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self.hashed, sizes)
-        if _twice(np.sort(self.hashed)) or _twice(np.sort(self._key)):
+        if _has_duplicates(np.sort(self.hashed)) or _has_duplicates(np.sort(self._key)):
             raise NotTabular("a query or a document may stand twice in the gold")
 
     @cached_property
@@ -220,7 +220,7 @@ def _hits(
         raise NotTabular("there are no results with gold")
     hashed = np.asarray(others)
     hashed.sort()
-    if _twice(hashed):
+    if _has_duplicates(hashed):
         raise NotTabular("a query is in two pieces")
     yield window.popleft().hits(len(others), ignored, notes)
     del hashed, others
@@ -249,9 +249,9 @@ class _Block:
         self.key ^= self.docs.hash(_DOC_SEED).to_numpy()
         if not np.isfinite(self._score).all():  # NaN, infinity, or more than a number holds
             raise NotTabular("a score is not finite")
-        if _twice(np.sort(self.key)):
+        if _has_duplicates(np.sort(self.key)):
             raise NotTabular("a document may stand twice in a query")
-        if _twice(np.sort(self.hashed)):
+        if _has_duplicates(np.sort(self.hashed)):
             raise NotTabular("a query is in two pieces")
 
     def ranks(self, positions: Numbers, number: Numbers) -> Numbers:
@@ -322,7 +322,7 @@ def _queries(query: pl.Series) -> tuple[Numbers, pl.Series]:
     return starts, query[starts[:-1]]
 
 
-def _twice(ordered: Keys) -> bool:
+def _has_duplicates(ordered: Keys) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 

@@ -131,7 +131,7 @@ def data_files(folder: Path) -> list[Path]:
     InputError where there is none.
     """
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
-    paths = [file for file in files if not _aside(file.relative_to(folder), folder)]
+    paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
     if not paths:
         fix = f"name a file, or put one there: {', '.join(READERS)}"
         problem = "there is neither an eval file nor data in this folder"
@@ -139,7 +139,7 @@ def data_files(folder: Path) -> list[Path]:
     return paths
 
 
-def _aside(file: Path, folder: Path) -> bool:
+def _is_hidden(file: Path, folder: Path) -> bool:
     hidden = any(name.startswith(".") for name in file.parts)
     return hidden or any((folder / above / "manifest.json").exists() for above in file.parents)
 

@@ -264,7 +264,7 @@ class RowReader:
                 if row[read] != row[key]:
                     problem = f"{read!r} and {key!r} both mean {name}; {read!r} is read"
                     self._warn(Notice(problem, "keep one of them", where((key,))))
-            elif near := _near(key):
+            elif near := _nearest_field(key):
                 problem = f"the field {key!r} is not known and kept as metadata"
                 self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
 
@@ -298,7 +298,7 @@ def _without_nulls(row: dict[str, Json]) -> dict[str, Json]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _near(key: str) -> str | None:
+def _nearest_field(key: str) -> str | None:
     return None if key in SPELLINGS else nearest(key, SPELLINGS)
 
 

@@ -54,7 +54,7 @@ def records_in(
         except msgspec.ValidationError:
             raise _damaged(path, number) from None
 
-    return _together(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
+    return _read_blocks(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
 
 
 def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, list[bytes]]]:
@@ -67,7 +67,7 @@ def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int,
     yield from ((before + first, lines) for first, lines in blocks(rest))
 
 
-def _together(
+def _read_blocks(
     blocks: Iterable[tuple[int, list[bytes]]],
     read: Callable[[bytes], list[S]],
     read_one: Callable[[int, bytes], S],
@@ -204,7 +204,7 @@ def _damaged(path: Path, number: int) -> InputError:
 
 def labels_in(path: Path, lines: Iterable[tuple[int, list[bytes]]] | None = None) -> Iterator[Label]:
     """The labels of a file, or of these blocks of its lines; none where there is no file. InputError names a damaged line."""
-    return _together(_numbered(path) if lines is None else lines, decode_labels, partial(label_in, path))
+    return _read_blocks(_numbered(path) if lines is None else lines, decode_labels, partial(label_in, path))
 
 
 def label_in(path: Path, number: int, line: bytes) -> Label:

@@ -144,7 +144,7 @@ def run_in_parts(
         try:
             if not (stored or options.force):
                 target.refuse_other()
-            begin = partial(_begun, plan, stored, target, options, retry_errors, reask)
+            begin = partial(_write_start, plan, stored, target, options, retry_errors, reask)
             again = f"continue with: {command_to_resume(whole, plan.options)}"
             parts = _all_parts(engine, begin, callbacks, again)
             report, before = merge_parts(
@@ -181,7 +181,7 @@ def _check(plan: Plan, engine: Engine) -> None:
         plan.check(None)
 
 
-def _begun(
+def _write_start(
     plan: Plan,
     stored: Mapping[str, Json],
     target: ReportFolder,

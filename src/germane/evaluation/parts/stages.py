@@ -183,7 +183,7 @@ class Stages:
                 size = max(size, ceil(self._ended * self._times(case_scores, values, span, width)))
             for gate in self._goals.gates:
                 if gate.measure in {name, canonical}:
-                    self._look(gate, system, name, case_scores, values)
+                    self._decide_gate(gate, system, name, case_scores, values)
         if any(not decision.side for decision in self._decided.values()):
             size = max(size, ceil(self._ended * _GROWTH))
         if size == self._ended or self._ended == len(self._cases_up_to):
@@ -214,7 +214,9 @@ class Stages:
             low, high = (low, middle) if narrow(middle) else (middle, high)
         return high
 
-    def _look(self, gate: Gate, system: str, measure: str, scores: CaseScores, values: CaseValues) -> None:
+    def _decide_gate(
+        self, gate: Gate, system: str, measure: str, scores: CaseScores, values: CaseValues
+    ) -> None:
         """Look at a gate again; what is decided stays so."""
         name, span = gate.name(system), range_of(gate.measure)
         before = self._decided.get(name) or _Decision(0, span)

@@ -34,7 +34,7 @@ _PROBLEM = 300
 """Characters of what was wrong with it."""
 
 
-def _several(items: Sequence[FusedRequest]) -> bool:
+def _asks_several(items: Sequence[FusedRequest]) -> bool:
     """True if a request for these items asks more than one question."""
     return len(items) > 1 or len(items[0].questions) > 1
 
@@ -58,7 +58,7 @@ class GroupCall:
     async def run(self) -> None:
         """Ask all together, then apart what came to nothing: of a list its texts, of a fused request its questions."""
         try:
-            alone = self.client.capabilities.alone and _several(self.items)
+            alone = self.client.capabilities.alone and _asks_several(self.items)
             for items in [[item] for item in self._one_by_one(self.items)] if alone else [self.items]:
                 await self._ask(items)
         except GermaneError:
@@ -133,10 +133,10 @@ class GroupCall:
         except (GaveUp, AnswerError) as error:
             self._spent |= isinstance(error, GaveUp) and error.spent
             self._fail(str(error), items)
-        for item in self._apart(items):
+        for item in self._split_questions(items):
             await self._ask([item])
 
-    def _apart(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
+    def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
         """The questions to be asked again in smaller requests: none in an outage, or where the model never gave a usable answer."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
@@ -145,7 +145,7 @@ class GroupCall:
         if len(items) > 1 and not capabilities.alone:
             return left
         hopeful = len(items) > 1 or self._unended or (self._spent and capabilities.proven)
-        return self._one_by_one(left) if hopeful and _several(items) else []
+        return self._one_by_one(left) if hopeful and _asks_several(items) else []
 
     def _one_by_one(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
         """Each question as a request of its own."""
@@ -210,7 +210,7 @@ class GroupCall:
             self.state.reasked += attempt > 1
             problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
-            if several := _several(items):
+            if several := _asks_several(items):
                 capabilities.shared(ended=not self._unended)
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):

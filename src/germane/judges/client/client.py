@@ -175,7 +175,7 @@ class ModelClient:
             pause = decision.seconds or 0.0
             match decision.action:
                 case Action.TAKE:
-                    return self._taken(completion_in(decision.body, ask.name), ask, note, call)
+                    return self._accept(completion_in(decision.body, ask.name), ask, note, call)
                 case Action.CHANGE if UNFINISHED.search(decision.text):
                     return Completion("", cut=True)
                 case Action.CHANGE:
@@ -279,7 +279,7 @@ class ModelClient:
             size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
         ) / BYTES_PER_TOKEN
 
-    def _taken(self, got: Completion, ask: Ask, note: Correction | None, call: CallState) -> Completion:
+    def _accept(self, got: Completion, ask: Ask, note: Correction | None, call: CallState) -> Completion:
         """The answer, once its tokens are counted; cut off where it used all of its room and is not JSON.
 
         Raises:

@@ -98,7 +98,7 @@ class Pages:
             },
             "settings": manifest.get("settings") or {},
             "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
-            "cases": _ended(report),
+            "cases": _verdict_counts(report),
             "stopped": report.stopped,
             "answer": answer(report, extra.get("comparison")),
             "weakest": weakest(report, slices),
@@ -269,7 +269,7 @@ def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
 # the parts
 
 
-def _ended(report: ReportData) -> Json:
+def _verdict_counts(report: ReportData) -> Json:
     """The numbers of cases with a verdict and of those that failed; null where none has one."""
     if not report.has_verdicts:
         return None

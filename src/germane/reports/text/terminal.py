@@ -186,7 +186,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     """The notes of a report: counted ones, and sentences as they are."""
     if sampled := report.manifest.get("sampled"):
         yield f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
-    yield from _until(report)
+    yield from _stop_reason(report)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
@@ -195,7 +195,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from _covered(report)
 
 
-def _until(report: ReportData) -> Iterator[str]:
+def _stop_reason(report: ReportData) -> Iterator[str]:
     """The reason why no more cases were judged, and its consequences for the intervals."""
     until = report.manifest.get("until") or {}
     stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))

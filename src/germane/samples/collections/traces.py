@@ -54,7 +54,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
             made += 1
             # the place of a trace is that of its first span: paths of the sample are none of the file
             yield made, sample, lambda _, where=where_of[name]: where(())
-    _tell(counts, len(traces), made, first[2](()), warn)
+    _warn_of_gaps(counts, len(traces), made, first[2](()), warn)
 
 
 _FIXES = {
@@ -64,7 +64,7 @@ _FIXES = {
 }
 
 
-def _tell(counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None) -> None:
+def _warn_of_gaps(counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None) -> None:
     if not made:
         fix = (
             _FIXES["no query"]
@@ -143,13 +143,13 @@ def _searches(spans: Sequence[Span]) -> list[list[Span]]:
     units: dict[int, list[Span]] = {}
     outermost: dict[int, Span] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
-        above = [span for span in _above(span, own) if _retrieves(span)]
+        above = [span for span in _ancestors(span, own) if _retrieves(span)]
         outer = above[-1] if above else span
         outermost[id(outer)] = outer
         units.setdefault(id(outer), []).append(span)
     searches: list[list[Span]] = []
     for key, unit in units.items():
-        unit.sort(key=lambda span: (span.end, -len(list(_above(span, own)))))
+        unit.sort(key=lambda span: (span.end, -len(list(_ancestors(span, own)))))
         inputs = set(_ids(outermost[key].inputs))
         values = [search for search in searches if not inputs.isdisjoint(_ids(_final(search).documents))]
         if outermost[key].kind == RERANKER and searches:
@@ -165,7 +165,7 @@ def _retrieves(span: Span) -> bool:
     return span.kind in {RETRIEVER, RERANKER}
 
 
-def _above(span: Span, own: dict[str, Span]) -> Iterator[Span]:
+def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
     """The spans around a span, from the inside."""
     seen = {span.id}
     while span.parent not in seen and span.parent in own:
