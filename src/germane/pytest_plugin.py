@@ -175,12 +175,12 @@ def _report(records: Mapping[str, list[RecordedSample]], session: _Session, conf
     of_files = dict.fromkeys(gate for record in made for gate in record.gates)
     for gate in (*map(Gate.parse, configured), *of_files):
         recorded = (
-            gate.measure in measured if gate.place is None else (gate.place.file, gate.measure) in pairs
+            gate.measure in measured if gate.location is None else (gate.location.file, gate.measure) in pairs
         )
         if recorded:
             gates.append(gate)
             continue
-        if gate.place is None and known_measure(gate.measure) is None and not _chosen(config):
+        if gate.location is None and known_measure(gate.measure) is None and not _chosen(config):
             gate.check_named(measured)  # misspelt, or a grader that is gone
         session.unmeasured.append(str(gate))
     baseline = config.getoption("--germane-baseline")

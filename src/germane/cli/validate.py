@@ -166,7 +166,7 @@ def _asked_at(file: EvalFile, name: str) -> SourceLocation:
         values = [inner for key, inner in (node.pairs or {}).items() if key in keys]
         for value in [item for inner in values for item in (inner.items or [inner])]:
             if value.text == name:
-                return value.place
+                return value.location
         nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
     return SourceLocation(str(file.path))
 

@@ -186,7 +186,7 @@ class Suite:
             graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
                 fix = "name evaluators, or measures"
-                raise InputError("this case is graded by nothing", fix=fix, place=case.place)
+                raise InputError("this case is graded by nothing", fix=fix, place=case.location)
             yield from self._planned([case.sample], graders, file, path, case)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         for data in file.data if file else (path,):
@@ -253,7 +253,7 @@ class Suite:
             for spec in specs if self.dry else ():
                 if ".py:" in (named := code_in(spec.spec)):
                     problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
-                    self.warn(Notice(problem, "", spec.node.place))
+                    self.warn(Notice(problem, "", spec.node.location))
             specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
             made = graders_of_specs(specs, file, self.settings, self.warn)
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
@@ -279,7 +279,9 @@ class Suite:
         """File and line of each case of the eval files: where a failure is shown."""
         cases = (case for file in self.files.values() for case in file.cases)
         return {
-            case.sample.id: [case.place.file, case.place.line] for case in cases if case.place is not None
+            case.sample.id: [case.location.file, case.location.line]
+            for case in cases
+            if case.location is not None
         }
 
     def refuse_code(self, allowed: Iterable[str]) -> None:
@@ -293,7 +295,7 @@ class Suite:
                 if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(
-                        problem, fix=f"look at it, then: --allow {spec.name}", place=spec.node.place
+                        problem, fix=f"look at it, then: --allow {spec.name}", place=spec.node.location
                     )
             targets = self.options.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
@@ -654,13 +656,15 @@ class Plan:
         """The gates, whose names are checked; those of a file on measures that -m does not ask for are dropped aloud."""
         kept, names = list[Gate](), names_of(graders)
         for gate in (*self.suite.gates, *map(Gate.parse, self.options.gates)):
-            if self.suite.measures and gate.place is not None and gate.measure not in names:
+            if self.suite.measures and gate.location is not None and gate.measure not in names:
                 problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
-                self.notices(Notice(problem, "", gate.place))
+                self.notices(Notice(problem, "", gate.location))
                 continue
             kept.append(gate)
             own = [
-                file for file in self.suite.files.values() if gate.place and str(file.path) == gate.place.file
+                file
+                for file in self.suite.files.values()
+                if gate.location and str(file.path) == gate.location.file
             ]
             if graders:
                 gate.check_named(sorted(names_of(self.suite.graders_of_files(own)) if own else names))

@@ -79,7 +79,7 @@ class CodeGrader(CaseGrader):
             values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **value}
         if hint := misplaced(script, values["cwd"]):
             problem, _, instead = hint.partition(": write ")
-            keys.warn(problem, f"write {instead}", keys.node.place)
+            keys.warn(problem, f"write {instead}", keys.node.location)
 
     @property
     def asks(self) -> bool:

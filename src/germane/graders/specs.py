@@ -90,13 +90,13 @@ def grader_of(
         fixed["compatibility"] = where.compatibility
         return read_model(kind, node, faults, fixed=fixed, **context)
     except InputError as error:
-        raise error.at(node.place) from None
+        raise error.at(node.location) from None
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
     """The class that a mapping describes, the mapping without what says so, and the fields that follow from it."""
     if node.text is not None and not node.is_null():
-        node = Node(node.place, pairs={"type": node}, keys={"type": node.place})
+        node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
         raise InputError("a grader is not a mapping", fix="write type: context_precision@5")
     if node.pairs.keys() == {"include"}:
@@ -165,7 +165,7 @@ def _opened(node: Node) -> Node:
 def _script_type(name: str, script: Path, node: Node) -> Node:
     """A type of the user's own: its script, run by bun as AgentV does, by node where there is only that."""
     program = ["node"] if shutil.which("node") and not shutil.which("bun") else ["bun", "run"]
-    usual = node_of({"name": name, "script": [*program, str(script)]}, node.place)
+    usual = node_of({"name": name, "script": [*program, str(script)]}, node.location)
     pairs, keys = {**(usual.pairs or {}), **(node.pairs or {})}, {**usual.keys, **node.keys}
     return replace(node, pairs=pairs, keys=keys)
 

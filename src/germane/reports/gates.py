@@ -84,7 +84,7 @@ class Gate:
     measure: str
     op: str
     limit: float
-    place: SourceLocation | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
     mean_of: Literal["", "corrected", "judged"] = ""
     share: str = ""
     by: str = ""
@@ -95,13 +95,13 @@ class Gate:
         return self.how[0] == "p" or bool(self.share or self.by)
 
     @classmethod
-    def parse(cls, text: str, place: SourceLocation | None = None) -> Gate:
+    def parse(cls, text: str, location: SourceLocation | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
         if match is None:
-            raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
+            raise InputError(f"{text!r} is not a gate", fix=_FIX, place=location)
         result = match.groupdict("")
         how, limit = result.get("how", "mean"), result["limit"]
         share = "".join(result.get("share", "").split())
@@ -109,16 +109,18 @@ class Gate:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
             _ = float(share.lstrip("<>=") or 0)
         except ValueError as error:
-            raise InputError(f"{text!r}: {error}", fix=_FIX, place=place) from None
+            raise InputError(f"{text!r}: {error}", fix=_FIX, place=location) from None
         if how == "change" and result["op"] in {"=", "=="}:
-            raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
+            raise InputError(
+                f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=location
+            )
         mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
         return cls(
             "mean" if how == mean_of else how,
             canonical_name(result["measure"]),
             result["op"],
             number,
-            place,
+            location,
             mean_of=mean_of,  # type: ignore[arg-type]
             share=share,
             by=result.get("by", ""),
@@ -132,7 +134,7 @@ class Gate:
             if measure is not None and measure.labels == "best":
                 raise self.mixed()
             if measure is not None and self.how == "change":
-                check_change(self.measure, self.limit, f"the gate {self}", self.place)
+                check_change(self.measure, self.limit, f"the gate {self}", self.location)
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
         fix = f"measured: {', '.join(names) or 'none'}"
@@ -142,21 +144,21 @@ class Gate:
             if inner[1] == "share":
                 problem = "share counts the cases that reach something"
                 fix = f"write share({inner[2]}>=0.5)>=0.9"
-        raise InputError(problem, fix=fix, place=self.place)
+        raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
         """The error that labels=best cannot be gated."""
         problem = f"the gate {self} rests on labels=best, a mix, not a corrected estimate"
-        return InputError(problem, fix="gate on labels=human or labels=judge", place=self.place)
+        return InputError(problem, fix="gate on labels=human or labels=judge", place=self.location)
 
     def no_slices(self) -> InputError:
         """The error that no case is in any slice."""
         problem = f"the gate {self}: no case has a tag, or metadata named {self.by!r}"
-        return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.place)
+        return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.location)
 
     def stored(self) -> Json:
         """For the manifest: the gate, and the file that declares it where it stands in one."""
-        return str(self) if self.place is None else [str(self), self.place.file]
+        return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
     def of_stored(cls, row: Json) -> Gate:

@@ -306,7 +306,7 @@ def required_gates(
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
     """The results of a gate, per system; a gate of one of several eval files is decided by the cases of its own file."""
     for file in report.files:
-        if gate.place is not None and gate.place.file == file.name:
+        if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
                 return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
             keys = set(compress(report.tables.scores.samples, file.keep.tolist()))

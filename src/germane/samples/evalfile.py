@@ -106,7 +106,7 @@ def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     """Statements and items of a rubric as one grader, asked of a model."""
-    location = nodes[0].place
+    location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))
     node = Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
@@ -148,7 +148,7 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
         pairs = node.pairs or {}
         name = pairs["include"].text if pairs.keys() == {"include"} else None
         if name:
-            file = _template(name, folder, above, node.place)
+            file = _template(name, folder, above, node.location)
             listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
             if listed is None or listed.items is None:
                 raise node.fault(f"{file} holds no assertions", "write assertions: [...] in it")
@@ -272,7 +272,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     for grader in listed:
         if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
-            fault = InputError(problem, fix="give one of them another name", place=grader.node.place)
+            fault = InputError(problem, fix="give one of them another name", place=grader.node.location)
             if str(fault) not in map(str, faults):
                 faults.append(fault)
     specs: dict[str, GraderSpec] = {}
@@ -298,7 +298,7 @@ class Case:
     graders: tuple[GraderSpec, ...] = ()
     target: str | None = None
     threshold: float | None = None
-    place: SourceLocation | None = None
+    location: SourceLocation | None = None
     question: str = ""
     expected_outcome: str = ""
     reference_answer: str = ""
@@ -313,7 +313,7 @@ class Case:
 def _gate(value: Any) -> tuple[str, SourceLocation]:
     if not isinstance(value, Scalar):
         raise Invalid(f"is {describe(value)}", "write a condition: mean(nDCG@10)>=0.7")
-    return str(value), value.node.place
+    return str(value), value.node.location
 
 
 def _columns(value: Any) -> FrozenDict:
@@ -323,7 +323,7 @@ def _columns(value: Any) -> FrozenDict:
     try:
         check_columns(columns)
     except InputError as error:
-        raise error.at(value.place) from None
+        raise error.at(value.location) from None
     return FrozenDict(columns)
 
 
@@ -649,14 +649,14 @@ def _case(
     guidelines, files = input_files(asked)
     named = (*(() if alone else file.input_files), *entry.input_files)
     for name in named:  # the target gets them
-        check_readable(folder / name, node.place)
+        check_readable(folder / name, node.location)
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
-        graders=_graders(entry, file, node.place, faults, replaced=replaced),
+        graders=_graders(entry, file, node.location, faults, replaced=replaced),
         target=entry.target or execution.target,
         threshold=file.execution.threshold if execution.threshold is None else execution.threshold,
-        place=node.place,
+        location=node.location,
         question=query,
         expected_outcome=entry.criterion or "",
         reference_answer=entry.reference_answer or content_text(last),
@@ -725,6 +725,6 @@ def _check_ids(cases: tuple[Case, ...], faults: list[InputError]) -> None:
     for case in cases:
         first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
         if first is not case:
-            line = first.place.line if first.place else 0
+            line = first.location.line if first.location else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            faults.append(InputError(problem, fix="give each case its own id", place=case.place))
+            faults.append(InputError(problem, fix="give each case its own id", place=case.location))

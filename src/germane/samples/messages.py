@@ -44,7 +44,7 @@ def _content_part(piece: Json, folder: Path, node: Node) -> Json:
     path = _find(named, folder)
     if path is None:
         raise node.fault(f"no file {named!r}", f"put it below {folder} or the repository's root")
-    check_readable(path, node.place)
+    check_readable(path, node.location)
     try:
         return {**piece, "path": str(path), "text": path.read_text(encoding="utf-8")}
     except UnicodeDecodeError:

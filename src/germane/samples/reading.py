@@ -280,10 +280,10 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
             size = min(2 * size, _TOGETHER)
             if faults is None and (rows := _rows_of_lines(lines, field_of)) is not None:
                 numbers = range(number + 1, number + 1 + len(lines))
-                places = map(
+                locations = map(
                     functools.partial, repeat(_json_location), repeat(path), lines, numbers, repeat(())
                 )
-                yield from zip(numbers, rows, places, strict=True)
+                yield from zip(numbers, rows, locations, strict=True)
                 number += len(lines)
                 continue
             for line in lines:

@@ -62,7 +62,7 @@ _FIXES = {
 class Node:
     """A value of a YAML file: a scalar with its text, a list, or a mapping with the place of each key."""
 
-    place: SourceLocation
+    location: SourceLocation
     text: str | None = None
     plain: bool = False
     items: list[Node] | None = None
@@ -87,7 +87,7 @@ class Node:
 
     def fault(self, problem: str, fix: str) -> InputError:
         """The error on this value, at its location."""
-        return InputError(problem, fix=fix, place=self.place)
+        return InputError(problem, fix=fix, place=self.location)
 
     def json(self) -> Json:
         """The value as JSON; InputError on a number that is not finite."""
@@ -117,7 +117,7 @@ class Node:
             return self.items[step].at(path[1:])
         if isinstance(step, str) and self.pairs and step in self.pairs:
             return self.pairs[step].at(path[1:]) if path[1:] else self.keys[step]
-        return self.place
+        return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
         """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""
@@ -206,7 +206,7 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
         text = scalar.text or ""
         whole = _SLOT.fullmatch(text.strip())
         if whole and (value := _value_of(whole, values)) is not None:
-            return node_of(value, scalar.place)
+            return node_of(value, scalar.location)
         return replace(scalar, text=fill_slots(text, values))
 
     return node.changed(changed)
@@ -341,7 +341,7 @@ class _Builder:
             if key.text in keys:
                 problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
                 raise key.fault(problem, "keep one of the two")
-            pairs[key.text], keys[key.text] = value, key.place
+            pairs[key.text], keys[key.text] = value, key.location
         for source in merged:
             if source.pairs is None:
                 raise source.fault(f"<< merges {source.kind}", "write <<: *name of a mapping")
@@ -652,4 +652,4 @@ def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Inv
     if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
         field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
         wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
-    return wrong.error(result.place)
+    return wrong.error(result.location)

@@ -48,7 +48,7 @@ def open_target(
     expanded = with_environment(entry, os.environ if environ is None else environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
     where = Path(where)
-    target.open(entry.place, folder, where.resolve() if where.is_dir() else folder)
+    target.open(entry.location, folder, where.resolve() if where.is_dir() else folder)
     return target
 
 
@@ -72,7 +72,7 @@ def check_target(
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
     """The class of the target and the location of its entry; nothing is opened, imported or run."""
     entry, _, kind = _target_entry(name, where)
-    return kind, entry.place
+    return kind, entry.location
 
 
 def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:

@@ -85,10 +85,10 @@ class Goals:
                 problem = f"the gate {gate} cannot be decided early: it is not on a mean alone"
                 if gate.how == "change":
                     problem = f"the gate {gate} needs --baseline REPORT"
-                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
+                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.location)
             if not all(map(isfinite, range_of(gate.measure))):
                 problem = f"the gate {gate} cannot be decided early: {gate.measure} has no largest value"
-                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.place)
+                raise InputError(problem, fix="leave out --until-decided, or the gate", place=gate.location)
         return cls(widths, tuple(gates), baseline)
 
 
