@@ -376,7 +376,7 @@ def test_cases_may_stand_in_other_files(read, tmp_path, named):
     assert found[0].expected_outcome == "says why"
     assert [grader.spec["value"] for grader in found[0].graders] == ["\u00e9"]
     assert [one.sample.id for one in found[1:]] == (["inline"] if "inline" in named else [])
-    assert Path(found[0].place.file).name in {"a.jsonl", "b.yaml", "case.yaml"}
+    assert Path(found[0].location.file).name in {"a.jsonl", "b.yaml", "case.yaml"}
 
 
 def test_a_fault_in_a_file_of_cases_names_that_file(read, tmp_path):
