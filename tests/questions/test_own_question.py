@@ -15,6 +15,7 @@ from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
 from germane.judging.pool import Pool
 from germane.questions import AnyQuestion, ContextSetQuestion, PayloadModel, Question, Reason, Whole, YesNo
+from germane.questions.support import Support
 from germane.types import Json, Judgement
 from tests.server import Act, Asked, ModelServer
 
@@ -229,3 +230,16 @@ def test_numbers_are_read_kindly_where_nothing_is_guessed(heat: object, said: st
         assert question.parse(stored) == ((2, True),)
     with pytest.raises(AnswerError, match=said):
         question.validate({"courses": [{"heat": heat, "dish_no": 1, "served": True}]})
+
+
+def test_the_reason_of_a_panel_is_of_the_vote_next_to_its_verdict() -> None:
+    """Where contexts are named, of who named the same ones: the first vote named another."""
+
+    def said(*numbers: int) -> Json:
+        return {"claims": [{"claim": 1, "reasoning": f"said {numbers}", "contexts": list(numbers)}]}
+
+    question = Support(("it rains",), ("wet", "dry", "mild"))
+    verdict = vote(question, "majority", said(3), said(2, 1), said(1, 2))
+    (claim,) = question.parse(verdict.answer)
+    assert set(claim.contexts) == set(question.ranked((1, 2)))  # which were shown in another order
+    assert claim.reasoning in {"said (2, 1)", "said (1, 2)"}

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.correction import (
+    CorrectedMean,
+    _degrees,
+    corrected_mean,
+    corrected_query_mean,
+)
 
 SIZE = 600
 
@@ -358,3 +363,11 @@ def test_strata_of_queries_like_these_hold_the_mean() -> None:
             held[name] += found.ends[0] <= mean <= found.ends[1]
     assert held["set"] >= 0.92 * 300
     assert held["queries"] >= 0.92 * 300
+
+
+def test_degrees_of_freedom_of_a_sum_of_variances() -> None:
+    """Of one variance its own; of n alike n times as many, and two more for each but the first."""
+    for df in (1, 4, 30):
+        assert _degrees(np.array([0.3]), np.array([df])) == pytest.approx(df)
+        assert _degrees(np.full(5, 0.3), np.full(5, df)) == pytest.approx(5 * (df + 2) - 2)
+    assert _degrees(np.zeros(2), np.array([3, 3])) == 1

@@ -57,6 +57,14 @@ def test_the_limit_is_that_of_random_weights() -> None:
         assert probability_below(x, np.ones(9), 0.0, low) == pytest.approx(tail, rel=1e-6)
 
 
+def test_a_mean_beyond_all_values_is_certain() -> None:
+    """Below all values and the end of the range nothing lies; above them everything; where all are it, half."""
+    values = np.array([0.4, 0.6])
+    assert probability_below(values, np.ones(2), 0.0, -0.1) == 0.0
+    assert probability_below(values, np.ones(2), 0.0, 0.7) == 1.0
+    assert probability_below(np.full(3, 0.2), np.ones(3), 0.2, 0.2) == 0.5
+
+
 def test_many_values_take_milliseconds() -> None:
     """10,000 values take a few milliseconds of CPU, where drawing the weights would take seconds."""
     x = np.random.default_rng(1).beta(2, 1.2, 10_000)
