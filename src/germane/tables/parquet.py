@@ -7,22 +7,22 @@ that its columns do not give back (half a surrogate pair in a text, a number of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from itertools import groupby
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from germane.encoding import decode, encode
+from germane.encoding import encode
 from germane.errors import InputError, MissingPart, install_extra
 from germane.tables.scores import ScoreTable
-from germane.types import ItemRow, Judgement, Sample, Score
+from germane.types import ItemRow, Judgement, Sample, Score, Whole
 
-_LINE = "line"
+_LINE, _HEAD = "line", "head"
 GROUP = 2_500
 """Rows that are turned back into lines together; four times as many are a row group of the file."""
 _AT_ONCE = 4 << 20
@@ -76,12 +76,12 @@ def _columns(name: str) -> dict[str, str]:
 
 
 @cache
-def _left_out(name: str) -> dict[str, bytes]:
-    """The value, as JSON, of a field that a line leaves out."""
+def _left_out(name: str) -> dict[str, str | int]:
+    """The value of a field that a line leaves out."""
     fields = msgspec.structs.fields(_TABLES[name].record)
     kinds = _columns(name)
     return {
-        field.name: encode(field.default)
+        field.name: field.default
         for field in fields
         if field.name in kinds and type(field.default) in {str, int}
     }
@@ -147,7 +147,7 @@ def read_part(file: Path, where: RowFilter | None = None) -> Iterator[bytes]:
     pl = polars(f"{file}")
     chosen = pl.lit(where is None) | pl.col(_LINE).is_not_null()
     for column, values in (where or {}).items():
-        texts = list(map(_text, values))
+        texts = [value.encode("utf-8", "replace").decode() for value in values]
         chosen |= pl.col(column).is_in(pl.Series(texts, dtype=pl.String).implode())
     _, rows = _rows(file, lambda rows: rows.filter(chosen))
     for some in rows.iter_slices(GROUP):
@@ -199,32 +199,21 @@ def _name_of(file: Path) -> str:
     return file.parent.name.partition(".")[0]
 
 
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_encode = msgspec.json.Encoder().encode
-
-
-def _fields(text: bytes) -> list[dict[str, msgspec.Raw]]:
-    """The fields of each line, as JSON."""
-    try:
-        return _FIELDS.decode_lines(text)
-    except msgspec.DecodeError:  # half a surrogate pair, which msgspec refuses
-        rows = map(decode, BytesIO(text))
-        return [{_text(name): msgspec.Raw(encode(value)) for name, value in row.items()} for row in rows]
-
-
 def _frame(pl: Any, name: str, text: bytes) -> Any:
-    """The columns of lines; what they do not give back to the byte is kept as lines."""
-    frame = _with_line(pl, _read(pl, name, text))
-    if _gives_back(pl, name, frame, text):
-        return frame
-    both = zip(_lines(pl, name, frame), BytesIO(text), strict=True)
-    unlike = [None if built == line else line[:-1].decode() for built, line in both]
-    return frame.with_columns(pl.Series(_LINE, unlike, pl.String))
-
-
-def _gives_back(pl: Any, name: str, frame: Any, text: bytes) -> bool:
-    """True if the lines of all rows are this text."""
-    return bool(_built(pl, name, frame).str.join().cast(pl.Binary).item() == text)
+    """The columns of lines; a line that they do not give back to the byte is kept whole."""
+    frame = pl.DataFrame(list(_read(pl, name, text)))
+    heads = pl.concat_str(_literals(pl, _cells(pl, name, frame)))
+    lines = pl.Series(text.decode().split("\n")[:-1], dtype=pl.String)
+    frame = frame.with_columns(heads.alias(_HEAD), lines.alias(_LINE))
+    line = pl.col(_LINE)
+    tail = line.str.strip_prefix(pl.col(_HEAD))
+    fits, columns = tail == "}", list[Any]()
+    if rest := _TABLES[name].rest:
+        more = tail.str.starts_with(",")
+        columns.append(pl.when(more).then("{" + tail.str.strip_prefix(",")).alias(rest))
+        fits |= more
+    columns.append(pl.when(~(fits & line.str.starts_with(pl.col(_HEAD)))).then(line).alias(_LINE))
+    return frame.with_columns(columns).drop(_HEAD)
 
 
 def _with_line(pl: Any, columns: Iterable[Any]) -> Any:
@@ -242,50 +231,43 @@ def _unfit(pl: Any) -> tuple[type[Exception], ...]:
 
 
 def _read(pl: Any, name: str, text: bytes) -> Iterator[Any]:
-    rows, absent, kinds = _fields(text), _left_out(name), _columns(name)
-    present: set[str] = set().union(*rows)
-    for column, kind in kinds.items():
-        default = msgspec.Raw(absent.get(column, b"null"))
-        if column in present:
-            yield _cells(pl, column, kind, [row.pop(column, default) for row in rows])
+    rows = _rows_in(name, text)
+    columns = zip(*map(msgspec.structs.astuple, rows), strict=True) if rows else repeat(())
+    for (column, kind), values in zip(_columns(name).items(), columns, strict=False):
+        if kind:
+            yield pl.Series(column, values, getattr(pl, kind))
         else:
-            yield _cells(pl, column, kind, [default]).new_from_index(0, len(rows))
-    if rest := _TABLES[name].rest:
-        yield pl.Series(rest, [str(_encode(row), "utf-8") if row else None for row in rows], pl.String)
+            texts = b"\n".join(values).decode().split("\n") if values else []
+            series = pl.Series(column, texts, pl.String)
+            yield series.set(series == "null", None)
 
 
-def _cells(pl: Any, name: str, kind: str, cells: Sequence[msgspec.Raw]) -> Any:
-    """A column of cells as JSON."""
-    if kind:
-        return _series(pl, name, kind, decode(b"[%b]" % b",".join(cells)))
-    texts = _series(pl, name, "String", b"\n".join(cells).decode().split("\n") if cells else [])
-    return texts.set(texts == "null", None)
-
-
-def _series(pl: Any, name: str, kind: str, values: Any) -> Any:
-    """A column of values, as far as it can hold them."""
-    dtype = getattr(pl, kind)
+def _rows_in(name: str, text: bytes) -> list[msgspec.Struct]:
+    """The columns of each line; those of a line that they cannot hold (half a surrogate pair in a text) are empty."""
+    decoder, rows = _decoder(name), list[msgspec.Struct]()
     try:
-        return pl.Series(name, values, dtype, nan_to_null=True)
-    except _unfit(pl):
-        return pl.Series(name, [_fitting(value, kind) for value in values], dtype)
+        rows = decoder.decode_lines(text)
+    except msgspec.DecodeError:
+        for line in BytesIO(text):
+            try:
+                rows.append(decoder.decode(line))
+            except msgspec.DecodeError:
+                rows.append(decoder.type())
+    return rows
 
 
-def _text(value: str) -> str:
-    """A text without the halves of surrogate pairs, which no column holds."""
-    return value.encode("utf-8", "replace").decode()
+@cache
+def _decoder(name: str) -> Any:
+    """The decoder of the columns in a line of a table; what is nested stays JSON, and other fields are passed over."""
+    absent = _left_out(name)
+    fields = [
+        (column, _TYPES[kind], absent.get(column)) if kind else (column, msgspec.Raw, msgspec.Raw(b"null"))
+        for column, kind in _columns(name).items()
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("Row", fields, gc=False))
 
 
-def _fitting(value: Any, kind: str) -> Any:
-    """A value as far as a column of this type can hold it."""
-    if kind == "String":
-        return _text(value) if isinstance(value, str) else None
-    if kind == "Boolean":
-        return value if isinstance(value, bool) else None
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1 << 63
-    return (
-        (float(value) if kind == "Float64" else value if isinstance(value, int) else None) if fits else None
-    )
+_TYPES: dict[str, Any] = {"String": str | None, "Int64": Whole | None, "Float64": float | None, "Boolean": bool | None}  # fmt: skip
 
 
 def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
@@ -296,6 +278,20 @@ def _lines(pl: Any, name: str, frame: Any) -> list[bytes]:
 
 def _built(pl: Any, name: str, frame: Any) -> Any:
     """The lines of jsonl that the rows of a frame stand for, as a series of texts."""
+    cells, rest = _cells(pl, name, frame), _TABLES[name].rest
+    if rest in frame.columns:
+        inner = frame[rest].str.slice(1)  # its brace ends the line
+        cells += [(pl.lit(",") + inner).fill_null("}"), "\n"]
+    else:
+        cells.append("}\n")
+    line = pl.concat_str(_literals(pl, cells))
+    if frame[_LINE].null_count() < len(frame):
+        line = pl.coalesce(pl.col(_LINE) + "\n", line)
+    return frame.with_columns(line.alias(_LINE))[_LINE]
+
+
+def _cells(pl: Any, name: str, frame: Any) -> list[Any]:
+    """The pieces of the beginnings of lines, up to what stands beside the record's fields."""
     table, absent = _TABLES[name], _left_out(name)
     cells: list[Any] = []
     for column, kind in _columns(name).items():
@@ -303,7 +299,7 @@ def _built(pl: Any, name: str, frame: Any) -> Any:
             continue
         head, values = f'{"," if cells else "{"}"{column}":', frame[column]
         if not table.nulls and column in absent:
-            values = values.set(values == decode(absent[column]), None)
+            values = values.set(values == absent[column], None)
         null = f"{head}null" if table.nulls else ""
         if values.null_count() == len(values):
             cells.append(null)
@@ -314,15 +310,7 @@ def _built(pl: Any, name: str, frame: Any) -> Any:
             cells += [head, encode(values[0]).decode() if kind else values[0]]
         else:
             cells += [head, *_texts(pl, values, kind)]
-    if table.rest in frame.columns:
-        inner = frame[table.rest].str.slice(1)  # its brace ends the line
-        cells += [(pl.lit(",") + inner).fill_null("}"), "\n"]
-    else:
-        cells.append("}\n")
-    line = pl.concat_str(_literals(pl, cells))
-    if frame[_LINE].null_count() < len(frame):
-        line = pl.coalesce(pl.col(_LINE) + "\n", line)
-    return frame.with_columns(line.alias(_LINE))[_LINE]
+    return cells
 
 
 def _literals(pl: Any, pieces: Iterable[Any]) -> Iterator[Any]:

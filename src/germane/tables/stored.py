@@ -182,8 +182,8 @@ def samples_with(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
     Nothing else is read of a part, and the lines from it have no other field.
     """
     parts, rest = _parts_and_lines(path)
-    yield from ((0, line) for part in parts for line in read_fields(part, field))
     word = encode(field) + b":"
+    yield from ((0, line) for part in parts for line in read_fields(part, field) if word in line)
     for first, lines in blocks(rest, lambda block: word in block):
         yield from ((number, line) for number, line in enumerate(lines, first) if word in line)
 
