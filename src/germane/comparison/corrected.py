@@ -269,7 +269,7 @@ class _Terms(NamedTuple):
     grade: Floats
     """The judge's grade: the mean of the two where both judged it."""
     judged: Floats
-    """What the judge's verdicts add to the sum of the differences."""
+    """The amount that the judge's verdicts add to the sum of the differences."""
 
     def rows_where(self, mask: NDArray[np.bool_]) -> _Terms:
         """The rows in which the mask is True, shape (rows,), in their order."""

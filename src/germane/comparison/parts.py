@@ -202,9 +202,9 @@ class _ScoredAgain:
 
 
 _TEXTS = ("reference", "criterion")
-"""What a measure may take its questions from, apart from the query and the contexts."""
+"""The fields from which a measure may take its questions, apart from the query and the contexts."""
 _BLOCK = 500
-"""Cases that are scored together."""
+"""The number of cases that are scored together."""
 
 
 def _output_of(samples: Sequence[Sample]) -> Json:

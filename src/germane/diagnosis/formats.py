@@ -21,7 +21,7 @@ from germane.wholetable import hanging
 _BAR = 24
 """Signs of a bar of all relevant documents."""
 _SHOWN = 10
-"""Lost documents that are shown."""
+"""The number of lost documents that are shown of a system."""
 
 
 def _document(systems: Sequence[dict[str, Json]]) -> dict[str, Json]:

@@ -250,7 +250,7 @@ class Forecaster:
         self._seen, self._timed = UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
         self._asked: dict[str, list[_LookedUp]] = {}
-        """What was asked under each key; of a panel whose answer is not known, its members."""
+        """The questions that were asked under each key; of a panel whose answer is not known, its members."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
         """Count the questions of more samples, `size` at once; where it takes longer than `seconds`, of the first ones alone."""

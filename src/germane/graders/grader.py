@@ -30,7 +30,7 @@ SHOWN = 4
 
 Number = Annotated[yamltext.Number, Field(ge=0.0), plain]
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
-"""Numbers from 0 by name."""
+"""A mapping from names to numbers, none below 0."""
 
 
 def _gate(value: Any) -> Any:
@@ -131,7 +131,7 @@ class GraderResult:
 
 
 _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
-"""Verdicts as AgentV negates them."""
+"""The verdict that AgentV makes of each where a grader is negated."""
 
 
 class CaseGrader(YamlModel, ABC):
@@ -152,7 +152,7 @@ class CaseGrader(YamlModel, ABC):
     """
 
     type: ClassVar[str]
-    """Its name in eval files."""
+    """The name of the grader's type in eval files."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)
     unread: ClassVar = {
         "preprocessors": "convert the files in the target, or in a code_judge: graders read text",

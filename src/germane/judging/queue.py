@@ -87,7 +87,7 @@ class JudgeQueue:
     judge: Judge
     running: int = 0
     lost: str = ""
-    """Why the judge cannot be used any more, where others go on without it."""
+    """The reason why the judge cannot be used any more, where others go on without it."""
 
     _first: deque[list[Pending]] = field(default_factory=deque)
     _then: deque[list[Pending]] = field(default_factory=deque)

@@ -38,7 +38,7 @@ DECLARED = dict.fromkeys(COLUMNS, "TEXT NOT NULL") | {
     **dict.fromkeys(("requests", "input_tokens", "output_tokens"), "INTEGER NOT NULL"),
     **dict.fromkeys(("cost_usd", "ms"), "REAL"),
 }
-"""Each column's type and constraint."""
+"""The SQL type and constraint of each column."""
 INDEXES = (
     "CREATE INDEX judgements_item ON judgements (item)",
     "CREATE INDEX judgements_parent ON judgements (parent) WHERE parent IS NOT NULL",
@@ -54,7 +54,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _CONNECTION = re.compile(
     r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|.*\bpassword\s*=|postgres(?:ql)?:"
 )
-"""What libpq takes beside a URL, and a URL without its slashes: no file, and it may hold a password."""
+"""The forms that libpq takes besides a URL, and a URL without its slashes: not a file, and it may hold a password."""
 
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)

@@ -284,7 +284,7 @@ def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
 
 
 def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
-    for number in [n for n, one in enumerate(samples) if not one.qrels or max(one.qrels.values()) < rel]:
+    for number in [n for n, row in enumerate(samples) if not row.qrels or max(row.qrels.values()) < rel]:
         yield number, skipped(NO_QRELS if samples[number].qrels is None else NOTHING_RELEVANT)
 
 
@@ -434,7 +434,7 @@ class Block:
         gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
         read = compress(samples, np.any(gold, axis=0).tolist() if gold else ())
         without_ids = 0
-        for sample in [one for one in read if one.calls or (one.contexts and one.contexts[0].id is None)]:
+        for sample in [row for row in read if row.calls or (row.contexts and row.contexts[0].id is None)]:
             contexts = sample.contexts or ()
             if sample.calls:
                 contexts = tuple(chain.from_iterable([call.contexts for call in sample.calls]))

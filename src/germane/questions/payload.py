@@ -158,7 +158,7 @@ _DIGITS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")
 
 
 Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
-"""A whole number."""
+"""A whole number, read from 2, 2.0 or "2" alike."""
 YesNo: TypeAlias = StrictBool
 """true or false, and no word for it."""
 Text: TypeAlias = Annotated[
@@ -170,9 +170,9 @@ One that shows nothing (white space, invisible characters) is refused and not dr
 lack what was meant, and the numbers of what follows would no longer be the judge's.
 """
 Numbers: TypeAlias = tuple[Whole, ...]
-"""Numbers of contexts."""
+"""The numbers, from 1, of contexts in a question."""
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
-"""Why, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,
+"""The reason, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,
 and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
 
 

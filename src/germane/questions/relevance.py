@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 EMPTY = "the passage is empty"
 HIGHEST = 3
-"""The highest grade."""
+"""The highest grade of the graded scale, from 0."""
 HELPS = 2
 """The grade from which a passage counts as relevant where only a yes or no is wanted."""
 

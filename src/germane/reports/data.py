@@ -346,7 +346,7 @@ class ReportData:
 CASE_SCORE = "score of each case"
 """The name of the gate of `execution: {threshold: 0.8}`."""
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
-"""The result of a case."""
+"""The verdict on a case over all of its graders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

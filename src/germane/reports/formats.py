@@ -74,7 +74,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 _ALONE = {"system": UNSET, "trial": UNSET}
-"""What is not said of a case of a report with one system and one trial."""
+"""The fields that are left out for a case of a report with one system and one trial."""
 
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:

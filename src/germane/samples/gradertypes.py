@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 Test = Literal["contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
                "starts_with", "ends_with", "equals", "regex", "is_json"]  # fmt: skip
-"""The types of text assertions."""
+"""The types of assertions on the answer's text."""
 
 FORMULAS = {
     "code_judge": "what the script prints as score",

@@ -220,7 +220,7 @@ def _at(location: SourceLocation, _: Sequence[Step]) -> SourceLocation:
 
 
 _TOGETHER = 64
-"""Rows that are read together."""
+"""The number of rows that are read together."""
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -77,7 +77,7 @@ class NotTabular(Exception):
 
 
 EXAMPLES = 3
-"""Queries that a remark names."""
+"""The number of queries that a remark names."""
 
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

@@ -29,7 +29,7 @@ from germane.statistics.distributions import normal_cdf, normal_quantile
 Floats = NDArray[np.float64]
 
 SHAPE = 0.5
-"""Gamma shape of the pseudo-unit."""
+"""The shape parameter of the gamma variate of the pseudo-unit."""
 _MIDDLE = 1e-3
 """Standard units around the middle within which r* is expanded: skewness / 6."""
 

@@ -31,7 +31,7 @@ LEVEL = 0.95
 UPPER = (1 + LEVEL) / 2
 """Nominal coverage of every interval, and the probability below its upper end."""
 SAME = 1e-9
-"""Differences within this are ties."""
+"""The largest difference of two values that still counts as a tie."""
 FEW_DIFFER = 10
 """Differing units below which the reach of differences is half the range."""
 

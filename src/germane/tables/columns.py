@@ -1,4 +1,4 @@
-"""What tables have in common: their rows as lines of JSON, and their columns as DataFrames."""
+"""The common base of tables: rows as lines of JSON, and columns as DataFrames."""
 
 from __future__ import annotations
 

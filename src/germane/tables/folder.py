@@ -55,7 +55,7 @@ _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
 _EARLIER = ".earlier"
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
 _AT_ONCE = 1000
-"""Lines that are written together."""
+"""The number of lines that are written together."""
 
 OWN = (*(f"{name}.jsonl" for name in _TABLES), _LABELS, _MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""

@@ -283,8 +283,8 @@ def add_labels(
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, passage_of(context)) for _, _, context in positions]
-    known = all(cell in items_of for cell in cells)
-    items = [items_of[cell] for cell in cells] if known else relevance_items(cells, history)
+    computed = all(cell in items_of for cell in cells)
+    items = [items_of[cell] for cell in cells] if computed else relevance_items(cells, history)
     table.extend(
         Label(
             item=item,

@@ -30,7 +30,7 @@ _AT_ONCE = 4 << 20
 _ROWS_AT_ONCE = 30_000
 """Scores that are turned into columns together."""
 _ESCAPED = r'["\\\x00-\x1f]'
-"""Characters that JSON escapes."""
+"""A pattern of the characters that JSON escapes in a text."""
 _KINDS = {"StrType": "String", "IntType": "Int64", "FloatType": "Float64", "BoolType": "Boolean", "LiteralType": "String"}  # fmt: skip
 
 

@@ -29,7 +29,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 _AT_ONCE = 10_000
-"""Rows that are made together."""
+"""The number of rows that are made together."""
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
 Fields: TypeAlias = "dict[str, tuple[Any, NDArray[np.integer[Any]] | None]]"
 """The values of each field, and the place among them of each row's; None = they stand row by row. What is nested is JSON."""

@@ -30,7 +30,7 @@ PROVIDERS: Mapping[str, type[Target]] = {
     "python": PythonTarget,
     "recorded": RecordedTarget,
 }
-"""The target of each provider."""
+"""The class of target for each provider that an entry may name."""
 
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
 PILOT = 100
-"""Cases of the first stage."""
+"""The number of cases in the first stage."""
 _GROWTH = 1.25
 """Growth of the number of cases between two looks at the gates."""
 _LEAST_GROWTH = 1.02

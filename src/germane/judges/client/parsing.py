@@ -26,7 +26,7 @@ _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_cont
 """Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Where servers put what a model thought, apart from what it answered."""
+"""The fields in which servers put what a model thought, apart from its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ _OPENS = rf"<{_WORD}>|\[think(?:ing)?\]|◁{_WORD}▷|<\|(?:start|begin)(?:_of)?
 _ENDS = rf"</{_WORD}>|\[/think(?:ing)?\]|◁/{_WORD}▷|<\|end(?:_of)?_{_WORD}\|>"
 _CHANNEL = r"<\|?channel\|?>\s*(?:analysis|commentary|thought)\b"
 _MARK = re.compile(rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{", re.IGNORECASE)
-"""Where a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
+"""The marks at which a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
 _END = re.compile(_ENDS, re.IGNORECASE)
 _TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
 _FENCE = re.compile(r"`+\w*\s*\Z")

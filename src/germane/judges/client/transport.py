@@ -19,7 +19,7 @@ SHARED_BY = 8
 """Requests per client: its pool walks over all of its connections for each, so that many small pools are cheaper."""
 
 Response = tuple[int, Mapping[str, str], bytes]
-"""Status, headers, body."""
+"""An HTTP response: its status, headers and body."""
 
 _HEADERS = {
     "content-type": "application/json",

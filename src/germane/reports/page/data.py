@@ -36,7 +36,7 @@ _DETAILS, _TEXTS = 64, 256
 _DRAWN = 1000
 """The largest number of places drawn for labels."""
 _BARS = 10
-"""Bars of a histogram."""
+"""The number of bars of a histogram."""
 _TAGS = 60
 """Tags that are shown as slices at most."""
 

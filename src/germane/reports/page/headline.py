@@ -17,7 +17,7 @@ from germane.types import Json
 _LEAST = 5
 """Cases below which a slice is not called the worst one."""
 _STEPS = 3
-"""Steps that are shown."""
+"""The number of suggested steps that are shown."""
 _LABELLED = 0.5
 """Share of results with a gold label below which missing labels decide how low the measures are."""
 

@@ -326,9 +326,9 @@ _LACKS = {
     "tokens": "it takes samples whose contexts have texts",
     "latency": 'it takes samples that say how long each search took: "calls": [{"contexts": [...], "ms": 120}]',
 }
-"""What a report needs for each kind of chart."""
+"""The fix for a report that lacks the data of a kind of chart, by kind."""
 KINDS = tuple(_LACKS)
-"""The kinds of charts."""
+"""The kinds of charts that `germane plot` draws, as `--kind` names them."""
 
 
 def charts_of(

@@ -31,7 +31,7 @@ from germane.version import __version__
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
 """The semantic conventions that the events follow."""
 _SEVERITY = 9
-"""INFO."""
+"""The severity number of INFO in OpenTelemetry's log model."""
 
 
 class _Traced:
