@@ -55,7 +55,7 @@ class _Program(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """More of stdout or stderr; after too much of the former it is ended."""
+        """Take more of stdout or stderr; after too much of the former end the process."""
         if fd == 2:
             self.err += data
             del self.err[:-KEPT_STDERR]
@@ -66,7 +66,7 @@ class _Program(asyncio.SubprocessProtocol):
                 self.kill()
 
     def process_exited(self) -> None:
-        """It has ended; what it started may hold its output open."""
+        """Note that the process has ended; what it started may hold its output open."""
         self.exited.set_result(None)
 
     def connection_lost(self, _error: Exception | None) -> None:

@@ -148,7 +148,7 @@ class HangingText:
 
 
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
-    """These parts one below the other; where a line of text goes on, it is indented."""
+    """The renderables one below the other; where a line of text goes on, it is indented."""
     return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 class _Stdout(Console):
     def on_broken_pipe(self) -> None:
-        """As with any other output: rich would leave with 1, which is a gate that failed."""
+        """End as with any other output: rich would leave with 1, which is a gate that failed."""
         raise BrokenPipeError
 
 
@@ -155,7 +155,7 @@ def _sections(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, 
 def _tell_github(
     reports: Mapping[str, ReportData], comparisons: Mapping[str, Json], summary: str | None
 ) -> None:
-    """In a workflow of GitHub: the reports on the step's summary page, errors at the lines of failed cases."""
+    """Show the reports on the summary page of a step of GitHub's workflows, and errors at the lines of failed cases."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(markdown_of(reports, comparisons))
@@ -172,7 +172,7 @@ def _tell_github(
 
 
 def print_console(renderable: RenderableType) -> None:
-    """To stdout, 120 columns wide where that is not a terminal."""
+    """Print to stdout, 120 columns wide where that is not a terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120

@@ -241,7 +241,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
 
 
 def _ids_at(names: Any, at: Ints) -> list[str]:
-    """Some of the ids in a list or a Series of polars."""
+    """The ids at these positions of a list or a Series of polars."""
     result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
     return result
 
@@ -396,7 +396,7 @@ def _ids(contexts: Sequence[Context]) -> Ranks | None:
 
 
 def _ranks(ids: Iterable[str]) -> Ranks:
-    """Of a document that stands there twice, the best place counts, and the others close up."""
+    """The rank of each document in a list; of one that is there twice the best counts, and the others close up."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
 
 

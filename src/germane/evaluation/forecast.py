@@ -65,7 +65,7 @@ class ForecastLine:
         return sum((spent for _, spent in _spent(self.asked)), Spent())
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`. Where samples are waiting, they are estimates."""
+        """An entry of the document of `--json`; where samples are waiting, its numbers are estimates."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared", "waiting")}
         return {"calls": self.new, **counts, **_spending(self.spent)}
 
@@ -119,7 +119,7 @@ class Forecast:
 
     @property
     def estimated(self) -> int:
-        """Those of them that follow from answers that are not known yet."""
+        """The questions among them that follow from answers that are not known yet."""
         return sum(line.estimated for line in self.lines.values())
 
     def limits(self) -> Iterator[tuple[str, str, bool]]:
@@ -132,7 +132,7 @@ class Forecast:
             yield "max_cost", f"--max-cost {self.max_cost:g}", reached
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`. Where samples are waiting, they are estimates."""
+        """The document of `--json`; where samples are waiting, its numbers are estimates."""
         return {
             "schema_version": 1,
             "judge": self.judge,

@@ -113,7 +113,7 @@ class JudgeOptions:
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     def with_defaults(self, *sources: Mapping[str, Json]) -> Self:
-        """These options; one that is not given takes its value from the first source that has it, else from the config."""
+        """The options; one that is not given takes its value from the first source that has it, else from the config."""
         options, names = self.non_defaults(), {field.name for field in fields(self)}
         result: dict[str, Json] = {}
         for source in (read_config().values, *reversed(sources)):
@@ -174,7 +174,7 @@ class Options(JudgeOptions):
     wait: bool = False
 
     def merged_with(self, stored: Mapping[str, Json]) -> Options:
-        """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
+        """The options where they are given, else those in a manifest, whose files are relative to its `cwd`."""
         try:
             earlier = msgspec.convert(stored.get("options") or {}, Options)
         except msgspec.ValidationError as wrong:
@@ -197,7 +197,7 @@ class Options(JudgeOptions):
         return reading_only([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
-        """For the manifest: all but the headers, which may hold keys, and what holds for one session."""
+        """The options for the manifest: all but the headers, which may hold keys, and what holds for one session."""
         fields = asdict(self)
         for name in ("headers", "force", "later", "wait"):
             del fields[name]

@@ -78,7 +78,7 @@ class Drawn:
     seed: int
 
     def as_json(self) -> dict[str, Json]:
-        """As it stands in the manifest."""
+        """The entry of the manifest."""
         return {"n": self.n, "of": self.count, "seed": self.seed}
 
 

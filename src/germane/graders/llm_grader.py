@@ -388,7 +388,7 @@ class PromptCommand(YamlModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
+        """Complete the command, which is started in the eval file's folder; a list where its last word is a file, as AgentV has it."""
         super().complete(keys)
         values, folder = keys.values, folder_of(keys).resolve()
         values["cwd"] = str(folder)

@@ -171,7 +171,7 @@ def with_defaults(judge: Any) -> Judge:
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:
-    """Those who answer what is put to a judge: a panel's members, else itself."""
+    """The judges that answer what is put to a judge: a panel's members, else itself."""
     members: Sequence[Judge] = getattr(judge, "members", (judge,))
     return members
 

@@ -143,7 +143,7 @@ def _missing(required: Terms, present: frozenset[str]) -> list[str]:
 
 
 def _nuggets(question: NuggetSupport) -> Json:
-    """In full where the contexts carry the nugget together, in part where they have enough of its words."""
+    """Support in full where the contexts carry the nugget together, in part where they have enough of its words."""
     names = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):

@@ -373,7 +373,7 @@ class DecisionJudge(LLMJudge):
         return fingerprint(self.prompts.of(question).hash, "score")
 
     def answering(self, question: AnyQuestion) -> Judge:
-        """Itself; InputError where the question has no decision form."""
+        """The judge itself; InputError where the question has no decision form."""
         if question.kind not in DECIDED:
             raise InputError(
                 f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND

@@ -35,7 +35,7 @@ class Replica(CompletedJudge):
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """As the judge groups; lists in an order of this replica's own."""
+        """The groups of the judge; lists in an order of this replica's own."""
         with replica_number(self.number):
             return self.judge.group(questions)
 

@@ -155,7 +155,7 @@ def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Rep
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """As AgentV reads what a program printed: no object, or no number as score, is 0."""
+    """The result that AgentV reads from a program's output: without an object, or a number as score, it is 0."""
     try:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):

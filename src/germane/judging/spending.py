@@ -61,7 +61,7 @@ class Spent:
         return None if self.unpriced else self.cost_usd
 
     def as_json(self) -> dict[str, Json]:
-        """As it stands in manifests and reports."""
+        """The counts as manifests and reports hold them."""
         return {
             "calls": self.calls,
             "cached": self.cached,
@@ -294,7 +294,7 @@ class Budget:
 
     @property
     def exceeded(self) -> str:
-        """That more was spent than allowed, where it was; else ""."""
+        """A note that more was spent than allowed; "" where it was not."""
         if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
         return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than expected"

@@ -269,7 +269,7 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
-    """Of how many items that several people labelled their answers differ, by kind."""
+    """The number of items that several people labelled, and of those with different answers, by kind."""
     kinds: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         kinds[label.kind].append(label)

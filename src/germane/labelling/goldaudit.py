@@ -158,7 +158,7 @@ class _Worth:
         return values
 
     def means(self, rows: Sequence[GoldDocument]) -> dict[str, Json]:
-        """With gold as it is, as people corrected it, and between which values suspects that nobody looked at leave that.
+        """The means with gold as it is and as people corrected it, and the bounds that suspects nobody looked at leave.
 
         `bounds`: the least and the most of the means with none of these suspects turned round, with those turned that gold calls
         relevant, with the others, and with all.

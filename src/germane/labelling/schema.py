@@ -95,7 +95,7 @@ class PeopleLine(AgreedLine):
 
 
 class DisagreementLine(Line):
-    """Of `items` that several people labelled, how many have labels that `differ`."""
+    """The number of `items` that several people labelled, and of those whose labels `differ`."""
 
     kind: str
     items: int

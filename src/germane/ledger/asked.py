@@ -124,7 +124,7 @@ class AskedTable:
         return result
 
     def answered(self, requests: Sequence[str]) -> None:
-        """These need no answer any more."""
+        """Forget questions that need no answer any more."""
         for some in _chunks(requests):
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 

@@ -164,7 +164,7 @@ class RankedLabels:
         return {name: getattr(self, name)[chosen] for name in names}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
-        """Some of the rankings: those from `start` up to but not with `end`."""
+        """The rankings from number `start` to before `end`."""
         span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
         return replace(
             self,

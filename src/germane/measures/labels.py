@@ -634,7 +634,7 @@ class BlockLabels:
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Of each sample, whether a label is missing in the first `depth` places: the judge failed or, with `holes`, nobody spoke."""
+        """True for each sample that lacks a label in its first `depth` places: the judge failed or, with `holes`, nobody judged."""
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:

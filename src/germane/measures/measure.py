@@ -436,7 +436,7 @@ class Measure:
             object.__setattr__(self, location, what)
 
     def require_cutoff(self) -> Measure:
-        """Itself, or MeasureError where this measure means nothing without `@k`."""
+        """The measure itself; MeasureError where it means nothing without `@k`."""
         if self.cutoff is None and self.definition.cutoff in {"required", "recall"}:
             example = "@0.1" if self.definition.cutoff == "recall" else "@10"
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")

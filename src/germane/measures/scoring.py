@@ -196,12 +196,12 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
-    """None where the measure can be computed for this sample, else why not."""
+    """The reason why the measure cannot be computed for this sample; None where it can."""
     return Eligibility([sample], settings).refusals(measure).get(0)
 
 
 class Eligibility:
-    """For which samples of a block a measure cannot be computed, and why.
+    """The samples of a block for which a measure cannot be computed, and why.
 
     Measures share rules, and each rule looks at every sample once.
     """
@@ -299,7 +299,7 @@ def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Out
 
 
 class ProgramOwner(NamedTuple):
-    """For whom a program asks: the place of its job in the block, and the canonical names of the measures."""
+    """The owner of a program's questions: the number of its job in the block, and the canonical names of the measures."""
 
     job: int
     measures: tuple[str, ...]
@@ -480,7 +480,7 @@ class Block:
         return None if labels is None or sample < 0 else labels.block_labels.rankings(sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Of each job the passages whose labels are read in the place of a judge's verdicts, and the measures that do."""
+        """The passages of each job whose labels are read in the place of a judge's verdicts, and the measures that read them."""
         for choice, labels in self._labels.items():
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
@@ -506,7 +506,7 @@ class Block:
                     yield system, str(column.grader.measure), values
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
-        """Of each job in turn (its number) the graders that ask: the name, and the number of the program that asks.
+        """The graders that ask, job by job (its number): their name, and the number of the program that asks.
 
         Of a program that others share, the numbers of the passages that no grader before reads; None = all that it asks.
         """

@@ -51,7 +51,7 @@ class Limits(NamedTuple):
     bytes_each: int = 1
 
     def tokens(self, schema: Mapping[str, Json], name: str = "") -> int:
-        """Of an answer with that schema, at most: several times what is usual."""
+        """The most tokens of an answer with that schema: several times what is usual."""
         if schema.get("type") == "object":
             return sum(_OVERHEAD + self.tokens(inner, name) for name, inner in schema["properties"].items())
         if schema.get("type") == "array" and name != self.verdicts:

@@ -94,7 +94,7 @@ class Question(ABC, Generic[A]):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
     def non_empty(self, names: Iterable[str]) -> dict[str, Json]:
-        """Those of these fields that hold anything."""
+        """The fields among these that are not empty, by name."""
         values = {name: getattr(self, name) for name in names}
         return {
             name: value

@@ -467,7 +467,7 @@ class Corrections:
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
-        """Some queries are labelled whole: estimand B."""
+        """The corrected mean where some queries are labelled whole: estimand B."""
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
@@ -593,7 +593,7 @@ class _Scored:
 def _of_terms(
     rows: ScoreTerms, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
 ) -> CorrectedMean | str:
-    """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
+    """The corrected mean where some passages (or claims) of each query are labelled: estimand C, or A over strata of the grade.
 
     Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
     """

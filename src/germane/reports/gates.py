@@ -157,7 +157,7 @@ class Gate:
         return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.location)
 
     def stored(self) -> Json:
-        """For the manifest: the gate, and the file that declares it where it stands in one."""
+        """The entry of the manifest: the gate, and the file that declares it where it stands in one."""
         return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
@@ -412,7 +412,7 @@ class Verdict:
         return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
-        """For the manifest and the JSON document."""
+        """The result of the gate for the manifest and the JSON document."""
         gates = [line_of(GateRow, gate, decided_by=gate.decided_by or None) for gate in self.gates]
         reasons = list(self.reasons)
         return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}

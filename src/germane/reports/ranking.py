@@ -110,7 +110,7 @@ def queries_table(report: ReportData) -> TextTable:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """As trec_eval prints: measure, query, value, with tabs between; the means last, as query `all`."""
+    """Print as trec_eval does: measure, query, value, with tabs between; the means last, as query `all`."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -191,7 +191,7 @@ class TextTable:
         return [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
 
     def print(self, out: TextIO) -> None:
-        """To a terminal with rules and weight, fitted to its width; else plain columns, never cut to a width."""
+        """Print to a terminal with rules and weight, fitted to its width; else plain columns, never cut to a width."""
         if (console := console_of(out)) is not None:
             console.print(self.rich({"mean": "bold"}, show_edge=False, header_style="bold"))
             return

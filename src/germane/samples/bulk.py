@@ -565,7 +565,7 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
 def _csv(
     data: bytes, separator: str, schema: Mapping[str, pl.DataType], columns: Sequence[int]
 ) -> pl.DataFrame:
-    """Some columns of lines without quotes; NotTabular where one cannot be read or is missing in a line."""
+    """The columns asked for of lines without quotes; NotTabular where one cannot be read or is missing in a line."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise NotTabular("a line begins with a byte-order mark, which polars would drop")
     try:

@@ -119,7 +119,7 @@ def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    """In the newer generation's list a text is not a measure's name, but something that must be true.
+    """The assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
     """

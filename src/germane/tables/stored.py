@@ -358,7 +358,7 @@ class EarlierJudgements:
         return list(judgements.values())
 
     def _index(self) -> list[tuple[LinesAt, LineIndex, LineIndex]]:
-        """Of each file the places of judgements by key, and those of merged ones by their parent."""
+        """The offsets of judgements by key, and those of merged ones by their parent, for each file."""
         if self._indexes is None:
             self._indexes = [
                 (LinesAt(path), *self._index_of(path)) for path in self._files if is_stored(path)

@@ -141,7 +141,7 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """In what two parts differ that belong to one evaluation."""
+    """The entries in which two parts differ that belong to one evaluation."""
     names = {"of": "of", "cases": "cases", "gates": "gates", "bytes": "the size of the inputs"}
     results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
     options = {**row["options"], **other["options"]}.keys() - _OWN

@@ -163,7 +163,7 @@ class Stages:
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
-        """Those of all cases that this stage judges, in their order."""
+        """The cases that this stage judges, in their order."""
         for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
@@ -264,7 +264,7 @@ class Stages:
         return {"n": self.count, "of": self._of, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
-        """For the manifest: the goals, the cases after each stage, and what became of each gate."""
+        """The entry of the manifest: the goals, the cases after each stage, and what became of each gate."""
         gates = {
             name: {"above": {1: True, -1: False}.get(decision.side), "interval": list(decision.ends)}
             for name, decision in self._decided.items()

@@ -36,7 +36,7 @@ class _ForeignBatches:
         self._group = ""
 
     async def line(self, request: str, body: bytes) -> bytes:
-        """As pydantic-ai encodes it; JudgeError where the batches do not take it."""
+        """The line as pydantic-ai encodes it; JudgeError where the batches do not take it."""
         from pydantic_ai.exceptions import UserError
 
         await self._transport.enter()
@@ -64,7 +64,7 @@ class _ForeignBatches:
         )
 
     async def state(self, name: str) -> BatchState:
-        """As pydantic-ai calls it; one that failed as a whole may show that with its answers."""
+        """The state as pydantic-ai calls it; a batch that failed as a whole may show that with its answers."""
         batch = await self._asked(self._model.batch_status(await self._handle(name)))
         called = str((batch.provider_details or {}).get("state") or batch.status)
         why = "the job failed" if called == "JOB_STATE_FAILED" else ""
@@ -136,7 +136,7 @@ class AnthropicBatches(_ForeignBatches):
         return made.id
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it takes no name
-        """By the ids of its requests, which are shown when it has ended; until then by their number."""
+        """Find the batch by the ids of its requests, which are shown when it has ended; until then by their number."""
         oldest = datetime.fromisoformat(since) - _SKEW
         batches = (self._model.client).beta.messages.batches  # type: ignore[attr-defined]
         pending = False

@@ -134,7 +134,7 @@ class Pages:
         }  # fmt: skip
 
     def strips(self) -> dict[str, list[tuple[str, str]]]:
-        """By whose labels it shows, the system and the strip of each sample of the random queries."""
+        """The sources of the labels, and the system and the strip of each sample of the random queries."""
         return {
             source: [
                 (system, strip)

@@ -115,7 +115,7 @@ def _first_rows(table: TextTable, most: int) -> Iterator[str]:
 
 
 def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
-    """These parts behind a title that opens them; nothing where there are none."""
+    """The sections behind a title that opens them; nothing where there are none."""
     if text := "".join(parts):
         yield f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
