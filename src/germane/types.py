@@ -264,7 +264,7 @@ class Sample(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[str, str, int]:
         """Its identity within an evaluation: id, system and trial."""
-        return self.id, self.system, self.trial
+        return key_of(self)
 
     def __post_init__(self) -> None:
         if self.metadata is not NOTHING or _rare_fields_of(self) != _RARE_DEFAULTS:
@@ -274,13 +274,12 @@ class Sample(Record, frozen=True, kw_only=True):
         if self.qrels is not None:
             whole = _INT.issuperset(map(type, self.qrels.values()))
             force_setattr(self, "qrels", (FrozenDict if whole else freeze)(self.qrels) or NOTHING)
-        unusual = self.calls or self.grade_scale is not None
+        unusual = bool(self.calls) or self.grade_scale is not None
         try:
-            if unusual or [
-                1
-                for context in self.contexts or ()
-                if context.grade is not None and not 0 <= context.grade <= 3
-            ]:
+            for context in self.contexts or ():
+                if context.grade is not None and not 0 <= context.grade <= 3:
+                    unusual = True
+            if unusual:
                 self._check_grades()
         except AttributeError:
             raise Invalid("must hold Context objects", 'write Context(text="...")', "contexts") from None
@@ -337,6 +336,7 @@ class Sample(Record, frozen=True, kw_only=True):
                 yield RankedPassage(number, rank, query, context)
 
 
+key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "trial")
 _RARE_LISTS = (
     "calls",
     "stages",

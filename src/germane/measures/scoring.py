@@ -42,7 +42,7 @@ from germane.questions.text import blank
 from germane.samples.gradertypes import FORMULAS
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
-from germane.types import FrozenDict, Sample
+from germane.types import FrozenDict, Sample, key_of
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
@@ -466,7 +466,7 @@ class Block:
             }
             names = [(column.grader.name, str(column.grader.measure)) for column in columns]
             values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
-            keys = [self.jobs[number].sample.key for number in numbers]
+            keys = [key_of(self.jobs[number].sample) for number in numbers]
             tables.append(ScoreTable.of_columns(keys, names, values, noted))
         first, *others = tables or [ScoreTable()]
         for table in others:

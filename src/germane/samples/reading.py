@@ -38,7 +38,7 @@ from germane.samples.files import (
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader, names_for
-from germane.types import Json, Sample, Step
+from germane.types import Json, Sample, Step, key_of
 
 FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""
@@ -244,7 +244,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for batch in _batches(rows):
         samples, faults = reader.read_all(batch)
-        identities = [hash((sample.id, sample.system, sample.trial)) for sample in samples]
+        identities = list(map(hash, map(key_of, samples)))
         new = seen.add_all(identities)
         numbers.extend([number for number, _, _ in batch])
         if not all(new):
