@@ -84,10 +84,8 @@ def run(
     try:
         code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
     except KeyboardInterrupt:
-        commands = ", ".join(
-            f"germane report {shlex.quote(str(report.folder))}" for report in reports.values()
-        )
-        raise Interrupted(f"interrupted; all is measured and kept: {commands}") from None
+        lines = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
+        raise Interrupted(f"interrupted; all is measured and kept: {lines}") from None
     outputs.put(reports)
     callbacks.print_hints()
     return code

@@ -149,11 +149,9 @@ def _report_of(value: ReportData | str | Path) -> ReportData:
     return report
 
 
-def _named(
-    sides: Sequence[Side], measures: str | Iterable[str], names: Sequence[str], what: str
-) -> list[str]:
+def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
     """The reported names of these measures."""
-    texts = [measures] if isinstance(measures, str) else list(map(str, measures))
+    texts = [chosen] if isinstance(chosen, str) else list(map(str, chosen))
     with suppress(InputError):
         texts = [str(measure) for text in texts for measure in parse_measures([text])]
     result = []

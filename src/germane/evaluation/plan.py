@@ -278,11 +278,7 @@ class Suite:
     def case_locations(self) -> dict[str, list[Json]]:
         """File and line of each case of the eval files: where a failure is shown."""
         cases = (case for file in self.files.values() for case in file.cases)
-        return {
-            case.sample.id: [case.location.file, case.location.line]
-            for case in cases
-            if case.location is not None
-        }
+        return {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
 
     def refuse_code(self, allowed: Iterable[str]) -> None:
         """InputError for what the files would run or send, unless it is allowed by its name."""
@@ -661,11 +657,8 @@ class Plan:
                 self.notices(Notice(problem, "", gate.location))
                 continue
             kept.append(gate)
-            own = [
-                file
-                for file in self.suite.files.values()
-                if gate.location and str(file.path) == gate.location.file
-            ]
+            named = gate.location.file if gate.location else None
+            own = [file for file in self.suite.files.values() if str(file.path) == named]
             if graders:
                 gate.check_named(sorted(names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)

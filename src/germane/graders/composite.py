@@ -146,13 +146,11 @@ class Composite(CaseGrader):
         own = 1.0 if self.agentv else grader.weight
         return float(self.aggregator.weights.get(grader.label, own))
 
-    def _counted(self, results: Mapping[str, GraderResult]) -> GraderResult:
+    def _counted(self, rows: Mapping[str, GraderResult]) -> GraderResult:
         """The weighted mean, or the share that passes, of what is not skipped."""
-        kept = {name: result for name, result in results.items() if result.status != "skipped"}
+        kept = {name: result for name, result in rows.items() if result.status != "skipped"}
         if not kept:
-            return GraderResult.skipped(
-                "; ".join(f"{name}: {result.why}" for name, result in results.items())
-            )
+            return GraderResult.skipped("; ".join(f"{name}: {result.why}" for name, result in rows.items()))
         share = self.aggregator.type == "threshold"
         weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
         total = fsum(weights[name] for name in kept)
@@ -189,7 +187,7 @@ class Composite(CaseGrader):
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
             template = self.aggregator.prompt or prompt_text("composite")
             opinion = yield from ask(FreeForm(template=template, values=values))
-            return self.truncated(opinion)
+            return self.capped(opinion)
         assert self.aggregator.path is not None
         result = yield from ask(
             ScriptGrade(

@@ -125,9 +125,7 @@ class FieldAccuracy(DirectGrader):
         else:
             return GraderResult.skipped("no field that counts is in the answer")
         message = f"{len(hits)}/{len(comparisons)} fields matched"
-        return self.truncated(
-            GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
-        )
+        return self.capped(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
 
 
 def _exactly(rule: FieldRule, mine: Json, expected: Json) -> _Comparison:

@@ -277,11 +277,9 @@ class CaseGrader(YamlModel, ABC):
         """`pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
-    def truncated(self, result: GraderResult) -> GraderResult:
+    def capped(self, full: GraderResult) -> GraderResult:
         """The result with as many hits and misses as are kept."""
-        return (
-            replace(result, hits=result.hits[:SHOWN], misses=result.misses[:SHOWN]) if self.agentv else result
-        )
+        return replace(full, hits=full.hits[:SHOWN], misses=full.misses[:SHOWN]) if self.agentv else full
 
 
 class DirectGrader(CaseGrader):

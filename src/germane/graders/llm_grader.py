@@ -481,7 +481,7 @@ class LLMGrader(CaseGrader):
             return unknown
         if not self.rubrics:
             result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return self.truncated(result)
+            return self.capped(result)
         question = RubricQuestion(
             template=template,
             values=FrozenDict(values),

@@ -127,9 +127,7 @@ def _citations(question: CitationSupport) -> Json:
             others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
             parts = [position for position in cited if not carries(required, others[position])]
         missing = _missing(required, together)
-        why = (
-            f"no cited context has {some_words(missing)}" if missing else "the cited contexts have its words"
-        )
+        why = f"no cited context has {few(missing)}" if missing else "the cited contexts have its words"
         items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
     return {"statements": items}
 
@@ -180,13 +178,11 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
         return f"the {what} has no words"
     covered = [term.word for term in required if term.stem in present]
     missing = _missing(required, present)
-    parts = [f"covers {some_words(covered)}"] * bool(covered) + [f"lacks {some_words(missing)}"] * bool(
-        missing
-    )
+    parts = [f"covers {few(covered)}"] * bool(covered) + [f"lacks {few(missing)}"] * bool(missing)
     return f"of the {what}'s words the passage {' and '.join(parts)}"
 
 
-def some_words(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
     """The first few of some names."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
@@ -200,7 +196,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
     positions = alone or _pair(required, covered)
     closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
-    missing = some_words(_missing(required, _union(covered, positions) if positions else closest))
+    missing = few(_missing(required, _union(covered, positions) if positions else closest))
     if not positions:
         why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
     else:

@@ -175,7 +175,7 @@ class Pool:
         judgements = self.find(pair for pairs in keyed for pair in pairs)
         answers: list[list[Answer | None]] = [
             [
-                self._stored_answer(judge, question, judgements.get(key))
+                self._answer_of(judge, question, judgements.get(key))
                 for question, (key, judge) in zip(examples_of(questions), pairs, strict=True)
             ]
             for questions, pairs in zip(asked, keyed, strict=True)
@@ -204,9 +204,7 @@ class Pool:
             judgements |= self._ledger.find(keys)
         return judgements
 
-    def _stored_answer(
-        self, judge: Judge, question: AnyQuestion, judgement: Judgement | None
-    ) -> Answer | None:
+    def _answer_of(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
         """A known answer, once it is counted; None where there is none to use, and the question must be asked."""
         if judgement is None or not (answer := self._read(question, judgement)).holds:
             return None
@@ -260,7 +258,7 @@ class Pool:
             for pending in arrived:
                 key, judge = pending.key, pending.judge
                 judgement = judgements.get(key)
-                if (answer := self._stored_answer(judge, pending.question, judgement)) is not None:
+                if (answer := self._answer_of(judge, pending.question, judgement)) is not None:
                     self._settle(pending, answer)
                     continue
                 if judgement is not None:

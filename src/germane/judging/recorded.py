@@ -45,7 +45,7 @@ class StoredAnswers:
         self.answered = self.unknown = 0
         self._however = however
         self._by_name: dict[_Name, Judgement] = {}
-        self._index_of_lines: LineIndex | None = None
+        self._keyed: LineIndex | None = None
         if isinstance(judgements, StoredJudgements):
             self._index(judgements)
             return
@@ -84,7 +84,7 @@ class StoredAnswers:
             for settings in several:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
-        self._index_of_lines, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
+        self._keyed, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -127,9 +127,7 @@ class StoredAnswers:
     ) -> Iterator[Judgement | R | None]:
         """The record of each question of these lists, all looked up together, None = none; `read` parses a line on disk."""
         names = [of for questions in asked for of in self._names(questions)]
-        for judgement in (
-            map(self._first_known, names) if self._index_of_lines is None else self._read(names, read)
-        ):
+        for judgement in map(self._first_known, names) if self._keyed is None else self._read(names, read):
             self.unknown += judgement is None
             self.answered += judgement is not None
             yield judgement
@@ -148,12 +146,10 @@ class StoredAnswers:
         ]
 
     def _read(self, names: Sequence[Sequence[_Name]], read: Callable[[bytes], R]) -> Iterator[R | None]:
-        assert self._index_of_lines is not None
-        positions = self._index_of_lines.find(
-            of[-1] for of in names
-        )  # of several with one name the first counts
+        assert self._keyed is not None
+        positions = self._keyed.find(of[-1] for of in names)  # of several with one name the first counts
         if any(len(of) > 1 for of in names):
-            usual = self._index_of_lines.find(of[0] for of in names)
+            usual = self._keyed.find(of[0] for of in names)
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         lines = self._lines.find(position for position in positions if position >= 0)
         return (None if position < 0 else read(next(lines)) for position in positions)

@@ -44,9 +44,8 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         fix = "name reports on the same samples, at least one labelled (germane label)"
         raise InputError("no item is judged in all of these reports and labelled by people", fix=fix)
     items = [vote.item for vote in votes]
-    queries = [
-        next(judge.occurrences[item][0][0] for judge in read if item in judge.occurrences) for item in items
-    ]
+    occurrences = [judge.occurrences for judge in read]
+    queries = [next(rows[item][0][0] for rows in occurrences if item in rows) for item in items]
     several = Counter(items)
     weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
     people = np.array([float(vote.answer) for vote in votes])

@@ -230,9 +230,8 @@ class Settings:
     def shown_with(self, sample: Sample) -> dict[str, str]:
         """The reference, response or criterion of a sample that relevance is judged against, with the query."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
-        return next(
-            ({name: text} for name in names if (text := field_text(sample, name)) and name != "query"), {}
-        )
+        texts = ((name, field_text(sample, name)) for name in names if name != "query")
+        return next(({name: text} for name, text in texts if text), {})
 
 
 class PassageLabel(NamedTuple):
@@ -581,11 +580,9 @@ class BlockLabels:
                 pointers, columns.level, columns.gain, rel=HELPS, chances=columns.chances
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
-        per_ranking = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
-        counts = np.array([*map(len, per_ranking)], dtype=np.int64)
-        grades = np.array(
-            [*chain.from_iterable([grades.values() for grades in per_ranking])], dtype=np.float64
-        )
+        qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
+        counts = np.array([*map(len, qrels)], dtype=np.int64)
+        grades = np.array([*chain.from_iterable([grades.values() for grades in qrels])], dtype=np.float64)
         return RankedLabels.of_columns(pointers, columns.level, columns.level, gold=(counts, grades))
 
     def span_of(self, sample: int) -> slice:
@@ -719,13 +716,10 @@ def sample_labels(
 
 def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
     """The labels of these rankings, one row each, all of one source: what a changed ranking is scored by."""
-    labels = [
-        [p.label if isinstance(p.label, PassageLabel) else None for p in ranking.passages]
-        for ranking in lists
-    ]
+    labels = [[p.label if isinstance(p.label, PassageLabel) else None for p in row.passages] for row in lists]
     levels = [[label and label.level for label in row] for row in labels]
     if lists and lists[0].gold is not None:
-        return RankedLabels.of_lists(levels, [ranking.gold or () for ranking in lists])
+        return RankedLabels.of_lists(levels, [row.gold or () for row in lists])
     gains = [[label and label.gain for label in row] for row in labels]
     values = [label.probabilities if label else () for row in labels for label in row]
     chances = np.array([chances_of(value) for value in values]) if any(values) else None

@@ -34,13 +34,13 @@ class FusedRequest:
     Attributes:
         about: The text.
         text: The name under which it is shown; "" where it is not shown by itself.
-        other_inputs: The other inputs that are shown, by name.
+        inputs: The other inputs that are shown, by name.
     """
 
     about: str
     questions: list[AnyQuestion] = field(default_factory=list)
     text: str = ""
-    other_inputs: dict[str, Json] = field(default_factory=dict)
+    inputs: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
         """Add the question; False where its kind is here already, or other inputs would have to be shown.
@@ -55,12 +55,12 @@ class FusedRequest:
         if self.questions and (
             text != self.text
             or any(question.kind == other.kind for other in self.questions)
-            or (inputs and self.other_inputs and inputs != self.other_inputs)
+            or (inputs and self.inputs and inputs != self.inputs)
         ):
             return False
         self.text = text
         self.questions.append(question)
-        self.other_inputs |= inputs
+        self.inputs |= inputs
         return True
 
     def flat(self) -> bool:
@@ -81,7 +81,7 @@ class FusedRequest:
     def like(self) -> tuple[object, ...]:
         """The properties that the requests of one list have in common."""
         kinds = tuple(question.prompt for question in self.questions)
-        return kinds, self.text, json.dumps(self.other_inputs, sort_keys=True)
+        return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
 
 def fused_requests(
@@ -116,7 +116,7 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
         alike.setdefault(key, []).append(request)
     for group in alike.values():
         group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
-        long = 0 if group[0].other_inputs else sum(len(request.about) for request in group)
+        long = 0 if group[0].inputs else sum(len(request.about) for request in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
             yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
@@ -208,7 +208,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
         start = (REPLICA.get() - 1) % len(items)
         shuffled = sorted(items, key=_shuffle)
         shuffled = shuffled[start:] + shuffled[:start]
-        fields = {**first.other_inputs, f"{first.text}s": [item.about for item in shuffled]}
+        fields = {**first.inputs, f"{first.text}s": [item.about for item in shuffled]}
         system, schema = _instructions(first, prompts, many=True), _listing(_schema(first))
         return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled))
     template = prompts.of(first.questions[0])
@@ -217,7 +217,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
         user = template.fill(first.questions[0].inputs())
     else:
         system = _instructions(first, prompts)
-        user = _sections({**first.other_inputs, **({first.text: first.about} if first.text else {})})
+        user = _sections({**first.inputs, **({first.text: first.about} if first.text else {})})
     return Ask(name, system, user, _schema(first), (first,))
 
 
@@ -234,9 +234,7 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
         text = prompts.of(question).text
         fields = ", ".join(question.schema()["properties"]) if request.flat() else question.kind
         parts.append(f"# {fields}\n{text}" if len(request.questions) > 1 else text)
-    notes = " ".join(
-        filter(None, map(fragment, sorted([*request.other_inputs, request.text], key=section_order)))
-    )
+    notes = " ".join(filter(None, map(fragment, sorted([*request.inputs, request.text], key=section_order))))
     return "\n".join(filter(None, [*parts, notes]))
 
 

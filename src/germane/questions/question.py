@@ -184,9 +184,8 @@ class Question(ABC, Generic[A]):
     def _typed(self, value: Any) -> A:
         if self.verdicts is not None:
             name, number = self.verdicts
-            object.__setattr__(
-                value, name, _each_once(getattr(value, name), name, number, len(self.subjects))
-            )
+            items = _each_once(getattr(value, name), name, number, len(self.subjects))
+            object.__setattr__(value, name, items)
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
@@ -235,12 +234,9 @@ class Question(ABC, Generic[A]):
 
     def split_by_item(self) -> tuple[Self, ...]:
         """The question about each subject alone; () where there is one at most."""
-        subjects, question = self.subjects, cast("Any", self)
-        return tuple(
-            replace(question, **{self._subjects_name: (subject,)})
-            for subject in subjects
-            if len(subjects) > 1
-        )
+        question, name = cast("Any", self), self._subjects_name
+        alone = self.subjects if len(self.subjects) > 1 else ()
+        return tuple(replace(question, **{name: (subject,)}) for subject in alone)
 
     def join(self, payloads: Sequence[Json]) -> Json:
         """The payload of the whole question from those of `split_by_item`, in their order."""

@@ -111,9 +111,7 @@ def sentences(text: str) -> list[str]:
         if _ends(text, start, gap):
             results.append(text[start : gap.end()])
             start = gap.end()
-    return [
-        clean for piece in (*results, text[start:]) if (clean := _BULLET.sub("", piece).strip(" \t\r\n;"))
-    ]
+    return [clean for line in (*results, text[start:]) if (clean := _BULLET.sub("", line).strip(" \t\r\n;"))]
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:

@@ -83,12 +83,7 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 
 
 def _test(
-    suite: str,
-    name: str,
-    kind: str | None,
-    why: str,
-    message: str = "",
-    at: Sequence[Json] | None = None,
+    suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
 ) -> Element:
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if at:

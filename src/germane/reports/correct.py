@@ -132,9 +132,7 @@ class JudgedSamples:
         if measure.definition.family != "ranked" or measure.labels != "judge" or self._settings.judged_by:
             return _term_table([()] * len(numbers), ())
         labels, asked = self._labels(measure.choice, measure.depth)
-        return _ranked_terms(
-            measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers]
-        )
+        return _ranked(measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers])
 
     def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[BlockLabels, list[Passages]]:
         """The labels of this choice, and what was asked about each sample."""
@@ -183,9 +181,7 @@ def _term_table(
     )  # fmt: skip
 
 
-def _ranked_terms(
-    measure: Measure, labels: BlockLabels, numbers: Ints, asked: Sequence[Passages]
-) -> TermTable:
+def _ranked(measure: Measure, labels: BlockLabels, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
     """The places that a ranked measure reads of these samples."""
     rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
     counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]

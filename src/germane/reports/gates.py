@@ -95,13 +95,13 @@ class Gate:
         return self.how[0] == "p" or bool(self.share or self.by)
 
     @classmethod
-    def parse(cls, text: str, location: SourceLocation | None = None) -> Gate:
+    def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
         if match is None:
-            raise InputError(f"{text!r} is not a gate", fix=_FIX, place=location)
+            raise InputError(f"{text!r} is not a gate", fix=_FIX, place=where)
         result = match.groupdict("")
         how, limit = result.get("how", "mean"), result["limit"]
         share = "".join(result.get("share", "").split())
@@ -109,18 +109,16 @@ class Gate:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
             _ = float(share.lstrip("<>=") or 0)
         except ValueError as error:
-            raise InputError(f"{text!r}: {error}", fix=_FIX, place=location) from None
+            raise InputError(f"{text!r}: {error}", fix=_FIX, place=where) from None
         if how == "change" and result["op"] in {"=", "=="}:
-            raise InputError(
-                f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=location
-            )
+            raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=where)
         mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
         return cls(
             "mean" if how == mean_of else how,
             canonical_name(result["measure"]),
             result["op"],
             number,
-            location,
+            where,
             mean_of=mean_of,  # type: ignore[arg-type]
             share=share,
             by=result.get("by", ""),

@@ -163,7 +163,7 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
     return result
 
 
-def _template(name: str, folder: Path, above: tuple[Path, ...], location: SourceLocation) -> Path:
+def _template(name: str, folder: Path, above: tuple[Path, ...], where: SourceLocation) -> Path:
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
@@ -172,12 +172,10 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], location: Source
     path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
     if path is None:
         problem = f"no {names[0]} to include, in {folder} or above"
-        raise InputError(problem, fix="check the name", place=location)
+        raise InputError(problem, fix="check the name", place=where)
     if path in above:
         chain = " -> ".join(map(str, (*above, path)))
-        raise InputError(
-            f"the included files go round: {chain}", fix="include each file once", place=location
-        )
+        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=where)
     return path
 
 

@@ -429,16 +429,14 @@ def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[in
     return (header[same[0]], same) if several else ("", [])
 
 
-def _check_header(header: list[str], lists: list[int], field_of: FieldOf, location: SourceLocation) -> None:
+def _check_header(header: list[str], lists: list[int], field_of: FieldOf, where: SourceLocation) -> None:
     single = [name for column, name in enumerate(header) if name and column not in lists]
     if twice := next((name for name in single if header.count(name) > 1), None):
-        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=location)
+        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
     if not any(field_of(name) == "query" for name in header):
-        spellings = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
+        names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
         problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
-        raise InputError(
-            problem, fix=f"name one of {spellings}, or map it: --columns query=NAME", place=location
-        )
+        raise InputError(problem, fix=f"name one of {names}, or map it: --columns query=NAME", place=where)
 
 
 def _context_cell(cell: str) -> Json:

@@ -321,16 +321,14 @@ def corrected_query_mean(
     n, total = int(labelled.sum()), len(f_all)
     sizes = np.bincount(codes)
     counts_all = np.bincount(codes[labelled], minlength=len(sizes))
-    covered = np.flatnonzero(counts_all)
-    mean_judged = float((np.bincount(codes, f_own) / sizes).mean())
-    base = CorrectedMean(
-        method="PPI++ by query", judged=mean_judged, labels=n, total=total, queries=len(covered)
-    )
+    seen = np.flatnonzero(counts_all)
+    judge = float((np.bincount(codes, f_own) / sizes).mean())
+    base = CorrectedMean(method="PPI++ by query", judged=judge, labels=n, total=total, queries=len(seen))
     if n < FEWEST:
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
-    if len(covered) < 3:
-        return replace(base, why=f"labels in {len(covered)} queries: at least 3 are needed")
-    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[covered]
+    if len(seen) < 3:
+        return replace(base, why=f"labels in {len(seen)} queries: at least 3 are needed")
+    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[seen]
     y, f = y_all[labelled], f_all[labelled]
     y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
     f_query = np.bincount(codes, f_all) / sizes
@@ -341,25 +339,23 @@ def corrected_query_mean(
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
-    stages = _Stages(group, counts, sizes[covered], len(sizes), population)
+    stages = _Stages(group, counts, sizes[seen], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0)
     # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
     inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
-    gap = f_query[covered] - f_mean
+    gap = f_query[seen] - f_mean
     d = y_mean + inner.weight * gap
     outer, shift = _Fit(), 0.0
-    if len(covered) < len(sizes):
-        shift = float(f_query.mean() - f_query[covered].mean())
-        outer = _fit(
-            d - d.mean(), f_query[covered] - f_query[covered].mean(), np.ones(len(covered)), len(covered) - 1
-        )
+    if len(seen) < len(sizes):
+        shift = float(f_query.mean() - f_query[seen].mean())
+        outer = _fit(d - d.mean(), f_query[seen] - f_query[seen].mean(), np.ones(len(seen)), len(seen) - 1)
     mean = float(d.mean()) + outer.weight * shift
     doubt = float(gap.mean()) ** 2 * inner.weight_variance + shift**2 * outer.weight_variance
-    if population == "queries" and len(covered) < len(sizes):
+    if population == "queries" and len(seen) < len(sizes):
         doubt += outer.weight**2 * float(f_query.var(ddof=1)) / len(sizes)
     half = stages.half_width(
         y_in - inner.weight * f_in,
-        d - outer.weight * f_query[covered],
+        d - outer.weight * f_query[seen],
         (inner.weight > 0, outer.weight > 0),
         doubt,
     )

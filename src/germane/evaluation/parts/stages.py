@@ -183,7 +183,7 @@ class Stages:
                 size = max(size, ceil(self._ended * self._times(case_scores, values, span, width)))
             for gate in self._goals.gates:
                 if gate.measure in {name, canonical}:
-                    self._decide_gate(gate, system, name, case_scores, values)
+                    self._decide(gate, system, name, case_scores, values)
         if any(not decision.side for decision in self._decided.values()):
             size = max(size, ceil(self._ended * _GROWTH))
         if size == self._ended or self._ended == len(self._cases_up_to):
@@ -193,11 +193,9 @@ class Stages:
         self._sizes.append(self.count)
         return True
 
-    def _times(
-        self, scores: CaseScores, values: CaseValues, span: tuple[float, float], width: float
-    ) -> float:
+    def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
         """The factor, at least 1, by which more units would give an interval that is narrow enough."""
-        clusters = scores.clusters_of(values.case, self._clusters)
+        clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 
         def narrow(times: float) -> bool:
@@ -214,14 +212,12 @@ class Stages:
             low, high = (low, middle) if narrow(middle) else (middle, high)
         return high
 
-    def _decide_gate(
-        self, gate: Gate, system: str, measure: str, scores: CaseScores, values: CaseValues
-    ) -> None:
+    def _decide(self, gate: Gate, system: str, measure: str, cases: CaseScores, values: CaseValues) -> None:
         """Look at a gate again; what is decided stays so."""
         name, span = gate.name(system), range_of(gate.measure)
         before = self._decided.get(name) or _Decision(0, span)
         limited = limits_of(span, values) is not None
-        names, low, high = [scores.cases[at] for at in values.case.tolist()], values.low, values.high
+        names, low, high = [cases.cases[at] for at in values.case.tolist()], values.low, values.high
         if gate.how == "change":
             reach = span[1] - span[0]
             span, before = (-reach, reach), self._decided.get(name) or _Decision(0, (-reach, reach))

@@ -283,12 +283,10 @@ class Price:
             if rate is not None or name != "cached":
                 check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
-    def times(self, share: float) -> Price:
+    def times(self, rate: float) -> Price:
         """The same model at a part of its price."""
-        cached = None if self.cached is None else self.cached * share
-        return (
-            self if share == 1 else Price(input=self.input * share, output=self.output * share, cached=cached)
-        )
+        cached = None if self.cached is None else self.cached * rate
+        return self if rate == 1 else Price(input=self.input * rate, output=self.output * rate, cached=cached)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """US dollars; `cached_tokens` are among the input tokens."""
