@@ -168,15 +168,13 @@ class LedgerTable(Ledger):
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements stored under these keys."""
-        return {judgement.key: judgement for judgement in self._where("key", sorted(keys))}
+        keys = sorted(keys)
+        chunks = (keys[start : start + self.chunk] for start in range(0, len(keys), self.chunk))
+        return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """The judgements whose parent is one of these keys, in the order of their own keys."""
-        return sorted(self._where("parent", keys), key=attrgetter("key"))
-
-    def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
-        for start in range(0, len(values), self.chunk):
-            yield from self._look_up(column, values[start : start + self.chunk])
+        """The judgements whose parent is one of these few keys, in the order of their own keys."""
+        return sorted(self._look_up("parent", keys), key=attrgetter("key"))
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
