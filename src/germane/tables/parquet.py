@@ -212,7 +212,8 @@ def _frame(pl: Any, name: str, text: bytes) -> Any:
         more = tail.str.starts_with(",")
         columns.append(pl.when(more).then("{" + tail.str.strip_prefix(",")).alias(rest))
         fits |= more
-    columns.append(pl.when(~(fits & line.str.starts_with(pl.col(_HEAD)))).then(line).alias(_LINE))
+    fits = (fits & line.str.starts_with(pl.col(_HEAD))).fill_null(False)
+    columns.append(pl.when(~fits).then(line).alias(_LINE))
     return frame.with_columns(columns).drop(_HEAD)
 
 
