@@ -112,9 +112,10 @@ Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 
 def _frozen_object(value: Json) -> FrozenDict:
     """The metadata of a record; raises Invalid where they are no object."""
-    if value is not None and not isinstance(value, Mapping):
-        raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}', "metadata")
-    return freeze(value) or NOTHING
+    frozen = freeze(value)
+    if type(frozen) is FrozenDict or value is None:
+        return frozen or NOTHING
+    raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}', "metadata")
 
 
 class Record(

@@ -134,7 +134,8 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _LISTS = (list, tuple)
-_OWN, _DICT = frozenset(Context.__struct_fields__), frozenset({dict})
+_SEQUENCES, _DICT = frozenset(_LISTS), frozenset({dict})
+_OWN = frozenset(Context.__struct_fields__)
 
 
 def _whole(value: Json) -> Json:
@@ -294,28 +295,34 @@ def _named(passage: dict[str, Json]) -> dict[str, Json]:
     Raises Invalid where two keys of one field say two things, and where it has neither text nor id.
     """
     others = _others(tuple(passage))
-    made = passage.copy() if others else passage
-    more: dict[str, Json] = {}
+    made = _renamed(passage.copy(), others) if others else passage
+    if made.get("text"):
+        return made
+    if made.get("text") is not None:
+        return {**made, "text": EMPTY}
+    if made.get("id") is None:
+        raise Invalid("has neither text nor id", _EXAMPLE)
+    return made
+
+
+def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...]) -> dict[str, Json]:
+    """The passage, changed: with the values of these keys under the names of their fields, or as metadata."""
+    more: dict[Any, Json] = {}
     for key, name in others:
-        value = made.pop(key)
+        value = passage.pop(key)
         if value is None:
             continue
         if name is None:
-            more[str(key)] = value
+            more[key] = value
         elif name in {"start", "end"}:
             _add(key, name, _at(key, _offset, value), more)
         else:
-            _add(key, name, value, made)
+            _add(key, name, value, passage)
     if more:
-        if (metadata := made.get("metadata")) is not None:
+        if (metadata := passage.get("metadata")) is not None:
             more = {**_at("metadata", _metadata, metadata), **more}
-        made["metadata"] = freeze(more)
-    if not made.get("text"):
-        if made.get("text") is not None:
-            return {**made, "text": EMPTY}
-        if made.get("id") is None:
-            raise Invalid("has neither text nor id", _EXAMPLE)
-    return made
+        passage["metadata"] = freeze(more)
+    return passage
 
 
 def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
@@ -346,28 +353,31 @@ class _Rankings(msgspec.Struct):
     lists: list[tuple[Context, ...]]
 
 
-def passages(values: Json) -> Json:
-    """Passages under the names of our fields; as records where their values are of the types of these."""
-    if isinstance(values, _LISTS) and _DICT.issuperset(map(type, values)):
-        try:
-            (made,) = msgspec.convert({"lists": [list(map(_named, values))]}, _Rankings).lists
-        except (Invalid, msgspec.ValidationError):
-            pass
-        else:
-            return made
-    return _read_passages(values)
-
-
 def _rankings(lists: Json) -> Json:
-    """Lists of passages, likewise; all at once where they are written as our record has them."""
+    """Lists of passages: as records at once where their values are of the types of these, else under the names of our fields."""
     try:
-        # of an empty text it is not known whether it is one
+        made = msgspec.convert({"lists": lists}, _Rankings).lists
+        # of an empty text the record does not say whether it is known
         every = chain.from_iterable(lists)
         if not [1 for row in every if not row.get("text") and ("text" in row or not row.get("id"))]:
-            return msgspec.convert({"lists": lists}, _Rankings).lists
-    except (AttributeError, TypeError, msgspec.ValidationError):
+            return made
+    except (AttributeError, msgspec.ValidationError):
         pass
-    return _each(passages)(lists)
+    if _SEQUENCES.issuperset(map(type, lists)) and _DICT.issuperset(map(type, chain.from_iterable(lists))):
+        try:
+            return msgspec.convert({"lists": [list(map(_named, some)) for some in lists]}, _Rankings).lists
+        except (Invalid, msgspec.ValidationError):
+            pass
+    return _each(_read_passages)(lists)
+
+
+def passages(values: Json) -> Json:
+    """A list of passages, likewise."""
+    try:
+        return _rankings([values])[0]
+    except Invalid as wrong:
+        wrong.path = wrong.path[1:]
+        raise
 
 
 def _call(value: Json) -> Json:
