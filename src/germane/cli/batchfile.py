@@ -20,7 +20,7 @@ _AT_ONCE = 500
 def questions(*, output: Path, json: bool, **flags: Any) -> int:
     """Write what a run would ask and no ledger answers, one request per line, for another engine: `vllm run-batch`, a batch API.
 
-    A report's folder in the place of data gives the questions that its run left open. Nobody is asked, and no target is: a
+    A report's folder in place of data gives the questions that its run left open. Nobody is asked, and no target is: a
     sample whose target has not answered waits. Questions that follow from answers (whether a claim that is not known yet is
     supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
     `germane run` asks nobody.

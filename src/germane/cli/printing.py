@@ -318,7 +318,7 @@ class Progress(Callbacks):
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
-        """Show that requests in flight are finished, in the place of the bar."""
+        """Show that requests in flight are finished, in place of the bar."""
         text = "interrupted: finishing what is in flight; Ctrl-C again gives it up"
         if self._bar is None:
             say(text)

@@ -60,7 +60,7 @@ class Router:
 
 
 def judged_by(judge: Judge | None) -> str:
-    """Return "labels" or "gold" where these are read in the place of a judge's verdicts; "" where a judge is asked."""
+    """Return "labels" or "gold" where these are read in place of a judge's verdicts; "" where a judge is asked."""
     return judge.name if judge is not None and type(judge).__name__ in {"LabelsJudge", "GoldJudge"} else ""
 
 

@@ -224,7 +224,7 @@ class _LookedUp(NamedTuple):
 
 
 class Forecaster:
-    """Evaluates samples and asks nobody: answers are those that are known, and a typical one in the place of every other.
+    """Evaluates samples and asks nobody: answers are those that are known, and a typical one in place of every other.
 
     `forecast` is what judging the samples would ask.
 

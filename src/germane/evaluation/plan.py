@@ -78,7 +78,7 @@ class Drawn:
     seed: int
 
     def as_json(self) -> dict[str, Json]:
-        """The entry of the manifest."""
+        """The entry of the manifest: samples drawn, of how many, and the seed."""
         return {"n": self.n, "of": self.count, "seed": self.seed}
 
 

@@ -190,7 +190,7 @@ class CaseGrader(YamlModel, ABC):
         try:
             hash(made)
         except TypeError as error:  # a field of a user's own grader
-            fix = "write a tuple in the place of a list, a FrozenDict in that of a dict"
+            fix = "write a tuple in place of a list, a FrozenDict in that of a dict"
             raise InputError(
                 f"{cls.type}: an option cannot be a value that changes: {error}", fix=fix
             ) from None

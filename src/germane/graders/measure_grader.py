@@ -36,7 +36,7 @@ class MeasureGrader(CaseGrader):
         measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
         strict: Whether any irrelevant context makes the verdict `fail`; the score stays.
         expected_relevant_count: Relevant contexts that should be found; fewer are a miss.
-        contexts: Passages that stand in the place of what the system retrieved.
+        contexts: Passages that stand in place of what the system retrieved.
         settings: What relevance is judged against, and on which scale.
     """
 

@@ -21,7 +21,7 @@ class AnswerSource(Protocol):
     """A source of answers: the pool, a store of old answers, a counter."""
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """For each list of questions: the answers that need no judge, None in the place of the others."""
+        """For each list of questions: the answers that need no judge, None in place of the others."""
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer per question, in order."""

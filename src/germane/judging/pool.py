@@ -167,7 +167,7 @@ class Pool:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """For each list of questions: the answers that are known; None in the place of those that must be asked for."""
+        """For each list of questions: the answers that are known; None in place of those that must be asked for."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure

@@ -108,7 +108,7 @@ class StoredAnswers:
         return [judgement or _lacking(questions, n) for n, judgement in enumerate(self.find(questions))]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """The typed answer to each question of these lists, Unanswered in the place of one that is not there."""
+        """The typed answer to each question of these lists, Unanswered in place of one that is not there."""
         answers = (answer or _NONE for answer in self._find(asked, _answer_in))
         return [
             [

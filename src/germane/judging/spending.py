@@ -264,7 +264,7 @@ class Budget:
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Put what was paid in the place of what was set aside, as far as it is known; `spared` were not asked after all."""
+        """Put what was paid in place of what was set aside, as far as it is known; `spared` were not asked after all."""
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]

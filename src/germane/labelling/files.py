@@ -103,7 +103,7 @@ class LabelFile:
     """People's labels of passages in a file, for samples that are read: they become the labels on the contexts themselves.
 
     A folder is a report, whose labels.jsonl is read. Rows name the item, or the sample's id and the document's. A label
-    stands in the place of one that the context had. Where several people spoke of a passage, or somebody could not tell,
+    stands in place of one that the context had. Where several people spoke of a passage, or somebody could not tell,
     their labels stand in `book`, which knows those of the samples that it was asked `on`. InputError where the file holds no
     label of a passage.
     """

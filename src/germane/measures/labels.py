@@ -188,7 +188,7 @@ class Settings:
     `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
     response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
     `labels` are people's labels other than those on the contexts themselves; where both are there, `labels` count. `judged_by`
-    names the labels that are read in the place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
+    names the labels that are read in place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
     """
 
     against: str = "auto"
@@ -396,7 +396,7 @@ class BlockLabels:
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
         """People's labels: those of the item, else the one on the context; returns the rankings that were added.
 
-        Those on the contexts are left to `_read_label` where they are read in the place of a judge's verdicts.
+        Those on the contexts are left to `_read_label` where they are read in place of a judge's verdicts.
 
         Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
         measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
@@ -468,7 +468,7 @@ class BlockLabels:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """The gold grade of a context or the label on it in the place of a judge's verdict, on its scale; none is a failure."""
+        """The gold grade of a context or the label on it in place of a judge's verdict, on its scale; none is a failure."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
@@ -492,7 +492,7 @@ class BlockLabels:
             self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
     def _read_vote(self, position: int) -> None:
-        """One of several people's answers in the place of a judge's."""
+        """One of several people's answers in place of a judge's."""
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"

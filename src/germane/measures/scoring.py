@@ -480,7 +480,7 @@ class Block:
         return None if labels is None or sample < 0 else labels.block_labels.rankings(sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """The passages of each job whose labels are read in the place of a judge's verdicts, and the measures that read them."""
+        """The passages of each job whose labels are read in place of a judge's verdicts, and the measures that read them."""
         for choice, labels in self._labels.items():
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue

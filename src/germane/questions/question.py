@@ -77,7 +77,7 @@ class Question(ABC, Generic[A]):
 
     @property
     def wording(self) -> Wording | None:
-        """The question's own words, in the place of a prompt file."""
+        """The question's own words, in place of a prompt file."""
         return None
 
     @property

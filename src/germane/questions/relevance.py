@@ -201,7 +201,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """The questions; of passages one that is made already in the place of each: they are read and paid for alike."""
+    """The questions; of passages one that is made already in place of each: they are read and paid for alike."""
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

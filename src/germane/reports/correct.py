@@ -319,7 +319,7 @@ class Corrections:
         self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
-        """The corrections that these labels make, in the place of those of the tables."""
+        """The corrections that these labels make, in place of those of the tables."""
         other = copy(self)
         for name in ("book", "_drawn", "_all_labelled"):
             other.__dict__.pop(name, None)

@@ -219,7 +219,7 @@ class TextTable:
         return table
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The rows with their cells escaped, and what stands out put in the place of @ in `bold`."""
+        """The rows with their cells escaped, and what stands out put in place of @ in `bold`."""
         return [
             [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
             for row, marked in zip(self.rows, self.bold, strict=True)

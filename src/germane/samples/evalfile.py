@@ -121,7 +121,7 @@ def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     """The assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
 
-    All of them are one rubric in the place of the first, which weighs as much as they are many.
+    All of them are one rubric in place of the first, which weighs as much as they are many.
     """
     nodes = grader_nodes(value, info)
     stated = [node for node in nodes if node.pairs is None]
@@ -671,7 +671,7 @@ _OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *
 
 
 def _completed(node: Node, file: EvalFile) -> Node:
-    """The case with the file's defaults, and with values in the place of its variables.
+    """The case with the file's defaults, and with values in place of its variables.
 
     The texts of graders stay as they are: their variables stand for the answer.
     """

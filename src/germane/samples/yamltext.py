@@ -524,7 +524,7 @@ class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
     `what` names the mapping in messages, `aliases` are other names of its fields, `text_field` the field that a
-    text in the place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
+    text in place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
     that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
     has `folder`, which paths are relative to, `warn`, which gets a Notice for every unknown key, and `faults`, to which a
     key that is close to a known one is added; it is raised where there is no such list. With `any_key` it is a warning too.

@@ -281,7 +281,7 @@ class ReportFolder(Counts):
         self._lock.release()
 
     def finish(self, manifest: Mapping[str, Json]) -> None:
-        """Put the rows added since `start` in the place of those that stood there; then write the manifest."""
+        """Put the rows added since `start` in place of those that stood there; then write the manifest."""
         hashes: dict[str, str] = {}
         for name, file in self._files.items():
             if self._in_parts and name in _TABLES:
@@ -301,7 +301,7 @@ class ReportFolder(Counts):
         self.write_manifest({"labels_size": self._labels_size(), **manifest, "files": files}, "complete")
 
     def _replace(self, path: Path, target: Path) -> None:
-        """Put a table that was written in the place of the one that stands there, whichever form they have."""
+        """Put a table that was written in place of the one that stands there, whichever form they have."""
         _remove_parts(target)
         if self._in_parts:
             parts_folder(path).replace(parts_folder(target))

@@ -149,7 +149,7 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 class _Made(NamedTuple):
     """A provenance, which many judgements of a ledger share, as it is counted and as it is written.
 
-    `tail` is the end of a line, in the place of the `nested` bytes in which the judgement's own JSON has it; these are 0
+    `tail` is the end of a line, in place of the `nested` bytes in which the judgement's own JSON has it; these are 0
     where it is not written like that.
     """
 

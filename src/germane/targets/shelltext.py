@@ -38,7 +38,7 @@ def variables(values: Mapping[str, str | Sequence[str]]) -> dict[str, str]:
 
 
 def with_variables(template: str, values: Mapping[str, str | Sequence[str]]) -> str:
-    """The text with a quoted variable in the place of each slot."""
+    """The text with a quoted variable in place of each slot."""
 
     def quoted(slot: re.Match[str]) -> str:
         value = values[slot[1]]
@@ -94,7 +94,7 @@ def check_slots(template: str) -> None:
 
 
 def _without_heredocs(template: str) -> str:
-    """The text with blanks in the place of heredocs, whose quotes are none; Invalid where one holds a slot."""
+    """The text with blanks in place of heredocs, whose quotes are none; Invalid where one holds a slot."""
     for heredoc in _HEREDOC.finditer(template):
         end = re.escape(heredoc["end"].strip("\\'\""))
         body = re.compile(rf".*?(?=^\t*{end}$|\Z)", re.DOTALL | re.MULTILINE).match(template, heredoc.end())
