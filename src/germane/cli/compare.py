@@ -52,10 +52,10 @@ def power(
     from germane.measures.declaration import parse_measures
     from germane.reports.report import find_report
 
-    here = find_report(report)
-    there = None if other is None else find_report(other)
-    names = list(map(str, parse_measures(measures))) if measures else here.measures
-    plans = [plan_power(here, name, detect, there, correlation, margin) for name in names]
+    first = find_report(report)
+    second = None if other is None else find_report(other)
+    names = list(map(str, parse_measures(measures))) if measures else first.measures
+    plans = [plan_power(first, name, detect, second, correlation, margin) for name in names]
     if json:
         print_document(msgspec.to_builtins(PowerDocument(schema_version=1, measures=plans), enc_hook=float))
     else:

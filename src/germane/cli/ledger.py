@@ -140,8 +140,8 @@ def prune(*, dry_run: bool, ledger: str | None, **chosen: str | None) -> None:
         count = upkeep.count(ledger_table, selection)
         judges, kinds = upkeep.judges_and_kinds(ledger_table)
     if not count:
-        there = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
-        say(f"nothing fits; this ledger has {there}")
+        held = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
+        say(f"nothing fits; this ledger has {held}")
     if dry_run or not count:
         say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
@@ -178,13 +178,13 @@ def check(*, ledger: str | None, json: bool) -> int:
     return 1 if problems else 0
 
 
-def _selection(since: str | None = None, before: str | None = None, **alike: str | None) -> Selection:
+def _selection(since: str | None = None, before: str | None = None, **filters: str | None) -> Selection:
     from germane.ledger.upkeep import Selection, parse_time
 
     return Selection(
         since=parse_time(since, "--since") if since else None,
         before=parse_time(before, "--before") if before else None,
-        **alike,
+        **filters,
     )
 
 

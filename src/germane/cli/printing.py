@@ -462,12 +462,12 @@ def check_writable(path: Path, inputs: Iterable[str]) -> None:
     if path.suffix.lower() not in formats.ENDINGS:
         fix = f"use {', '.join(formats.ENDINGS)}"
         raise InputError(f"{path}: no report format ends in {path.suffix}", fix=fix)
-    there = next(path for path in (path, *path.parents) if path.exists())
-    if there == path and path.is_dir():
+    nearest = next(path for path in (path, *path.parents) if path.exists())
+    if nearest == path and path.is_dir():
         raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
-    if there != path and not there.is_dir():
-        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
-    if not os.access(there, os.W_OK):
+    if nearest != path and not nearest.is_dir():
+        raise InputError(f"{nearest} is a file", fix="name a file in a folder: -o reports/report.html")
+    if not os.access(nearest, os.W_OK):
         raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if there == path and any(Path(name).exists() and path.samefile(name) for name in inputs):
+    if nearest == path and any(Path(name).exists() and path.samefile(name) for name in inputs):
         raise InputError(f"-o {path} would overwrite the input", fix="name another file")

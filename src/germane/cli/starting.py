@@ -70,8 +70,8 @@ def _message(error: BaseException) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     path = str(error.filename)
-    there = os.access(path, os.F_OK)
-    fix = "check the path and its permissions" if there else "name a folder that can be written"
+    exists = os.access(path, os.F_OK)
+    fix = "check the path and its permissions" if exists else "name a folder that can be written"
     return f"{path}: {error.strerror}; {fix}"
 
 

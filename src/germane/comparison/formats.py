@@ -220,12 +220,12 @@ def _table(
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
     for row in rows:
         groups.setdefault((row.slice, row.measure), []).append(row)
-    for (section, measure), alike in groups.items():
-        values = [mean for row in alike for mean in (row.mean_a, row.mean_b) if mean is not None]
-        best = (max if higher_is_better(alike[0].type) else min)(values, default=None)
+    for (section, measure), compared in groups.items():
+        values = [mean for row in compared for mean in (row.mean_a, row.mean_b) if mean is not None]
+        best = (max if higher_is_better(compared[0].type) else min)(values, default=None)
         titles = [*([section] if slices else []), f"{measure} [{section}]" if file and section else measure]
         lines: dict[str, tuple[list[float | None], dict[str, str]]] = {}
-        for row in alike:
+        for row in compared:
             if several:
                 lines.setdefault(row.a, ([row.mean_a], {}))
                 lines[row.b] = [row.mean_b], _cells(row)

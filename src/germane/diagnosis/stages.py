@@ -132,8 +132,8 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     before = mask
     recall_before: Floats | None = None
     for number, name in enumerate(journeys.names):
-        there: Bools = journeys.ranks[number] > 0
-        recall = share_of(there, mask, row, rows)
+        found_by: Bools = journeys.ranks[number] > 0
+        recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
         change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
         if recall_before is not None:
@@ -148,16 +148,16 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
                 recall=interval.mean,
                 **interval_fields(interval),
                 units=interval.n,
-                relevant=int(there.sum()),
-                lost=int((before & ~there).sum()),
-                saved=int((there & ~before).sum()) if number else 0,
+                relevant=int(found_by.sum()),
+                lost=int((before & ~found_by).sum()),
+                saved=int((found_by & ~before).sum()) if number else 0,
                 **change,
                 depth=depth,
                 kept=kept,
                 depths=depths,
             )
         )
-        before, recall_before = there, recall
+        before, recall_before = found_by, recall
     return StagesReport(
         system=system,
         relevant=len(row),

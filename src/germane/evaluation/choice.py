@@ -264,14 +264,14 @@ def default_measures(
             "references": sample.reference,
             "labels": any(context.grade is not None or context.relevant is not None for context in contexts),
         }
-        has |= {name for name, there in facts.items() if there}
+        has |= {name for name, present in facts.items() if present}
         if {"gold", "labels", "references"} <= has:
             break
     if "retrieved" not in has:
         why = "the data hold no contexts: nothing that was retrieved"
         fix = 'write "contexts": [...] on each line, or name the system: --target'
         return DefaultMeasures((), "", why, fix)
-    result = {names: whence for fact, (names, whence) in _OF_GOLD.items() if fact in has}
+    result = {names: source for fact, (names, source) in _OF_GOLD.items() if fact in has}
     reads = set(judge.split()) <= {"labels", "gold"}
     chosen = "labels" if "labels" in has and alone and not judge else ""
     if judge or chosen:
@@ -291,7 +291,7 @@ def default_measures(
             give = 'give each context its id ({"id": "d7", "text": "..."})'
         fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
         return DefaultMeasures((), "", f"{lack}{named}", fix)
-    why = "; ".join(f"{', '.join(names)} {whence}" for names, whence in result.items())
+    why = "; ".join(f"{', '.join(names)} {source}" for names, source in result.items())
     measures = tuple(name for names in result for name in names)
     return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")
 

@@ -321,7 +321,7 @@ def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
                 results[number] = end.value
         if not asking:
             break
-        came = iter((yield tuple(question for questions in asking.values() for question in questions)))
-        answers = {number: tuple(next(came) for _ in questions) for number, questions in asking.items()}
+        replies = iter((yield tuple(question for questions in asking.values() for question in questions)))
+        answers = {number: tuple(next(replies) for _ in questions) for number, questions in asking.items()}
         asking = {}
     return [results[number] for number in range(len(running))]

@@ -53,12 +53,12 @@ class Latency(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """Compare the duration (ms) with the threshold; skipped where it was not reported."""
-        took = duration_of(case)
-        if took is None:
+        duration = duration_of(case)
+        if duration is None:
             reasoning = "Execution duration not reported by provider"
             return self.absent("No duration data available in trace", reasoning)
-        reasoning = f"Execution took {_ms(took)} (threshold: {_ms(self.threshold)})"
-        return _within([_limit_check("Duration", took, self.threshold, _ms, "threshold")], reasoning)
+        reasoning = f"Execution took {_ms(duration)} (threshold: {_ms(self.threshold)})"
+        return _within([_limit_check("Duration", duration, self.threshold, _ms, "threshold")], reasoning)
 
 
 class Cost(DirectGrader):

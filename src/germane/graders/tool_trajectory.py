@@ -101,13 +101,13 @@ class ToolTrajectory(DirectGrader):
         for position, call in enumerate(expected):
             while at < len(calls) and calls[at].tool != call.tool:
                 at += 1
-            there = at < len(calls)
-            kept = there and self._matches(call, calls[at])
-            why = f": tool found at {at} but args mismatch" if there else ", not found in remaining trace"
+            found_it = at < len(calls)
+            kept = found_it and self._matches(call, calls[at])
+            why = f": tool found at {at} but args mismatch" if found_it else ", not found in remaining trace"
             missed = f"Expected {call.tool} at position {position}{why}"
             yield kept, f"Found {call.tool} at position {at}" if kept else missed
             yield from _in_time(call, calls[at] if kept else None)
-            at += there
+            at += found_it
 
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         if len(calls) != len(expected):
@@ -165,8 +165,8 @@ def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
     if most is not None and call is None:
         yield False, ""
     elif most is not None and call is not None and call.ms is not None:
-        took = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
-        yield call.ms <= most, f"{step.tool} {took} (max: {plain_number(most)}ms)"
+        duration = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
+        yield call.ms <= most, f"{step.tool} {duration} (max: {plain_number(most)}ms)"
 
 
 class SkillTrigger(DirectGrader):

@@ -125,8 +125,8 @@ def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> st
     names = [name for name in _NAME.findall(f"{stderr}\n{printed}") if name not in passed]
     if missing := [name for name in names if name in os.environ or name.endswith(_KEYS)]:
         name = missing[0]
-        here = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
-        text += f" ({name} {here}; write `env: [{name}]`)"
+        state = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
+        text += f" ({name} {state}; write `env: [{name}]`)"
     return text
 
 

@@ -179,8 +179,8 @@ class Batches:
         whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
         if whole and (missing := row.requests - len(seen)) > 0:
             failures[_NO_LINE] += missing
-        told = refused or failures
-        self._table.done(row, told.most_common(1)[0][0] if told else "", refused=bool(refused))
+        reasons = refused or failures
+        self._table.done(row, reasons.most_common(1)[0][0] if reasons else "", refused=bool(refused))
         self._failures += failures
         self._ended.add(row.id)
 
@@ -204,7 +204,7 @@ class Batches:
         JudgeError where a provider refuses.
         """
         self._ledger.put(known_at_once(asked))
-        flying = self._table.in_flight()
+        in_flight = self._table.in_flight()
         learned = [self._teach(value.model) for value in self._endpoints.values()]
         if self._failures and not self._stored and not any(learned):
             why, count = self._failures.most_common(1)[0]
@@ -217,7 +217,7 @@ class Batches:
         later = by_judge(pair for pair in asked if endpoint_of(pair[0]) in self._endpoints)
         for judge, questions in later:
             endpoint = self._endpoints[endpoint_of(judge)]
-            new = [question for question in questions if judge.key(question) not in flying]
+            new = [question for question in questions if judge.key(question) not in in_flight]
             async for some in self._split(
                 requests_of(judge, endpoint.model, new, endpoint.model.later_price), endpoint
             ):

@@ -396,12 +396,12 @@ class Pool:
         try:
             self._usage_log.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
-            stands = await self._store(judge, answers)
+            stored = await self._store(judge, answers)
             for value, answer in zip(pending, answers, strict=True):
                 if cut_off is not None and answer.judgement.error is not None:
                     self._fail([value], cut_off)
                     continue
-                first = stands.get(value.key, answer.judgement)
+                first = stored.get(value.key, answer.judgement)
                 self._settle(
                     value, answer if first is answer.judgement else self._read(value.question, first)
                 )

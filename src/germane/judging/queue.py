@@ -184,5 +184,5 @@ def _wrong(replies: Any, count: int) -> str:
         used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
         if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
             return f"a reply's usage is not a count of requests and tokens: {used}"
-    came = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
-    return "" if len(replies) == count else came
+    count_text = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
+    return "" if len(replies) == count else count_text

@@ -205,10 +205,10 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
         raise _Failed(f"the line holds no response{asked}")
     if error or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
         why = error or (body or {}).get("error") or body or response
-        told = why.get("message") if isinstance(why, Mapping) else why
+        message = why.get("message") if isinstance(why, Mapping) else why
         unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
         raise _Failed(
-            f"the request failed: {str(told or why)[:200]}", refused=status in {400, 422}, unrun=unrun
+            f"the request failed: {str(message or why)[:200]}", refused=status in {400, 422}, unrun=unrun
         )
     return completion_in(body, name)
 

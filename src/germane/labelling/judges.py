@@ -60,11 +60,11 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     rows = zip(_names(reports), reports, graded, verdicts, kappas, strict=True)
     for name, report, mine, binary, kappa in rows:
         own = np.array([mine[item][0] for item in items])
-        alike = {mine[item][1] for item in items} == {vote.scale for vote in votes}
-        pair = (own, people) if alike else (binary, people_yes)
+        same_scale = {mine[item][1] for item in items} == {vote.scale for vote in votes}
+        pair = (own, people) if same_scale else (binary, people_yes)
         agreed = agreement(*pair, queries=queries, weights=weights)
         judge = report.manifest.get("judge") or {}
-        told = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
+        worse = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
         corrected = _corrected(report, labels)
         outcomes = _outcomes(gates, corrected, own=True)
         interval = kappa.interval.ends if kappa.interval else None
@@ -78,9 +78,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             "difference": kappa.difference,
             "interval": interval and list(interval),
             "p": kappa.p,
-            "distinguishable": told,
+            "distinguishable": worse,
             "raw": agreed.raw,
-            "kappa_graded": agreed.kappa if alike else None,
+            "kappa_graded": agreed.kappa if same_scale else None,
             "bias": {"mean": agreed.bias.mean, "interval": agreed.bias.ends and list(agreed.bias.ends)},
             "corrected": list(_widths(corrected)),
             "calls": judge.get("calls", 0) + judge.get("cached", 0),

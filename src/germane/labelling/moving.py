@@ -257,6 +257,6 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
         )
     absent = [name for name in gold if name not in listed]
     if corpus is not None and absent:
-        there = corpus.texts_of(set(absent))
-        return [name for name in absent if name not in there], len(gold)
+        texts = corpus.texts_of(set(absent))
+        return [name for name in absent if name not in texts], len(gold)
     return (absent if listed and len(absent) == len(gold) else []), len(gold)

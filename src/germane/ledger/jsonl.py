@@ -100,8 +100,8 @@ def import_rows(ledger: Ledger, path: Path) -> Imported:
     done, judgements = Imported(), judgements_of(path)
     while some := list(islice(judgements, _BATCH)):
         answers = [judgement for judgement in some if judgement.error is None]
-        stands = ledger.put(answers)
-        added = sum(stands[judgement.key] is judgement for judgement in answers)
+        stored = ledger.put(answers)
+        added = sum(stored[judgement.key] is judgement for judgement in answers)
         done.added += added
         done.duplicates += len(answers) - added
         done.errors += len(some) - len(answers)

@@ -180,11 +180,11 @@ class LedgerTable(Ledger):
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
         """Store them in one transaction; what then stands under each key: an earlier answer wins."""
-        stands = {judgement.key: judgement for judgement in reversed(judgements)}
+        stored = {judgement.key: judgement for judgement in reversed(judgements)}
         useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]
-        added = self._insert([to_row(stands[key]) for key in sorted(stands)], useless)
-        earlier = [key for key in stands if key not in added]
-        return stands | self.find(earlier) if earlier else stands
+        added = self._insert([to_row(stored[key]) for key in sorted(stored)], useless)
+        earlier = [key for key in stored if key not in added]
+        return stored | self.find(earlier) if earlier else stored
 
     def __len__(self) -> int:
         return next((int(row[0]) for row in self.rows("SELECT count(*) FROM judgements")), 0)

@@ -51,21 +51,21 @@ class GroupCommit:
             closed = len(group) < len(taken)
             if not group:
                 continue
-            stands, failure = Stands(), None
+            stored, failure = Stands(), None
             try:
                 rows = [row for judgements, _, _ in group for row in judgements]
-                stands = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+                stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
             except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
                 failure = error
-            self._loop.call_soon_threadsafe(_settle, group, stands, failure)
+            self._loop.call_soon_threadsafe(_settle, group, stored, failure)
 
 
-def _settle(group: Sequence[_Batch], stands: Stands, failure: BaseException | None) -> None:
+def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
     """Tell those who wait, where they still do."""
     for _, _, committed in group:
         if committed.done():
             continue
         if failure is None:
-            committed.set_result(stands)
+            committed.set_result(stored)
         else:
             committed.set_exception(failure)

@@ -403,9 +403,9 @@ def _marginal(per_call: Sequence[set[str]], total: int, call: int, what: str) ->
         return skipped(f"{len(per_call)} searches, no number {call}")
     seen: set[str] = set()
     items, added = [], []
-    for number, here in enumerate(per_call, 1):
-        new = sorted(here - seen)
-        seen |= here
+    for number, claims in enumerate(per_call, 1):
+        new = sorted(claims - seen)
+        seen |= claims
         added.append(len(new) / total)
         why = f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
         items.append(Item(f"Call {number}", bool(new), why))

@@ -195,9 +195,9 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     """
     result: dict[Measure, None] = {}
     for text in texts:
-        if odd := _WORD.sub("", text).strip():
+        if leftover := _WORD.sub("", text).strip():
             raise MeasureError(
-                f"{text.strip()!r} is not a measure: {odd[0]!r} has no partner",
+                f"{text.strip()!r} is not a measure: {leftover[0]!r} has no partner",
                 fix="write NAME(param=value)@10",
             )
         for word in _WORD.findall(text):

@@ -685,15 +685,15 @@ class _BlockLabels:
         """Set a ranked measure's scores; bounds where a label that it reads is missing."""
         grader, measure, samples = column.grader, column.grader.measure, self.samples[column.read]
         values = self._values_of(measure)
-        odd = np.ones(len(samples), np.bool_)
+        noted = np.ones(len(samples), np.bool_)
         if values is not None and not (
             measure.labels == "best" or grader.strict or grader.expected_relevant_count
         ):
             column.values[column.read] = values[samples]
-            odd = ~np.isfinite(values[samples])
+            noted = ~np.isfinite(values[samples])
             if measure.labels != "gold" or open_holes(measure):
-                odd |= self.block_labels.missing_in(measure.depth, holes=open_holes(measure))[samples]
-        for number, sample in zip(column.read[odd].tolist(), samples[odd].tolist(), strict=True):
+                noted |= self.block_labels.missing_in(measure.depth, holes=open_holes(measure))[samples]
+        for number, sample in zip(column.read[noted].tolist(), samples[noted].tolist(), strict=True):
             column.values[number] = nan
             column.put(number, self._outcome(grader, sample))
 

@@ -109,12 +109,12 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
     Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
     alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
     """
-    alike: dict[tuple[object, ...], list[FusedRequest]] = {}
+    groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
         fit = all(question.batched and not prompts.of(question).pieces for question in request.questions)
         key = request.like() if fit and request.text else (number,)
-        alike.setdefault(key, []).append(request)
-    for group in alike.values():
+        groups.setdefault(key, []).append(request)
+    for group in groups.values():
         group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
         long = 0 if group[0].inputs else sum(len(request.about) for request in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))

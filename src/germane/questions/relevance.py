@@ -168,13 +168,13 @@ class Passages(Sequence[Relevance]):
     Args:
         cells: Each passage after the query that it is judged for.
         history: The conversation before the query.
-        alike: The arguments that all the questions share: scale, rubric, reference, response, criterion.
+        shared: The arguments that all the questions share: scale, rubric, reference, response, criterion.
     """
 
     def __init__(
-        self, cells: Sequence[tuple[str, str]], history: tuple[tuple[str, str], ...] = (), **alike: Any
+        self, cells: Sequence[tuple[str, str]], history: tuple[tuple[str, str], ...] = (), **shared: Any
     ) -> None:
-        self.cells, self.history, self._alike = cells, history, alike
+        self.cells, self.history, self._alike = cells, history, shared
 
     @cached_property
     def example(self) -> Relevance:

@@ -449,8 +449,8 @@ class Corrections:
             self._drifted[key] = ""
             if drawn := [label for label in self._drawn if label.kind == rows.kind]:
                 facts = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
-                stands = dict(zip(rows.items, facts, strict=True))
-                self._drifted[key] = drift_of(drawn, pool_of(self._tables, rows.kind), stands)
+                facts_of = dict(zip(rows.items, facts, strict=True))
+                self._drifted[key] = drift_of(drawn, pool_of(self._tables, rows.kind), facts_of)
         return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:
@@ -607,8 +607,8 @@ def _of_terms(
     proxy = rows.proxy * scale
     if strata:
         names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
-        told = {label.item: str(design_of(label).get("stratum")) for label in strata}
-        if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
+        stratum_of = {label.item: str(design_of(label).get("stratum")) for label in strata}
+        if any(stratum_of.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
             return "the judge's verdicts changed after labels were drawn from their strata"
         mean = partial(corrected_mean, values * scale, labels * scale, proxy=proxy, strata=names)
         of_set, result = (mean(queries=queries, value_range=limits) for queries in (None, rows.case))

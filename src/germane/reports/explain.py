@@ -353,9 +353,9 @@ def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
 
 def _missing_gold(sample: Sample) -> list[Facts]:
     """The gold documents that did not come back, the highest grade first."""
-    came = {passage.context.id for passage in sample.ranked_passages()}
+    retrieved = {passage.context.id for passage in sample.ranked_passages()}
     gold = (sample.qrels or {}).items()
-    missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in came]
+    missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in retrieved]
     return sorted(missing, key=lambda row: -row["grade"])
 
 

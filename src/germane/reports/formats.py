@@ -89,11 +89,13 @@ def _json(document: Json) -> Iterator[str]:
 
 def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
-    told = {name: value for name in ("estimated", "stand_in") if (value := entry.get(name)) not in {None, ""}}
+    flags = {
+        name: value for name in ("estimated", "stand_in") if (value := entry.get(name)) not in {None, ""}
+    }
     tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
     source, price = entry.get("source"), entry.get("cost_usd")
     fields = {"source": source, **counts, "tokens": tokens, "cost_usd": price}
-    return line_of(JudgeLine, None, **{"estimated": UNSET, "stand_in": UNSET, **fields, **told})
+    return line_of(JudgeLine, None, **{"estimated": UNSET, "stand_in": UNSET, **fields, **flags})
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:

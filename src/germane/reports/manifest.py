@@ -88,14 +88,14 @@ class Bases:
         own = (self._manifest.get("references") or {}).get(
             canonical
         )  # earlier reports only count all measures together
-        told = [own] if own else [count for count in counts if references & count.keys()]
+        with_counts = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
             **asked_how(counts),
-            **{name: sum(count.get(name, 0) for count in told) for name in references if told},
+            **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")) and set(kinds) != {"script"},

@@ -415,15 +415,15 @@ def _tool_call(value: Json) -> Json:
         raise Invalid("does not name its tool", fix)
     number = value.get("id")
     times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
-    took = next((time for time in times if time is not None), None)
-    if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
-        raise Invalid(f"took {describe(took)}", "write its duration in milliseconds: 120")
+    ms = next((time for time in times if time is not None), None)
+    if ms is not None and (isinstance(ms, bool) or not isinstance(ms, int | float) or ms < 0):
+        raise Invalid(f"took {describe(ms)}", "write its duration in milliseconds: 120")
     return {
         "tool": tool,
         "input": value.get("input", value.get("args", function.get("arguments"))),
         "output": value.get("output"),
         "id": None if number is None else str(number),
-        "ms": took,
+        "ms": ms,
     }
 
 

@@ -311,8 +311,8 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 
 def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | None:
     """The values of lines; None unless it is sure that each line is one, and names no document twice in its gold."""
-    odd = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
-    if odd and len(lines) > 1:  # else no value goes on in the next line: none has } before {
+    unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
+    if unusual and len(lines) > 1:  # else no value goes on in the next line: none has } before {
         return None
     text = b"".join(lines)
     try:

@@ -146,8 +146,8 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
         for total in map(sums, (heavy, heavy * x, heavy * x * x, heavy * value, heavy * x * value))
     )
     spread = s0 * s2 - s1 * s1
-    told = spread > 1e-9 * s0 * s2
-    slope = np.maximum(np.divide(s0 * t1 - s1 * t0, spread, out=np.zeros(n), where=told), 0.0)
+    determined = spread > 1e-9 * s0 * s2
+    slope = np.maximum(np.divide(s0 * t1 - s1 * t0, spread, out=np.zeros(n), where=determined), 0.0)
     start = np.divide(t0 - slope * s1, s0, out=np.zeros(n), where=s0 > 0)
     difference = sums(drawn * value) + start * sums(c - drawn) + slope * sums((c - drawn) * x)
     return difference, np.where(labelled, drawn * (value - start[q] - slope[q] * x), np.nan)

@@ -67,13 +67,13 @@ def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> floa
     at_x, t = _signed_root(s - w * x, k)
     at_x -= goal
     for _ in range(60):
-        here, t = _signed_root(s - w * m, k, t)
-        here -= goal
-        low, high = (m, high) if here < 0 else (low, m)
-        if abs(here) < 1e-9 or high - low < 1e-13 * (mean - end):
+        value, t = _signed_root(s - w * m, k, t)
+        value -= goal
+        low, high = (m, high) if value < 0 else (low, m)
+        if abs(value) < 1e-9 or high - low < 1e-13 * (mean - end):
             break
-        new = m - here * (m - x) / (here - at_x) if isfinite(here) and here != at_x else inf
-        x, at_x = m, here
+        new = m - value * (m - x) / (value - at_x) if isfinite(value) and value != at_x else inf
+        x, at_x = m, value
         m = new if low < new < high else (low + high) / 2
     return m
 

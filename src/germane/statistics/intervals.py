@@ -168,8 +168,8 @@ def mean_interval(
     tail = 1 - UPPER if complete else _tail(below, above, times)
     ends: tuple[float, float] | None
     p = None
-    alike = value_range == (0.0, 1.0) and below.name == "cases" and weights is None
-    if alike and all(((side == 0) | (side == 1)).all() for side in (low, high)):
+    standard = value_range == (0.0, 1.0) and below.name == "cases" and weights is None
+    if standard and all(((side == 0) | (side == 1)).all() for side in (low, high)):
         method = "Clopper-Pearson"
         least, most = (times * int(side.sum()) for side in (low, high))
         ends = clopper_pearson(least, times * n, tail)[0], clopper_pearson(most, times * n, tail)[1]

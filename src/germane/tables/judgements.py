@@ -134,8 +134,8 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
     """
     some = list(judgements)
     made = {id(how): _made(how) for how in {id(row.provenance): row.provenance for row in some}.values()}
-    alike = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
-    for (kind, merged, fine, of), times in alike.items():
+    counts_of = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
+    for (kind, merged, fine, of), times in counts_of.items():
         if merged:
             counts[kind, "n", ""] += times
             if not fine:

@@ -70,8 +70,8 @@ class Target(YamlModel):
         )
         started = time.monotonic()
         answer = await self.ask(case)
-        took = {"ms": round((time.monotonic() - started) * 1000, 3)} if self.live else {}
-        return complete(case.sample, answer, took)
+        duration = {"ms": round((time.monotonic() - started) * 1000, 3)} if self.live else {}
+        return complete(case.sample, answer, duration)
 
     async def ask(self, case: Case) -> Any:
         """The answer of the system: a text, a list of contexts, a mapping with either, or a Sample."""
@@ -88,7 +88,7 @@ _ANSWERED = {"contexts", "calls", "response", "messages", IDS}
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
 
 
-def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
+def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
     """The sample with the response, messages, contexts, calls and stages of an answer; gold stays its own.
 
     Contexts that are handed over now replace those of the sample, with its stages, which stay where there are none.
@@ -104,7 +104,7 @@ def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
         calls=answered.calls if listed else sample.calls,
         stages=answered.stages if listed or answered.stages else sample.stages,
         error=answered.error,
-        metadata=FrozenDict({**sample.metadata, **answered.metadata, **took}),
+        metadata=FrozenDict({**sample.metadata, **answered.metadata, **duration}),
     )
 
 

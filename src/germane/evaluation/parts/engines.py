@@ -166,9 +166,9 @@ def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
             raise InputError(f"no Ray at {engine.address!r}: {error}", fix=_FIX) from None
     try:
         resources = {"num_cpus": 1, **dict(engine.resources)}
-        there = ray.cluster_resources()
+        cluster = ray.cluster_resources()
         names = {"num_cpus": "CPU", "num_gpus": "GPU"}
-        fit = [there.get(names.get(name, name), 0) / amount for name, amount in resources.items() if amount]
+        fit = [cluster.get(names.get(name, name), 0) / amount for name, amount in resources.items() if amount]
         if int(min(fit, default=1)) < 1:
             text = ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
             raise InputError(f"this Ray cannot reserve {text}", fix="ask for less, or start more nodes")

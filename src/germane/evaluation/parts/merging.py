@@ -193,9 +193,9 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 def _join(files: Sequence[Path], target: Path) -> None:
     """The lines of these files in one, as far as they are there."""
-    there = [file for file in files if file.exists()]
+    present = [file for file in files if file.exists()]
     target.unlink(missing_ok=True)
-    for file in there:
+    for file in present:
         with file.open("rb") as lines, target.open("ab") as joined:
             shutil.copyfileobj(lines, joined)
             joined.write(b"\n")

@@ -79,16 +79,16 @@ def run_part(inputs: Inputs, number: int, of: int) -> None:
 
 
 def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
-    here, cwd = socket.gethostname(), Path(inputs.cwd)
+    host, cwd = socket.gethostname(), Path(inputs.cwd)
     if not inputs.store and not (inputs.whole.is_dir() and cwd.is_dir()):
         missing = cwd if inputs.whole.is_dir() else inputs.whole
-        problem = f"the worker on {here} does not see {missing}"
+        problem = f"the worker on {host} does not see {missing}"
         raise InputError(problem, fix="use folders that all machines share, or name the inputs and -o by URL")
     if cwd.is_dir() and Path.cwd() != cwd:
         os.chdir(cwd)
-    ledger = inputs.options.get("ledger") or "" if here != inputs.host else ""
+    ledger = inputs.options.get("ledger") or "" if host != inputs.host else ""
     if ledger and "://" not in ledger:
-        problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {here} cannot share"
+        problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {host} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
     while (
         folder.exists() and ReportFolder(folder).locked_elsewhere()

@@ -151,11 +151,11 @@ class OpenAIBatches:
         return result
 
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
-        told = f"{method} {self._service.at(path)}: {status} {message_of(body, status)}"
+        message = f"{method} {self._service.at(path)}: {status} {message_of(body, status)}"
         if status >= 500 or status in _UNSURE:
-            raise TransportError(told)
+            raise TransportError(message)
         if status == 404:
             raise AbsentBatch(
-                f"{told}; are there batches at this server? germane questions writes the requests to a file"
+                f"{message}; are there batches at this server? germane questions writes the requests to a file"
             )
-        raise JudgeError(told)
+        raise JudgeError(message)

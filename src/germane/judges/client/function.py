@@ -37,8 +37,8 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
         raise InputError("the name of a judge is empty", fix='write name="my-model"')
     if _chats(model):
         values = (getattr(model, key, None) for key in ("model_name", "model", "model_id"))
-        told = next((value for value in values if isinstance(value, str) and value), "")
-        return Service(provider="langchain", model=name or told, url=type(model).__name__)
+        name_of = next((value for value in values if isinstance(value, str) and value), "")
+        return Service(provider="langchain", model=name or name_of, url=type(model).__name__)
     called = getattr(model, "__name__", None) or type(model).__name__
     provider = "python" if name else f"python:{called}"
     return Service(provider=provider, model=name or "", url=f"the function {called}")
@@ -48,8 +48,8 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
     """The settings of a chat model that can change an answer, as far as it tells: plain values, no keys."""
     if not _chats(model):
         return {}
-    told = getattr(model, "_identifying_params", None)
-    result = told if isinstance(told, Mapping) else {}
+    params = getattr(model, "_identifying_params", None)
+    result = params if isinstance(params, Mapping) else {}
     plain = {
         str(key): value
         for key, value in result.items()
@@ -128,10 +128,10 @@ def _completion(answer: Any) -> dict[str, Json]:
     if not isinstance(content, str):
         raise TransportError(f"the answer is {type(answer).__name__}, and a text is needed")
     used = getattr(answer, "usage_metadata", None) or {}
-    told = getattr(answer, "response_metadata", None) or {}
+    meta = getattr(answer, "response_metadata", None) or {}
     result: dict[str, Json] = {
-        "choices": [{"message": {"content": content}, "finish_reason": told.get("finish_reason") or "stop"}],
-        "model": told.get("model_name") or "",
+        "choices": [{"message": {"content": content}, "finish_reason": meta.get("finish_reason") or "stop"}],
+        "model": meta.get("model_name") or "",
     }
     if used:
         result["usage"] = {

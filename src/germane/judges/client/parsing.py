@@ -138,9 +138,9 @@ def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-    apart = sum(_count(usage.get(name)) or 0 for name in _CACHED_APART)
-    if sent and max(cached, apart) > sent:
-        sent, cached = sent + max(cached, apart), max(cached, apart)
+    separate = sum(_count(usage.get(name)) or 0 for name in _CACHED_APART)
+    if sent and max(cached, separate) > sent:
+        sent, cached = sent + max(cached, separate), max(cached, separate)
     return sent or None, back, cached
 
 

@@ -127,7 +127,7 @@ _BANDS = (3, 10)
 """The ranks at which a band of the strata ends."""
 
 
-def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int, float, int]]) -> str:
+def drift_of(labels: Iterable[Label], pool: Pool, facts_of: Mapping[str, tuple[int, float, int]]) -> str:
     """The reason why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
 
     They serve where at least half of that draw is about passages of this report, and these are spread over its grades and
@@ -136,13 +136,15 @@ def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int
     Args:
         labels: The labels that were drawn, of one kind.
         pool: What this report's own draws are from.
-        stands: The query, the judge's grade and the rank of each item here.
+        facts_of: The query, the judge's grade and the rank of each item here.
     """
     own = fingerprint(pool)
-    foreign = [label for label in labels if design_of(label).get("pool") != own and label.item in stands]
+    foreign = [label for label in labels if design_of(label).get("pool") != own and label.item in facts_of]
     unknown = [label for label in foreign if "pool" not in design_of(label)]
     foreign = [
-        label for label in foreign if label not in unknown or label.rank not in {None, stands[label.item][2]}
+        label
+        for label in foreign
+        if label not in unknown or label.rank not in {None, facts_of[label.item][2]}
     ]
     if not foreign:
         return ""
@@ -155,9 +157,9 @@ def drift_of(labels: Iterable[Label], pool: Pool, stands: Mapping[str, tuple[int
         )
     by_grade = any(label.queue == "stratified" for label in foreign)
     p = drawn_alike(
-        [str(grade) if by_grade else case for case, grade, _ in stands.values()],
-        [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in stands.values()],
-        [item in values for item in stands],
+        [str(grade) if by_grade else case for case, grade, _ in facts_of.values()],
+        [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in facts_of.values()],
+        [item in values for item in facts_of],
     )
     if p >= _UNLIKE:
         return ""

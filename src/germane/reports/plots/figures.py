@@ -182,11 +182,11 @@ def ranks(
         }
         drawn, series, note = _lines(frame, shares)
         body += drawn
-    told = {
+    judged = {
         name: ", ".join(f"rank {rank} {_share(count):.2f}" for rank, count in enumerate(of, 1))
         for name, of in counts.items()
     }
-    words = "; ".join(f"{name} {text}" if name else text for name, text in told.items())
+    words = "; ".join(f"{name} {text}" if name else text for name, text in judged.items())
     title = "Relevant at each rank" + (f", by {whose}" if whose else "")
     return Chart(kind="ranks", title=title, words=words, body=body, series=series, note=note)
 
