@@ -75,7 +75,9 @@ def to_row(judgement: Judgement) -> Row:
 
 def from_row(row: Row) -> Judgement:
     """The judgement in the values of COLUMNS; ValueError where its JSON is none."""
-    key, item, kind, judge, prompt, parent, answer, provenance, request, *used, ms, at = row
+    key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
+        row
+    )
     return Judgement(
         key=key,
         item=item,
@@ -85,16 +87,11 @@ def from_row(row: Row) -> Judgement:
         answer=decode(answer),
         parent=parent,
         request=request,
-        usage=_usage(*used),
+        usage=Usage(requests=requests, input_tokens=sent, output_tokens=got, cost_usd=cost),
         ms=ms,
         at=at,
         provenance=_provenance(provenance),
     )
-
-
-@lru_cache(maxsize=1024)
-def _usage(requests: int, input_tokens: int, output_tokens: int, cost: float | None) -> Usage:
-    return Usage(requests=requests, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
 
 
 @lru_cache(maxsize=1024)
