@@ -234,13 +234,17 @@ def _unfit(pl: Any) -> tuple[type[Exception], ...]:
 def _read(pl: Any, name: str, text: bytes) -> Iterator[Any]:
     rows = _rows_in(name, text)
     columns = zip(*map(msgspec.structs.astuple, rows), strict=True) if rows else repeat(())
-    for (column, kind), values in zip(_columns(name).items(), columns, strict=False):
+    defaults = _decoder(name).type.__struct_defaults__
+    for (column, kind), default, values in zip(_columns(name).items(), defaults, columns, strict=False):
+        some = (
+            values[:1] if values.count(default) == len(rows) else values
+        )  # most fields of most tables are empty
         if kind:
-            yield pl.Series(column, values, getattr(pl, kind))
+            series = pl.Series(column, some, getattr(pl, kind))
         else:
-            texts = b"\n".join(values).decode().split("\n") if values else []
-            series = pl.Series(column, texts, pl.String)
-            yield series.set(series == "null", None)
+            texts = pl.Series(column, b"\n".join(some).decode().split("\n") if some else [], pl.String)
+            series = texts.set(texts == "null", None)
+        yield series if some is values else series.new_from_index(0, len(rows))
 
 
 def _rows_in(name: str, text: bytes) -> list[msgspec.Struct]:
