@@ -67,10 +67,12 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
     """
     turns = [list(turn) for turn in history]
     begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % encode(turns))
-    result = []
+    result, ends = [], dict[str, bytes]()
     for query, passage in cells:
         try:
-            end = orjson.dumps(passage) + b',"query":%b}' % orjson.dumps(query)
+            if query not in ends:
+                ends[query] = b',"query":%b}' % orjson.dumps(query)
+            end = orjson.dumps(passage) + ends[query]
         except orjson.JSONEncodeError:  # spelt otherwise as a whole
             whole = {"kind": "relevance", "query": query, "passage": passage, "history": turns}
             result.append(digest(whole))

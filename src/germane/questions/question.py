@@ -357,10 +357,10 @@ def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[s
     spelt = canonical(
         {"as": example.settings(), "beside": example.non_empty(example.context_fields), "item": ""}
     )
-    begun = hashlib.sha256(spelt[:-2])
+    begun, end = hashlib.sha256(spelt[:-2]), b'"' + end
     result = []
     for item in items:
         value = begun.copy()
-        value.update(b'%b"%b' % (item.encode(), end))
+        value.update(item.encode() + end)
         result.append(value.hexdigest()[:32])
     return result
