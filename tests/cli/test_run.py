@@ -240,6 +240,32 @@ def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
     return path
 
 
+def test_a_strict_measure_fails_a_case_with_noise(inside: Cli, tmp_path: Path) -> None:
+    """Its score stays; the result of the case is fail, and the score says why."""
+    suite = eval_file(
+        tmp_path,
+        """
+judge: labels
+assertions: [{type: "context_precision@5", strict: true, expected_relevant_count: 1}]
+cases:
+  - {id: clean, query: q, contexts: [{text: a, grade: 3}]}
+  - {id: noisy, query: q, contexts: [{text: a, grade: 3}, {text: b, grade: 0}]}
+  - {id: none, query: q, contexts: [{text: b, grade: 0}]}
+""",
+    )
+    document = inside("run", suite, "--json").json
+    assert [(case["sample"], case["score"], case["verdict"]) for case in document["cases"]] == [
+        ("clean", 1.0, "pass"),
+        ("noisy", 1.0, "fail"),
+        ("none", 0.0, "fail"),
+    ]
+    assert [score["why"] for score in document["scores"]] == [
+        None,
+        "strict: 1 of 2 contexts are not relevant",
+        "strict: 1 of 1 contexts are not relevant; 0 relevant contexts found, 1 expected",
+    ]
+
+
 SCRIPT = """
 import json, sys
 document = json.load(sys.stdin)

@@ -112,3 +112,12 @@ def test_grades_and_yes_or_no_have_no_mean_together() -> None:
         for scale in ("binary", "graded")
     }
     assert names == {"binary": ["share of yes"], "graded": ["share of grades 2 and more", "mean grade"]}
+
+
+def test_each_claim_of_a_support_verdict_counts_once(tmp_path: Path) -> None:
+    """As an item of its own, which people label: one claim of two is supported in every query."""
+    report = report_at(tmp_path / "r", "context_recall")
+    claims = [row for row in report.items() if row.kind == "support" and row.of is not None]
+    (line,) = [line for line in audit_judge(report)["passages"] if line["kind"] == "support"]
+    assert line["total"] == len({row.item for row in claims}) > 0
+    assert line["judged"] == pytest.approx(report["context_recall"].mean)
