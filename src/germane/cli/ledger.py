@@ -140,8 +140,8 @@ def prune(*, dry_run: bool, ledger: str | None, **chosen: str | None) -> None:
         count = upkeep.count(ledger_table, selection)
         judges, kinds = upkeep.judges_and_kinds(ledger_table)
     if not count:
-        held = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
-        say(f"nothing fits; this ledger has {held}")
+        content = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
+        say(f"nothing fits; this ledger has {content}")
     if dry_run or not count:
         say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
         return
