@@ -372,7 +372,7 @@ def _rankings(lists: Json) -> Json:
 
 
 def passages(values: Json) -> Json:
-    """A list of passages, likewise."""
+    """One list of passages under the names of our fields, as `_rankings` reads several."""
     try:
         return _rankings([values])[0]
     except Invalid as wrong:
