@@ -152,6 +152,28 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
     assert list(Report.open(tmp_path).labels()) == [label]
 
 
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_labels_of_some_items_are_read_alone(tmp_path: Path, form: str) -> None:
+    """Those of the samples and those that people gave later, whatever is between them; of other items none."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"q {n}",
+            "contexts": [{"text": f"text {n} {k}", "grade": k} for k in range(3)],
+        }
+        for n in range(4)
+    ]
+    report = evaluate(rows, "context_precision@3", judge="labels").save(tmp_path / "r", form=form)
+    items = sorted({row.item for row in report.items()})[::5]
+    later = [Label(item, "relevance", 1, "graded", who="ann", queue="random") for item in items[:2]]
+    other = Label("other", "relevance", 1, "graded", who="ann", queue="random")
+    ReportFolder(tmp_path / "r").append_labels([*later, other])
+    report = Report.open(tmp_path / "r")
+    labels = [label for label in report.tables.labels if label.item in items]
+    assert len(labels) == len(items) + len(later)
+    assert sorted(map(repr, report.tables.labels_of(items))) == sorted(map(repr, labels))
+
+
 def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
     """Those of the samples, and those that people gave in the folder before: the summary counts both."""
     ReportFolder(tmp_path).append_labels(
