@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -13,7 +13,9 @@ from germane.encoding import encode, encode_records
 from germane.errors import MissingPart, install_extra
 from germane.types import Json
 
-AT_ONCE = 1000
+T = TypeVar("T")
+
+_AT_ONCE = 1000
 """Rows that are taken apart, or encoded, together."""
 
 Library: TypeAlias = Literal["pandas", "polars"]
@@ -21,11 +23,16 @@ Frame: TypeAlias = Any
 """A DataFrame of pandas or polars. Neither is imported before one is asked for."""
 
 
+def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
+    """The rows in lists of `size`, the last one shorter, as `itertools.batched` of Python 3.12 gives them."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, size)):
+        yield some
+
+
 def texts_of(rows: Iterable[Struct]) -> Iterator[tuple[bytes, int]]:
     """Records as lines of JSON, many together, each time with their number."""
-    remaining = iter(rows)
-    while some := list(islice(remaining, AT_ONCE)):
-        yield encode_records(some), len(some)
+    return ((encode_records(some), len(some)) for some in batched(rows))
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:

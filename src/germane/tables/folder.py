@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import BytesIO
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from pathlib import Path
 from typing import IO, Literal, Self, TypeAlias
 
@@ -20,6 +20,7 @@ import msgspec
 from germane.encoding import encode, encode_records
 from germane.errors import InputError, MissingPart, SourceLocation
 from germane.numberset import NumberSet
+from germane.tables.columns import batched
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people
@@ -195,8 +196,7 @@ class ReportFolder(Counts):
     def _write_samples(self, part: Tables) -> None:
         """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
         numbers, graded = [self.number_of(graders) for graders in part.graders], part.grader_numbers()
-        remaining = iter(part.samples if self._source is None else ())
-        while some := list(islice(remaining, _AT_ONCE)):
+        for some in batched(part.samples if self._source is None else (), _AT_ONCE):
             text = encode_records(some)
             if numbers and (graded or numbers != [0]):
                 both = zip(some, BytesIO(text), strict=True)
@@ -221,8 +221,7 @@ class ReportFolder(Counts):
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         assert self._asked is not None
-        remaining = iter(judgements)
-        while some := list(islice(remaining, _AT_ONCE)):
+        for some in batched(judgements, _AT_ONCE):
             keys = [hash(judgement.key) for judgement in some]
             new = list(compress(some, self._written.add_all(keys)))
             count_asked(self._asked, new)
@@ -232,8 +231,7 @@ class ReportFolder(Counts):
         """Append lines to a table as they are: those that `add` would write. `reread` then makes them known."""
         if name == "samples":
             self._clusters = None  # unknown until they are read back
-        remaining = iter(lines if name in self._files else ())
-        while some := list(islice(remaining, _AT_ONCE)):
+        for some in batched(lines if name in self._files else (), _AT_ONCE):
             self._write(name, b"".join(some), len(some))
 
     def _write_texts(self, name: str, texts: Iterable[tuple[bytes, int]]) -> None:

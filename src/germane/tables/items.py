@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from operator import attrgetter
 from sys import intern
 from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
-from germane.tables.columns import AT_ONCE, texts_of
+from germane.tables.columns import batched, texts_of
 from germane.types import ItemRow, Json, RankedPassage, Sample
 
 
@@ -31,8 +30,7 @@ class ItemTable:
                 column.extend(rows.column(name))
             return self
         interned, values_of = dict[str, str]().setdefault, attrgetter(*self._columns)
-        remaining = iter(rows)
-        while some := list(islice(remaining, AT_ONCE)):
+        for some in batched(rows):
             columns = zip(*map(values_of, some), strict=True)
             for name, values in zip(self._columns, columns, strict=True):
                 texts = map(intern, map(str, values)) if name == "item" else map(interned, values, values)
