@@ -17,7 +17,6 @@ STAMP := .venv/.germane-stamp
 COMPILE = env -u PIP_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
 	$(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --no-header --no-emit-index-url \
 	--no-emit-find-links --quiet
-DEMO := $(BIN)/germane run examples/rag-evaluation/evals/retrieval-set.yaml --force -o germane-reports/demo -o germane-reports/demo.html
 UV ?= uv
 
 help: ## show this list
@@ -41,11 +40,7 @@ engines: $(STAMP) ## add Dask and Ray to .venv (230 MB), so that their tests run
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-engines.lock
 
 demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid model
-	$(DEMO)
-	@printf '%s\n' '' 'The page with everything behind these numbers: germane-reports/demo.html' 'Next:' \
-	  '  $(BIN)/germane explain germane-reports/demo bloom     # why one query scored what it did' \
-	  '  $(BIN)/germane label germane-reports/demo --who me    # say yourself what is relevant' \
-	  '  $(BIN)/germane init my-eval                           # the example as a folder of your own'
+	@$(BIN)/germane demo
 
 # Many tests wait for servers and processes: three workers share two cores.
 test: $(STAMP) ## run the tests

@@ -58,13 +58,15 @@ find_python() {
   return 1
 }
 
+# uv installs in seconds what takes pip minutes. One that is installed is used, else it is put into .venv.
+UV=uv
 have_uv() {
-  uv --version >/dev/null 2>&1
+  "$UV" --version >/dev/null 2>&1
 }
 
 case $SCOPE in
   run) what="what germane needs to run" ;;
-  all) what="germane and the tools for its tests; about a minute the first time" ;;
+  all) what="germane and the tools for its tests; 10 to 30 seconds with uv, some minutes where only pip works" ;;
   *) die "write scripts/setup.sh run, or scripts/setup.sh all, not '$SCOPE'." ;;
 esac
 if [ -n "${2:-}" ]; then
@@ -97,7 +99,7 @@ else
   if can_make_venv "$python"; then
     "$python" -I -m venv $VENV || die "$python could not make a virtual environment in $VENV (see above)."
   else
-    uv venv --quiet --no-config --no-project --allow-existing --seed \
+    "$UV" venv --quiet --no-config --no-project --allow-existing --seed \
       --python "$("$python" -I -c 'import sys; print(sys.executable)')" $VENV ||
       die "uv could not make a virtual environment in $VENV (see above)."
   fi
@@ -126,28 +128,63 @@ install() {
   fi
 }
 
-# uv is much faster, but it does not read pip's settings: where it fails, pip, with the index that pip knows, decides.
-install_lock() {
-  if have_uv; then
-    uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock && return
-    echo "uv could not do it (see above); trying pip ..." >&2
-  fi
-  # The lock is complete: pip need not resolve, and would stumble over a name with extras of which the index has a newer version.
-  install --no-deps --require-hashes -r requirements.lock
+# uv does not read pip's settings: the index, certificates and files that pip would use are handed on to it. What is set
+# for uv itself stays. pip takes the best version of all indexes, uv that of the first one unless told otherwise.
+pip_settings() {
+  $VENV/bin/python -I - <<'PYTHON'
+import ast, os, shlex, subprocess, sys
+
+listed = subprocess.run([sys.executable, "-I", "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+settings = {}
+for line in listed.splitlines():
+    name, _, value = line.partition("=")
+    settings[tuple(name.rsplit(".", 1))] = ast.literal_eval(value)
+
+
+def values(key):
+    sections = (":env:", "install", "global")  # the first one counts
+    return next((settings[section, key].split() for section in sections if (section, key) in settings), [])
+
+
+names = {"index-url": ("UV_DEFAULT_INDEX", " "), "extra-index-url": ("UV_INDEX", " "), "find-links": ("UV_FIND_LINKS", ","),
+         "trusted-host": ("UV_INSECURE_HOST", " "), "cert": ("SSL_CERT_FILE", " "), "no-index": ("UV_NO_INDEX", " "),
+         "proxy": ("ALL_PROXY", " ")}
+for key, (name, between) in names.items():
+    if values(key) and name not in os.environ:
+        print(f"export {name}={shlex.quote(between.join(values(key)))}")
+if values("extra-index-url"):
+    print("export UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}")
+PYTHON
+}
+
+find_uv() {
+  have_uv && return
+  UV=$VENV/bin/uv
+  have_uv || { pip install --quiet uv >"$LOG" 2>&1 && have_uv; }
+}
+
+# uv_install ARG...: `uv pip ARG...`, with what uv says kept until it is known whether it could do it.
+uv_install() {
+  (eval "$(pip_settings)" && "$UV" pip "$@" --quiet --no-config --python $VENV/bin/python) >"$LOG" 2>&1
 }
 
 pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
+find_uv || UV=
 if [ "$SCOPE" = all ]; then
-  install_lock || die "the packages in requirements.lock could not be installed (see above)."
+  # The lock is complete: nothing need be resolved, and pip would stumble over a name with extras of which the index has a newer
+  # version.
+  { [ -n "$UV" ] && uv_install sync --require-hashes requirements.lock; } || install --no-deps --require-hashes -r requirements.lock ||
+    die "the packages in requirements.lock could not be installed (see above)."
   pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
   install --no-deps --no-build-isolation --no-index --editable . || die "germane itself could not be installed (see above)."
 else
   # The locked versions, but only of what the package itself asks for, as `pip install` would take it.
   sed -e '/--hash=/d' -e 's/ *\\$//' requirements.lock >$VENV/constraints.txt
-  install --constraint $VENV/constraints.txt --editable . || die "germane could not be installed (see above)."
+  { [ -n "$UV" ] && uv_install install --constraint $VENV/constraints.txt --editable .; } ||
+    install --constraint $VENV/constraints.txt --editable . || die "germane could not be installed (see above)."
   rm -f $VENV/constraints.txt
 fi
-# As pip does with packages: where Python may not write bytecode, every process would compile the sources anew.
+# Where Python may not write bytecode, every process would compile the sources anew.
 $VENV/bin/python -I -m compileall -q src
 
 rm -f "$LOG" $BEGUN

@@ -103,6 +103,36 @@ def test_what_init_prints_runs(inside: Cli, tmp_path: Path) -> None:
     assert {".germane/", "germane-reports/"} <= set((where / ".gitignore").read_text().split())
 
 
+def test_the_demo_is_a_run_of_the_example(tmp_path: Path) -> None:
+    """In an empty folder only its report and page are left; another passage in the example gives other numbers."""
+    root = shipped("rag-evaluation").parent.parent
+    for name in ("src", "examples", "docs/schema"):
+        shutil.copytree(root / name, tmp_path / "tree" / name)
+
+    def means(folder: str) -> dict[str, float]:
+        (here := tmp_path / folder).mkdir()
+        words = [sys.executable, "-m", "germane", "demo"]
+        done = subprocess.run(
+            words,
+            cwd=here,
+            env={"PYTHONPATH": str(tmp_path / "tree/src")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "germane-reports/demo/report.html" in done.stdout
+        assert [path.name for path in here.iterdir()] == ["germane-reports"]
+        assert "<html" in (here / "germane-reports/demo/report.html").read_text()
+        shown = re.findall(r"^ (\S+) +(0\.\d{4}) ", done.stdout, re.MULTILINE)
+        return {name: float(mean) for name, mean in shown}
+
+    before = means("before")
+    assert before["nDCG@5"] == 0.8816
+    passages = tmp_path / "tree/examples/rag-evaluation/corpus/passages.jsonl"
+    passages.write_text(re.sub(r"(?m)^.*bloom.*\n", "", passages.read_text()))
+    assert means("after")["nDCG@5"] < before["nDCG@5"]
+
+
 def test_the_skill_is_written_out(inside: Cli, tmp_path: Path) -> None:
     """Where coding agents look for it, or where it is wanted; what is there stays."""
     assert inside("init", "--skill").code == 0

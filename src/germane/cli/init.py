@@ -1,9 +1,11 @@
-"""`germane init`: a runnable example in a folder of yours."""
+"""`germane init`: the shipped example in a folder of yours; `germane demo`: the example evaluated."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 from germane.clean import counted
@@ -35,6 +37,35 @@ _NEXT = (
     "germane report -o report.html          # what came out, as a page",
     "germane run evals/retrieval-set.yaml   # a live system, 38 questions, gates",
     "python3 -m unittest discover evaluators  # tests of the evaluator to copy",
+)
+
+
+def demo() -> int:
+    """Evaluate the shipped example: no key, no network, a second or two.
+
+    It runs `germane run` on a copy of the example, with the example's own passages, questions and labels. The report and its page
+    are written to germane-reports/demo; an earlier demo there is replaced.
+
+    Exit codes are those of `germane run`.
+    """
+    from germane.cli import verbs
+
+    folder = Path("germane-reports/demo")
+    page = folder / "report.html"
+    with tempfile.TemporaryDirectory() as copy:
+        write_shipped("rag-evaluation", Path(copy))
+        data, ledger = str(Path(copy, "evals", "retrieval-set.yaml")), str(Path(copy, "ledger.sqlite"))
+        code = verbs.call(["run", data, "--ledger", ledger, "--force", "-o", str(folder), "-o", str(page)])
+    program = "germane" if shutil.which("germane") else sys.argv[0]  # `make demo` has it in .venv alone
+    print(f"\nThe page with everything behind these numbers: {page}\nNext:")
+    print("".join(f"  {program} {line}\n" for line in _AFTER_DEMO), end="")
+    return code
+
+
+_AFTER_DEMO = (
+    "explain germane-reports/demo bloom     # why one query scored what it did",
+    "label germane-reports/demo --who me    # say yourself what is relevant",
+    "init my-eval                           # the example as a folder of your own",
 )
 
 

@@ -16,7 +16,7 @@ from germane.cli.parser import no_such, paragraphs, parse, width
 from germane.version import __version__
 
 _MODULES = {
-    "init": ("init",),
+    "init": ("init", "demo"),
     "run": ("run", "merge"),
     "batchfile": ("questions", "answers"),
     "rank": ("rank",),
