@@ -1,6 +1,7 @@
 """`germane label` and `germane audit` as a person uses them: keys, in a terminal and piped."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def test_an_interrupted_session_says_how_to_go_on(report: Path) -> None:
     screen = start(report)
     screen.expect(PROMPT)
     screen.send("2")
-    screen.expect("2 of 10")
+    screen.expect("2 of 8")  # two whole queries
     screen.expect(PROMPT)
     screen.sendintr()
     screen.expect("\r\ngermane: 1 label of ann is stored; go on with: germane label")
@@ -367,3 +368,75 @@ def test_a_passage_without_a_label_leaves_its_score_incomplete(inside: Cli, tmp_
     first, both = ran.json["measures"].values()
     assert first["mean"] == 1.0
     assert (both["mean"], both["incomplete"]) == (None, 1)
+
+
+@pytest.fixture
+def judged(inside: Cli, tmp_path: Path) -> Path:
+    """A report whose measures rest on the order of passages, on claims, and on entities, which nobody labels."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"what is topic {n}",
+            "reference": f"Topic {n} is warm.",
+            "contexts": [
+                {"id": f"d{n}{k}", "text": f"Topic {n} is {'warm' if k else 'told'}."} for k in range(2)
+            ],
+        }
+        for n in range(12)
+    ]
+    data = write_jsonl(tmp_path / "data.jsonl", *rows)
+    measures = "context_precision context_recall context_entity_recall"
+    ran = inside("run", data, "-m", measures, "--judge", "lexical", "--no-cache", "-o", "r")
+    assert ran.code == 0, ran.err
+    return tmp_path / "r"
+
+
+def corrected(inside: Cli, report: Path) -> dict[str, bool]:
+    measures = json.loads(inside("report", report, "--json").out)["measures"]
+    return {name: line["corrected"] is not None for name, line in measures.items()}
+
+
+def test_the_labels_correct_the_means_that_were_promised(inside: Cli, judged: Path) -> None:
+    """After the number of answers that is printed first, and not before; passages, then claims, from one input."""
+    ran = inside("label", judged, "--who", "ann", stdin="31" * 10)
+    promise, claims, never = ran.out.splitlines()[:3]
+    assert promise == "corrected after 20 answers of 24 (whole queries): context_precision"
+    assert claims == "corrected after 10 answers of 12 (claims): context_recall"
+    assert never == "not corrected by these labels: context_entity_recall"
+    assert corrected(inside, judged) == {
+        "context_precision": True, "context_recall": False, "context_entity_recall": False
+    }  # fmt: skip
+    inside("label", judged, "--who", "ann", stdin="0000" + "y" * 9)
+    assert corrected(inside, judged)["context_recall"] is False
+    inside("label", judged, "--who", "ann", stdin="n")
+    assert corrected(inside, judged) == {
+        "context_precision": True, "context_recall": True, "context_entity_recall": False
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("budget", "first"), [("30", "corrected after 20"), ("29", "not corrected by 18 answers")]
+)
+def test_a_budget_is_shared(inside: Cli, judged: Path, budget: str, first: str) -> None:
+    """The queues that come later keep what they need; a budget that is too small says so."""
+    lines = inside("label", judged, "--who", "ann", "--budget", budget, stdin="q").out.splitlines()
+    assert lines[0].startswith(first)
+    assert lines[1] == "corrected after 10 answers of 10 (claims): context_recall"
+
+
+def test_a_design_that_was_named_says_what_it_leaves(inside: Cli, judged: Path) -> None:
+    """Single passages correct no measure of order."""
+    ran = inside("label", judged, "--who", "ann", "--design", "passages", stdin="q")
+    assert ran.out.startswith(
+        "not corrected by these labels: context_recall, context_precision, context_entity_recall\n"
+    )
+
+
+def test_the_corrected_mean_is_read_first(inside: Cli, judged: Path) -> None:
+    """In the terminal, in Markdown and in a notebook; a mean without one has a dash."""
+    inside("label", judged, "--who", "ann", stdin="31" * 12)
+    out = inside("report", judged, "-o", "r.md").out
+    assert re.search(r"measure +corrected +interval +mean +interval +n\b", out)
+    assert re.search(r"context_precision +[01]\.\d{4} +\S+ to \S+ +[01]\.\d{4} ", out)
+    assert re.search(r"context_recall +- +- +[01]\.\d{4} ", out)
+    assert "| measure | corrected | interval | mean | interval |" in (judged.parent / "r.md").read_text()

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from germane.clean import clean, counted, csv_lines
+from germane.clean import clean, counted, csv_lines, some_of
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
-    from germane.labelling.queue import LabelTask
+    from germane.labelling.queue import LabelQueue, LabelTask, QueueName
     from germane.labelling.session import LabellingSession
     from germane.reports.correct import Corrections
     from germane.reports.report import Report
+    from germane.statistics.sampling import Design
     from germane.tables.labels import Label
 
 _EVERY = 10
@@ -46,10 +47,10 @@ def label(
     *,
     who: str | None,
     budget: int | None,
-    design: str,
-    queue: str,
+    design: Design | None,
+    queue: QueueName | Literal["gold"],
     seed: int,
-    kind: str,
+    kind: str | None,
     scale: str | None,
     guideline: Path | None,
     take: Path | None,
@@ -58,6 +59,10 @@ def label(
     give: Path | None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once.
+
+    Without --kind and --design the report's measures choose what is drawn: whole queries where one of them depends on the order
+    (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. Before the first one it prints
+    which means are corrected after how many answers, and which are not.
 
     With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
     report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
@@ -87,17 +92,52 @@ def label(
     if take is not None or give is not None or for_width is not None:
         return
     settings, of_gold = report.manifest.get("settings") or {}, queue == "gold"
-    scale = scale or (settings.get("scale", "graded") if kind == "relevance" else "binary")
-    answered = dict.fromkeys(label for report in reports for label in report.labels())
-    if of_gold:
-        drawn = suspects_queue(reports, budget)
+    if queue == "gold":
+        queues = [suspects_queue(reports, budget)]
+    elif queue == "random" and len(reports) == 1 and (kind is None or design is None):
+        queues = _queues_for_means(report, kind, design, budget, seed)
     else:
-        drawn = queue_of(reports, kind, design, queue=queue, budget=budget, seed=seed)  # type: ignore[arg-type]
-    store = _store_in(reports)
-    session = LabellingSession(drawn, person, store, answered, scale=scale, guideline=fingerprint)
-    _label(session, report if len(reports) == 1 and not of_gold else None, text)
+        queues = [
+            queue_of(
+                reports, kind or "relevance", design or "passages", queue=queue, budget=budget, seed=seed
+            )
+        ]
+    store, answered = (
+        _store_in(reports),
+        dict.fromkeys(label for report in reports for label in report.labels()),
+    )
+    sessions = []
+    for drawn in queues:
+        judged = settings.get("scale", "graded") if drawn.kind == "relevance" else "binary"
+        sessions.append(
+            LabellingSession(drawn, person, store, answered, scale=scale or judged, guideline=fingerprint)
+        )
+    _label(sessions, report if len(reports) == 1 and not of_gold else None, text)
     if of_gold:
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
+
+
+def _queues_for_means(
+    report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
+) -> list[LabelQueue]:
+    """Return the queues that correct the report's judged means, and print which means these are."""
+    from dataclasses import replace
+
+    from germane.labelling.queue import queue_of
+    from germane.reports.correction.targets import choose_targets, shared_budget
+
+    targets, others = choose_targets(report, kind, design)
+    whole = [queue_of([report], target.kind, target.design, seed=seed) for target in targets]
+    orders, queues = [queue.cases for queue in whole], []
+    shares = shared_budget(targets, orders, budget)
+    for target, queue, cases, share in zip(targets, whole, orders, shares, strict=True):
+        if share:
+            queues.append(replace(queue, budget=None if budget is None else share))
+            if target.measures:
+                print_lines(target.announcement(cases, len(queues[-1].drawn)))
+    if others:
+        print_lines(f"not corrected by these labels: {some_of(others, 4)}")
+    return queues
 
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
@@ -138,32 +178,44 @@ def _read(path: Path) -> str:
         raise InputError(f"the guideline {path} cannot be read: {error}") from None
 
 
-def _label(session: LabellingSession, report: Report | None, guideline: str) -> None:
+def _label(sessions: Sequence[LabellingSession], report: Report | None, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
     from germane.reports.correct import corrections_of
 
-    begun, corrections = session.done, None if report is None else corrections_of(report)
+    corrections = None if report is None else corrections_of(report)
+    with _keyboard() as keys:
+        for session in sessions:
+            quits = False
+            try:
+                quits = _ask_all(session, keys, guideline, lambda: _show_so_far(report, corrections))
+            except KeyboardInterrupt:
+                print()
+                again = shlex.join(["germane", *sys.argv[1:]])
+                are = "is" if session.done == 1 else "are"
+                stored = f"{counted(session.done, 'label')} of {session.who} {are} stored"
+                raise Interrupted(f"{stored}; go on with: {again}") from None
+            print(f"\n{session.done} of {session.total} labelled by {session.who}")
+            _show_so_far(report, corrections)
+            if quits:
+                return
+
+
+def _ask_all(
+    session: LabellingSession, keys: Iterator[str], guideline: str, show_so_far: Callable[[], None]
+) -> bool:
+    """Ask about one task after the other; True where the person quits or the input ends before the last."""
+    begun = session.done
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
-    try:
-        with _keyboard() as keys:
-            while (task := session.next) is not None:
-                view = _View(task.task, session)
-                view.show()
-                if not _answered(session, keys, guideline, view):
-                    break
-                if session.done > begun and session.done % _EVERY == 0:
-                    _show_so_far(report, corrections)
-                begun = max(begun, session.done)
-    except KeyboardInterrupt:
-        print()
-        again = shlex.join(["germane", *sys.argv[1:]])
-        stored = (
-            f"{counted(session.done, 'label')} of {session.who} {'is' if session.done == 1 else 'are'} stored"
-        )
-        raise Interrupted(f"{stored}; go on with: {again}") from None
-    print(f"\n{session.done} of {session.total} labelled by {session.who}")
-    _show_so_far(report, corrections)
+    while (task := session.next) is not None:
+        view = _View(task.task, session)
+        view.show()
+        if not _answered(session, keys, guideline, view):
+            return True
+        if session.done > begun and session.done % _EVERY == 0:
+            show_so_far()
+        begun = max(begun, session.done)
+    return False
 
 
 def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, view: _View) -> bool:

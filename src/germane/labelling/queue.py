@@ -12,7 +12,6 @@ from math import isnan, nan
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
@@ -25,12 +24,10 @@ from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import sides_of
-from germane.statistics.sampling import chances_of_rounds
+from germane.statistics.sampling import Design, drawing_order
 from germane.tables.labels import passage_of
 from germane.types import FrozenDict, Sample
 
-Ints: TypeAlias = NDArray[np.intp]
-Design: TypeAlias = Literal["passages", "queries"]
 QueueName: TypeAlias = Literal["random", "targeted"]
 
 _NOTHING = {
@@ -120,20 +117,22 @@ def queue_of(
     Of whole queries all is drawn that stands in either report. InputError where there is nothing to label.
     """
     if len(reports) == 1:
-        pool = fingerprint(pool_of(reports[0].tables, kind))
-        return LabelQueue(tasks=label_tasks(reports[0], kind), design=design, pool=pool, **how)
+        pool = pool_of(reports[0].tables, kind)
+        tasks = label_tasks(reports[0], kind)
+        judged = [task for task in tasks if task.item in pool.get(task.case, ())]
+        return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
     if len(reports) > 2 or any(len(report.systems) > 1 for report in reports):
         problem = "labels are drawn from one report, or from what two reports of one system each do not share"
         raise InputError(problem, fix="name one report, or two of one system each")
-    tasks = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
+    by_item = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
     if design == "passages":
         pair = CorrectedDifferences(*sides_of(reports))
         unshared = pair.unshared(kind)
-        tasks = {key: task for key, task in tasks.items() if key[1] in unshared.get(key[0], ())}
-    if not tasks:
+        by_item = {key: task for key, task in by_item.items() if key[1] in unshared.get(key[0], ())}
+    if not by_item:
         raise InputError("these two reports share everything that can be labelled", fix="label one of them")
     between = fingerprint(*(pool_of(report.tables, kind) for report in reports))
-    return LabelQueue(tasks=list(tasks.values()), design=design, between=between, **how)
+    return LabelQueue(tasks=list(by_item.values()), design=design, between=between, **how)
 
 
 def _task(
@@ -200,6 +199,11 @@ class LabelQueue:
     between: str = ""
 
     @property
+    def kind(self) -> str:
+        """The kind of its tasks; relevance where there are none."""
+        return self.tasks[0].kind if self.tasks else "relevance"
+
+    @property
     def size(self) -> int:
         """The number of labels that are wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
@@ -209,40 +213,22 @@ class LabelQueue:
         named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
         return DrawnTask(self.tasks[position], FrozenDict({**common, **named}))
 
-    def _rng(self, purpose: int = 0) -> np.random.Generator:
-        """A source of randomness for each purpose, independent of the others'."""
-        return np.random.default_rng([self.seed, purpose])
-
     @cached_property
     def drawn(self) -> list[DrawnTask]:
         """The tasks in order: the most doubtful first; whole queries; or a passage of every query, then the next of every query, ..."""
-        shuffled = self._rng().permutation(len(self.tasks))
         if self.queue == "targeted":
+            shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
             doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
             return [DrawnTask(self.tasks[position], None) for position in doubtful.tolist()]
-        cases = np.unique([task.case for task in self.tasks], return_inverse=True)[1]
-        sizes = np.bincount(cases)
-        # Queries come in a random order of their own: that of their passages would favour long ones.
-        turns_of_cases = self._rng(1).permutation(len(sizes))
-        turn = turns_of_cases[cases[shuffled]]
-        if self.design == "queries":  # as many as the budget covers, at least one
-            covered = np.cumsum(sizes[np.argsort(turns_of_cases)])
-            whole = max(1, int(np.searchsorted(covered, self.size, "right")))
-            order = np.argsort(turn, kind="stable")[: covered[whole - 1]]
-            chances = np.full(len(sizes), whole / len(sizes))
-        else:
-            order = np.lexsort((turn, _turns(cases[shuffled])))[: self.size]
-            chances = chances_of_rounds(sizes, self.size)
+        order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, self.size)
         return [
-            self._drawn(position, float(chances[cases[position]])) for position in shuffled[order].tolist()
+            self._drawn(position, chance)
+            for position, chance in zip(order.tolist(), chances.tolist(), strict=True)
         ]
 
-
-def _turns(codes: Ints) -> Ints:
-    """The number of earlier entries with the same code, shape (n,)."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    result = np.empty(len(codes), np.intp)
-    result[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
-    return result
+    @property
+    def cases(self) -> list[str]:
+        """The query of each task, in the order of the draw without a budget."""
+        order, _ = drawing_order([task.case for task in self.tasks], self.design, self.seed, len(self.tasks))
+        return [self.tasks[position].case for position in order.tolist()]

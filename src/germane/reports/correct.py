@@ -29,7 +29,7 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Passages
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
     CorrectedMean,
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
-"""Ranked measures that are a mean over passages: their order does not matter."""
-VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
-"""Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 _COMPLEMENTS = {"hallucination"}
 """Measures that count what does not hold."""
 _BETWEEN = (

@@ -52,7 +52,8 @@ def means_table(
 ) -> TextTable:
     """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
 
-    `counts` are the columns of counts; None = those in which anything stands. `of_all` heads how many scores there are.
+    `counts` are the columns of counts; None = those in which anything stands. `of_all` heads how many scores there are. Where
+    people's labels corrected a judge's mean, the corrected mean and its interval stand first.
     """
     zero = "0" if counts else "-"
     lines = [("", summary) for summary in report.summaries]
@@ -61,10 +62,13 @@ def means_table(
     if counts is None:
         counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
     names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
-    table = TextTable([*names, "mean", "interval", of_all, *counts], names=len(names))
+    corrected = ["corrected", "interval"] if any(value.is_corrected for _, value in lines) else []
+    table = TextTable([*names, *corrected, "mean", "interval", of_all, *counts], names=len(names))
     for name, value in lines:
         called = {first: name, "system": value.system, "measure": value.measure}
         numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
+        if corrected:
+            numbers = [*value.corrected_cells(), *numbers]
         cells = [str(getattr(value, count) or zero) for count in counts]
         table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
     return table

@@ -185,6 +185,18 @@ class MeasureSummary:
         """The interval with four digits, rounded outwards; "-" where there is none."""
         return interval_in_words(self.interval)
 
+    @property
+    def is_corrected(self) -> bool:
+        """True if people's labels gave a corrected mean with an interval."""
+        return (
+            self.corrected is not None and self.corrected.mean is not None and self.corrected.ends is not None
+        )
+
+    def corrected_cells(self) -> tuple[str, str]:
+        """The corrected mean and its interval; "-" where there is none."""
+        mean = self.corrected if self.is_corrected else None
+        return (in_digits(mean.mean), interval_in_words(mean.ends)) if mean else ("-", "-")
+
     def as_json(self) -> dict[str, Json]:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
         from germane.reports.schema import CorrectedLine, MeasureLine, line_of
@@ -384,6 +396,10 @@ def p_in_words(value: float | None) -> str:
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
+PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
+"""Ranked measures that are a mean over passages: their order does not matter."""
+VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
+"""Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 LIKE_THESE, THESE = "of queries like these", "of these queries"
 """The two estimands: the queries as a sample of those to come, and the set itself as the population."""
 

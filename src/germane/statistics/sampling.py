@@ -1,8 +1,9 @@
-"""Draws of passages to label: the probabilities of a draw in rounds."""
+"""Draws of passages to label: their order, and the probabilities of a draw in rounds."""
 
 from __future__ import annotations
 
 from math import sqrt
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,46 @@ from germane.statistics.distributions import normal_cdf
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Design: TypeAlias = Literal["passages", "queries"]
+
+
+def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
+    """The first n units of a random order, and the probability of each to be among them.
+
+    passages: one of every group, then another one of every group, ...; queries: as many whole groups as n covers, at least
+    one. The order is nested: a larger n goes on where a smaller one ended.
+
+    Args:
+        groups: Group of each unit, as its query, shape (N,).
+        design: What is drawn.
+        seed: The order depends on it alone.
+        n: Units wanted.
+    """
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+    shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
+    sizes = np.bincount(codes)
+    # Groups come in a random order of their own: that of their units would favour long ones.
+    turns = np.random.default_rng([seed, 1]).permutation(len(sizes))
+    turn = turns[codes[shuffled]]
+    if design == "queries":
+        covered = np.cumsum(sizes[np.argsort(turns)])
+        whole = max(1, int(np.searchsorted(covered, n, "right")))
+        order = np.argsort(turn, kind="stable")[: covered[whole - 1]]
+        chances = np.full(len(sizes), whole / len(sizes))
+    else:
+        order = np.lexsort((turn, _earlier(codes[shuffled])))[:n]
+        chances = chances_of_rounds(sizes, n)
+    positions = shuffled[order]
+    return positions, chances[codes[positions]]
+
+
+def _earlier(codes: Ints) -> Ints:
+    """The number of earlier entries with the same code, shape (n,)."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    result = np.empty(len(codes), np.intp)
+    result[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
+    return result
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:

@@ -91,7 +91,7 @@ def test_a_page_of_some_queries_has_the_figures_of_all(report: Report, tmp_path:
     assert [line["mean"] for line in data["measures"]] == [line.mean for line in report.summaries]
     assert {line["name"]: line["n"] for line in data["slices"]} == {"rare": 8, "usual": 92}
     assert data["label"]["share"] == 0.2
-    assert data["label"]["design"]["population"] == 80
+    assert data["label"]["population"] == 80
 
 
 def test_markdown_says_that_its_charts_are_of_some_queries(report: Report, tmp_path: Path) -> None:

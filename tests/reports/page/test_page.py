@@ -414,7 +414,7 @@ class TestLabels:
         with page.expect_download() as download:
             page.get_by_role("button", name="Download").click()
         assert download.value.suggested_filename == "labels.jsonl"
-        rows = [json.loads(line) for line in Path(download.value.path()).read_text("utf-8").splitlines()]
+        rows = [json.loads(line) for line in Path(download.value.path()).read_bytes().splitlines()]
         labels = list(map(load_label, rows))
         assert [label.answer for label in labels] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 3]
         samples = {one.id: one for one in Report.open(folder / "now").samples()}
@@ -424,7 +424,8 @@ class TestLabels:
             assert label.item == relevance_item(mine.query, contexts[(label.rank or 0) - 1].text)
             assert (label.who, label.scale, label.queue, label.blind) == ("Ada", "graded", "random", True)
             assert label.design is not None
-            assert label.design["probability"] == pytest.approx(10 / 301)
+            assert label.design["probability"] == pytest.approx(10 / label.design["population"])
+            assert label.design["design"] == "queries"  # context_precision is in the report
         assert len({label.item for label in labels}) == 10
 
     def test_what_was_downloaded_is_imported_and_audited(

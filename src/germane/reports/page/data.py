@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
@@ -10,7 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from germane.clean import some_of
 from germane.measures.measure import Measure
+from germane.reports.correction.draws import fingerprint, pool_of
+from germane.reports.correction.targets import choose_targets
 from germane.reports.data import ReportData, Slice
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
@@ -20,6 +22,7 @@ from germane.reports.page.headline import answer, in_a_sentence, next_steps, wea
 from germane.reports.page.render import pack
 from germane.reports.schema import SearchLine, line_of
 from germane.reports.summary import MeasureSummary, higher_is_better
+from germane.statistics.sampling import drawing_order
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample, Score
 
@@ -128,7 +131,7 @@ class Pages:
             "sources": {source: SOURCES[source] for source in self._strips},
             "queries": queries,
             "sizes": {"details": _DETAILS, "texts": _TEXTS},
-            "label": _label_order(positions, excerpt) if text else None,
+            "label": _label_order(positions, queries["id"], excerpt) if text else None,
             "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
             **extra,
         }  # fmt: skip
@@ -306,17 +309,28 @@ def _slices_of(report: ReportData) -> list[Slice]:
     return [*report.tag_slices(_TAGS), *turns]
 
 
-def _label_order(slots: Sequence[LabelSlot], excerpt: Excerpt) -> Json:
-    """A simple random sample of the places, in random order: each is as likely as any other.
+def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
+    """The passages that are offered for labels, as `germane label` draws them: of those that were judged, else of all.
 
-    `share` is the share of the report's queries that they were drawn from.
+    `ids` are those of the queries on the page.
     """
-    count = min(len(slots), _DRAWN)
-    drawn = random.Random(SEED).sample(range(len(slots)), count)  # noqa: S311 - a sample, no secret
+    report = excerpt.whole
+    targets, others = choose_targets(report, "relevance", None)
+    pool = pool_of(report.tables, "relevance")
+    judged = [slot for slot in slots if not pool or slot[3] in pool.get(ids[slot[0]], ())]
+    cases, target = [ids[query] for query, *_ in judged], targets[0]
+    order = drawing_order(cases, target.design, SEED, min(len(judged), _DRAWN))[0].tolist() if judged else []
+    words = (
+        [target.announcement([cases[at] for at in order], len(order))] if target.measures and order else []
+    )
+    if others:
+        words.append(f"not corrected by labels of passages: {some_of(others, 4)}")
     return {
-        "order": [list(slots[at]) for at in drawn],
-        "design": {"seed": SEED, "population": len(slots)},
+        "order": [list(judged[at]) for at in order],
+        "design": {"design": target.design, "seed": SEED, "pool": fingerprint(pool)},
+        "population": len(judged),
         "share": excerpt.share,
+        "corrects": words,
         "guideline": "0 unrelated, 1 related without answering, 2 answers in part, 3 answers",
     }
 

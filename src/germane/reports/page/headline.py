@@ -8,8 +8,9 @@ from math import floor
 
 import numpy as np
 
-from germane.clean import counted
+from germane.clean import counted, some_of
 from germane.measures.measure import Measure
+from germane.reports.correction.targets import label_targets
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, is_diagnostic
 from germane.types import Json
@@ -31,7 +32,11 @@ def answer(report: ReportData, comparison: Json = None) -> Json:
     if not lines:
         return None
     best = _best(lines)
-    words = [f"95% interval {interval_in_words(best.interval)}, {LIKE_THESE}."] if best.interval else []
+    ends, mean = best.interval, best.in_words()
+    if best.corrected is not None and best.is_corrected:
+        ends, mean = best.corrected.ends, f"{in_digits(best.corrected.mean)} corrected"
+    words = [f"95% interval {interval_in_words(ends)}, {LIKE_THESE}."] if ends else []
+    words += [f"The judge's own mean is {best.in_words()}."] if best.is_corrected else []
     if len(lines) > 1:
         others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
         words.append(f"The best of {len(lines)} systems; the others: {others}.")
@@ -40,7 +45,7 @@ def answer(report: ReportData, comparison: Json = None) -> Json:
         words.append(_changed(comparison["comparisons"]))
     name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
     meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
-    return {"name": name, "mean": best.in_words(), "text": [name for name in (meaning, *words) if name]}
+    return {"name": name, "mean": mean, "text": [name for name in (meaning, *words) if name]}
 
 
 def in_a_sentence(doc: str) -> str:
@@ -105,8 +110,14 @@ def _steps(report: ReportData) -> Iterator[Json]:
         what = f"Judge with a model: {judge.get('source')} stands in for one and compares words only."
         yield _step(what, "germane run SAMPLES --judge MODEL")
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
-        what = "Label 100 passages: that tells how far the judge can be trusted, and corrects its means."
-        yield _step(what, f"germane label {where} --budget 100", "label")
+        targets, _ = label_targets(report)
+        names = some_of([name for target in targets for name in target.measures], 3)
+        corrects = f", and corrects {names}" if names else ""
+        yield _step(
+            f"Label some of it: that tells how far the judge can be trusted{corrects}.",
+            f"germane label {where}",
+            "label",
+        )
     if lines:
         yield _step("Read the worst queries.", link="queries")
         higher = Measure.remembered(lines[0].type).definition.better == "higher"

@@ -51,7 +51,7 @@ async function draw() {
   const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (event) => { state.who = event.target.value; keep(); } })),
     el("label", null, "Scale", el("select", { onchange: (event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
     el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
-  const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random order over ${report.label.design.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}. Your answers stay in this browser until you download them; nothing is sent.`)];
+  const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random ${report.label.design.design === "queries" ? "whole queries" : "passages of every query"}, of ${report.label.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}. Your answers stay in this browser until you download them; nothing is sent.`), ...report.label.corrects.map((text) => el("p", { class: "quiet" }, data(text)))];
   if (at >= total) {
     put(main, ...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
     return;
@@ -125,10 +125,9 @@ function rows() {
 
 async function download() {
   const lines = [];
-  const { seed, population } = report.label.design;
-  // The order is random: whoever stops after n labels has drawn each place with probability n / population, of those
-  // of the queries that the places are from.
-  const design = { design: "passages", seed, budget: rows(), population, probability: (report.label.share * rows()) / population };
+  // The order is nested: whoever stops after n labels has a sample of the same design, about n of the population.
+  const { design: drawn, population, share } = report.label;
+  const design = { ...drawn, budget: rows(), population, probability: (share * rows()) / population };
   for (const [at, answer] of Object.entries(state.answers)) {
     if (!("answer" in answer)) continue;
     const { query, call, rank, item } = await placeAt(Number(at));

@@ -30,7 +30,7 @@ from germane.wholetable import CutRows, hanging, plain_text
 
 INTERVALS = f"intervals: 95%, {LIKE_THESE}"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
-_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
+_STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 _WORST = 5
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """The beginning of the reason of a score that lacks some of its verdicts."""
@@ -71,18 +71,21 @@ def bar(summary: MeasureSummary) -> Markup:
     low, high = range_of(summary.type)
     if summary.mean is None or not isfinite(high - low):
         return Markup()
+    mean, ends = summary.mean, summary.interval
+    if summary.is_corrected:
+        mean, ends = summary.corrected.mean, summary.corrected.ends  # type: ignore[union-attr, assignment]
 
     def at(value: float) -> str:
         return f"{round(2 + (_BAR - 4) * (value - low) / (high - low), 1):g}"
 
     middle = f"{_BAR_HEIGHT / 2:g}"
     shapes = f'<path d="M2 {middle}H{_BAR - 2}" stroke="currentColor" stroke-opacity=".3"/>'
-    if summary.interval is not None:
-        start, end = (at(min(max(end, low), high)) for end in summary.interval)
+    if ends is not None:
+        start, end = (at(min(max(end, low), high)) for end in ends)
         line = 'stroke="currentColor" stroke-opacity=".5" stroke-width="6"'
         shapes += f'<path d="M{start} {middle}H{end}" {line}/>'
-    shapes += f'<circle cx="{at(summary.mean)}" cy="{middle}" r="3" fill="currentColor"/>'
-    title = f"{summary.in_words()}, interval {summary.interval_in_words()}"
+    shapes += f'<circle cx="{at(mean)}" cy="{middle}" r="3" fill="currentColor"/>'
+    title = f"{in_digits(mean)}, interval {interval_in_words(ends)}"
     return Markup(
         f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
         f' aria-label="{title}">{shapes}</svg>'
