@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.server import Act, ModelServer
 
 ID = "bad\n::error file=x::pwn, 100% @octocat #1 | <b> `x` [l](http://x)"
 EVIL = "::add-mask::hello\n::set-output name=a::b\n##[add-mask]x\n  ::stop-commands::y"
@@ -123,3 +125,58 @@ def test_every_format_says_what_was_found_in_a_case(ran: Cli, tmp_path: Path) ->
         result["reasoning"],
     ):
         assert text in page
+
+
+def _escaped(key: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in key)
+
+
+@pytest.mark.parametrize("key", ["sk-0123456789/abc", "none"])
+@pytest.mark.parametrize("spell", [str, _escaped])
+def test_a_key_that_a_server_repeats_is_masked(
+    inside: Cli, tmp_path: Path, key: str, spell: Callable[[str], str]
+) -> None:
+    """In the model's name and its words, in the report, the ledger and what is printed; a short one is a word like others."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
+    content = f'{{"reasoning": "the key is {spell(key)}.", "grade": 3}}'
+    body = json.dumps({"model": f"m-{key}", "choices": [{"message": {"content": content}}]})
+    outputs = [word for end in ("json", "md", "html") for word in ("-o", f"r.{end}")]
+    with ModelServer([Act(body=body)]) as server:
+        words = (
+            "--judge",
+            "openai:test",
+            "--base-url",
+            server.url,
+            "--ledger",
+            "l.sqlite",
+            "-o",
+            "r",
+            *outputs,
+        )
+        found = inside("run", "s.jsonl", "-m", "context_precision", *words, env={"OPENAI_API_KEY": key})
+    assert found.code == 0, found.err
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    everything = b"\n".join([*files, found.out.encode(), found.err.encode()])
+    shown = "***" if len(key) > 15 else key
+    assert f"m-{shown}".encode() in everything
+    assert f"the key is {shown}.".encode() in everything
+    assert len(key) < 16 or key.encode() not in everything
+
+
+def test_a_key_in_an_error_is_masked(inside: Cli, tmp_path: Path) -> None:
+    """A short one too, where it is a word; a redirect's header is no way round."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
+    for key, act in (
+        ("none", Act(status=401, error="the key none is wrong, nonetheless")),
+        (
+            "sk-0123456789abcdef",
+            Act(status=307, headers={"location": f"http://h/{'x' * 280}sk-0123456789abcdef"}),
+        ),
+    ):
+        with ModelServer([act]) as server:
+            words = ("--judge", "openai:test", "--base-url", server.url, "--no-cache")
+            found = inside("run", "s.jsonl", "-m", "context_precision", *words, env={"OPENAI_API_KEY": key})
+        assert found.code in {2, 3}
+        assert "***" in found.err
+        assert "sk-0123" not in found.err
+        assert "key none" not in found.err

@@ -103,3 +103,32 @@ def test_a_continued_report_names_no_path_outside(inside: Cli, repository: Path)
     again = ("run", "--resume", "r", "--untrusted")
     assert "outside of the repository" in inside(*again, cwd=repository).err
     assert inside(*again[:1], "../secret.jsonl", *again[1:], cwd=repository).code == 0
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("e.yaml", "input: '${{ SECRET }}'\nmeasures: [RR]\ncases: [{query: q}]"),
+        ("targets.yaml", "targets: [{name: t, provider: mock, response: '${{ SECRET }}'}]"),
+        ("targets.yaml", "targets: [{name: t, provider: recorded, path: '${{ SECRET }}'}]"),
+        (
+            "targets.yml",
+            "targets: [{name: t, provider: mock, response: x, models: {generator: '${{SECRET}}'}}]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("dry", [False, True])
+def test_no_variable_of_the_environment_is_expanded(
+    inside: Cli, tmp_path: Path, written: tuple[str, str], *, dry: bool
+) -> None:
+    """In the eval file or in a file that it uses: the message names the variable."""
+    (tmp_path / "e.yaml").write_text(
+        "target: t\nmeasures: [{type: contains, value: canary}]\ncases: [{query: q}]\n"
+    )
+    (tmp_path / written[0]).write_text(written[1])
+    words = ("run", "e.yaml", "--untrusted", "--no-cache", "-o", "out", *["--dry-run"] * dry)
+    ran = inside(*words, env={"SECRET": "canary"})
+    assert ran.code == 2
+    assert "variable SECRET" in ran.err
+    assert "canary" not in ran.out + ran.err
+    assert not any("canary" in path.read_text() for path in (tmp_path / "out").glob("*.jsonl"))

@@ -271,8 +271,30 @@ def test_how_a_place_is_shown() -> None:
         ("postgresql:///d", "postgresql:///d"),  # by a socket
         ("postgresql://", "postgresql://"),
         ("x/l.sqlite", "x/l.sqlite"),
+        (" postgresql://a:b@h/d\n", "postgresql://a@h/d"),
+        ("postgresql:/a:b@h/d", "postgresql://a@h/d"),
+        ("postgresql://a:b@[::1]:5/d?options=-c%20my.password%3Dc", "postgresql://a@[::1]:5/d"),
+        (
+            "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
+            "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
+        ),
     ):
         assert without_password(given) == shown
+
+
+@pytest.mark.parametrize("password", ["s3[cret", "s3[cr]et", "s3/cret", "s3#cret", "55?s3cret", "s3@cret"])
+@pytest.mark.parametrize("flag", [["--ledger"], ["--replay"]])
+def test_a_url_whose_password_is_not_escaped_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str, flag: list[str]
+) -> None:
+    """What is password and what is host cannot be told apart: nothing of it is shown."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
+    words = ("run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", *flag)
+    ran = invoke(*words, f"postgresql://u:{password}@h/d")
+    assert ran.code == 2
+    assert "not a URL of a database" in ran.err
+    assert "cret" not in ran.out + ran.err
 
 
 def test_a_url_without_a_host(server: PostgresServer, here: Path) -> None:

@@ -185,16 +185,18 @@ class Options(JudgeOptions):
         return replace(earlier, **self.non_defaults())
 
     def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
-        """Within it, where no file is trusted, the files that eval files name are read in their repositories alone.
+        """Within it, where no file is trusted, files are read in their repositories alone, and no variable is expanded that is not allowed.
 
         What these options name themselves may stand anywhere; paths of a manifest that is continued are in the repository.
         """
-        if not self.merged_with(stored or {}).untrusted:
+        merged = self.merged_with(stored or {})
+        if not merged.untrusted:
             return nullcontext()
+        variables = {name: os.environ[name] for name in merged.allowed if name in os.environ}
         paths = [Path(without_scheme(path)).absolute() for path in self.paths if path != "-"]
         folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
         named = (self.targets_file, *(path for _, path in self.prompts))
-        return reading_only([*map(repository_root, folders), *paths, *filter(None, named)])
+        return reading_only([*map(repository_root, folders), *paths, *filter(None, named)], variables)
 
     def as_json(self) -> dict[str, Json]:
         """The options for the manifest: all but the headers, which may hold keys, and what holds for one session."""

@@ -5,7 +5,6 @@ Everything that can be wrong in the input is found here, before anything is aske
 
 from __future__ import annotations
 
-import os
 import random
 from array import array
 from collections import Counter, deque
@@ -364,7 +363,6 @@ def load_suite(
     warn: Warn,
     *,
     read: bool = True,
-    environ: Mapping[str, str] | None = None,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
     """The files that these paths name, and the eval files among them, read.
 
@@ -395,16 +393,14 @@ def load_suite(
         if path.suffix in _YAML:
             from germane.samples.evalfile import read_eval_file
 
-            files[path] = read_eval_file(path, warn=warn, environ=environ)
+            files[path] = read_eval_file(path, warn=warn)
     return tuple(dict.fromkeys(results)), files
 
 
 def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     if not options.paths:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-    environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
-    # a file that is not trusted reads no secret into a question
-    paths, files = load_suite(options.paths, warn, environ=environ if options.untrusted else None)
+    paths, files = load_suite(options.paths, warn)
     usual = read_config().values.get("measures", ())
     if options.untrusted and (code := next((name for name in usual if ".py:" in name), None)):
         problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import httpx2
@@ -9,6 +10,7 @@ import httpx2
 from germane.errors import AnswerError
 from germane.judges.client.errors import GaveUp
 from germane.judges.client.function import prompt_of
+from germane.judges.client.transport import Secrets
 from germane.judges.llm import LLMJudge
 from germane.types import FrozenDict
 
@@ -35,6 +37,7 @@ class _Runner:
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url.rstrip('/')}/invoke"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._secrets = Secrets(self._headers)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
         """The raw text of the answer, or the last message's content.
@@ -49,9 +52,9 @@ class _Runner:
         async with httpx2.AsyncClient(headers=self._headers, timeout=_SECONDS, trust_env=False) as client:
             response = await client.post(self._url, json=body)
         if response.status_code != httpx2.codes.OK:
-            why = f"the runner's judge proxy: status {response.status_code}: {response.text[:300]}"
+            why = f"the runner's judge proxy: status {response.status_code}: {self._secrets.mask_text(response.text)[:300]}"
             raise GaveUp(why)
-        result = response.json()
+        result = json.loads(self._secrets.mask(response.content))
         fields = result if isinstance(result, dict) else {}
         messages_back = fields.get("outputMessages")
         if isinstance(fields.get("rawText"), str):

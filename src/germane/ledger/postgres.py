@@ -80,7 +80,7 @@ class PostgresLedger(LedgerTable):
             import psycopg
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
-        url = re.sub(r"^(\w+):/(?!/)", r"\1://", url)  # a path leaves one slash of two
+        url = re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())  # a path leaves one slash of two
         self._pg, self._url, self._read_only = psycopg, url, read_only
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
@@ -91,9 +91,8 @@ class PostgresLedger(LedgerTable):
             urlsplit(url).port  # noqa: B018 - it raises
             psycopg.conninfo.conninfo_to_dict(url)
         except (ValueError, psycopg.Error):
-            raise InputError(
-                "this is not a URL of a database", fix="write postgresql://USER@HOST/DATABASE"
-            ) from None
+            fix = "write postgresql://USER@HOST/DATABASE"
+            raise InputError("this is not a URL of a database", fix=fix) from None
         try:
             self._connections[False] = self._connect()
             self._prepare(self._connections[False])

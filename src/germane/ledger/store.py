@@ -20,7 +20,7 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
@@ -49,13 +49,15 @@ INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS
 _SYNC_SECONDS = 1.0
 """Seconds after which a written answer has reached the disk: what a power cut may cost. A killed process loses nothing."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
 _CONNECTION = re.compile(
-    r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|.*\bpassword\s*=|postgres(?:ql)?:"
+    r"\s*(?:(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|postgres(?:ql)?:)|(?s:.*)\bpassword\s*="
 )
 """The forms that libpq takes besides a URL, and a URL without its slashes: not a file, and it may hold a password."""
 
+_PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
+"""The words in a parameter of a URL that may hold a password: the name's, or the value's (`options=-c x.password=...`)."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -507,13 +509,26 @@ def is_database(where: str | Path) -> bool:
     return match is not None and match[1].lower() in {"postgresql", "postgres"}
 
 
+def _database_url(where: str | Path) -> SplitResult:
+    """The parts of a database's URL. InputError, which shows nothing of it, where these cannot be told apart."""
+    text = re.sub(r"^(\w+):/(?!/)", r"\1://", str(where).strip())  # a path leaves one slash of two
+    with suppress(ValueError):  # a bracket that is not closed, a port that is not a number
+        parts = urlsplit(text)
+        _ = parts.port if "," not in parts.netloc else None
+        named = all("=" in piece for piece in parts.query.split("&") if piece)
+        if named and parts.netloc.count("@") <= 1 and "@" not in parts.path + parts.fragment:
+            return parts
+    fix = "write postgresql://USER@HOST/DATABASE, and the password to PGPASSWORD"
+    raise InputError("this is not a URL of a database", fix=fix)
+
+
 def without_password(where: str | Path) -> str:
     """A place as it may be shown and stored: of a database's URL without the password."""
     if not is_database(where):
         return str(where)
-    parts = urlsplit(str(where))
+    parts = _database_url(where)
     login, at, host = parts.netloc.rpartition("@")
-    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if "password" not in name])
+    query = urlencode([pair for pair in parse_qsl(parts.query) if not _PASSWORD.search(" ".join(pair))])
     # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
     return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
 
@@ -521,9 +536,12 @@ def without_password(where: str | Path) -> str:
 def password_apart(where: str) -> str:
     """A place without its password, which goes to PGPASSWORD: this process and those that it starts find it there."""
     if is_database(where):
-        parts = urlsplit(where)
-        if password := dict(parse_qsl(parts.query)).get("password") or unquote(parts.password or ""):
+        parts = _database_url(where)
+        query = dict(parse_qsl(parts.query))
+        if password := query.get("password") or unquote(parts.password or ""):
             os.environ["PGPASSWORD"] = password
+        if _PASSWORD.search(options := query.get("options", "")):
+            os.environ["PGOPTIONS"] = options
     return without_password(where)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -424,22 +423,20 @@ def read_eval_file(
     *,
     warn: Warn | None = None,
     faults: list[InputError] | None = None,
-    environ: Mapping[str, str] | None = None,
 ) -> EvalFile:
     """The content of an eval file, checked; paths in it are absolute afterwards.
 
-    `${{ NAME }}` in it is taken from `environ`, the process's own where none is given. `warn` gets a Notice for each key
+    `${{ NAME }}` in it is taken from the environment. `warn` gets a Notice for each key
     that is not known. Raises InputError with file, line and column; with `faults` all that can be told apart are added to
     these, and what is sound is returned.
     """
     path = Path(path)
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
-    variables = os.environ if environ is None else environ
     strict, faults = faults is None, [] if faults is None else faults
 
     def parsed(file: Path) -> Node:
-        return with_environment(parse_yaml(read_text(file), str(file)), variables, strict=strict)
+        return with_environment(parse_yaml(read_text(file), str(file)), strict=strict)
 
     root, inline, replaced = _cases_apart(parsed(path), folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)

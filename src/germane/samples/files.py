@@ -17,7 +17,7 @@ import re
 import sys
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -61,16 +61,25 @@ def without_scheme(path: str) -> str:
 
 
 _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_paths", default=None)
+_variables: ContextVar[Mapping[str, str] | None] = ContextVar("variables", default=None)
 
 
 @contextmanager
-def reading_only(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Within it no input outside of these files and folders is read, links resolved."""
-    token = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
+def reading_only(paths: Iterable[str | Path], variables: Mapping[str, str]) -> Iterator[None]:
+    """Within it no input outside of these files and folders is read, links resolved, and no other variable is expanded."""
+    readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
+    expanded = _variables.set(variables)
     try:
         yield
     finally:
-        _readable_paths.reset(token)
+        _variables.reset(expanded)
+        _readable_paths.reset(readable)
+
+
+def file_variables() -> tuple[Mapping[str, str], bool]:
+    """The variables that `${{ NAME }}` in a file stands for, and whether these are the whole environment."""
+    allowed = _variables.get()
+    return (os.environ, True) if allowed is None else (allowed, False)
 
 
 def repository_root(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
-from germane.samples.files import Notice, fold, location_in, nearest
+from germane.samples.files import Notice, file_variables, fold, location_in, nearest
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -159,19 +160,22 @@ _VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
-def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = True) -> Node:
-    """The node with every `${{ NAME }}` replaced by the environment's variable.
+def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, strict: bool = True) -> Node:
+    """The node with every `${{ NAME }}` replaced by the variable of the environment, or of `environ`.
 
-    InputError where one is not set; without `strict` it then stays as it is.
+    InputError where one is not set, or the file is not trusted with it; without `strict` it then stays as it is.
     """
+    variables, trusted = file_variables() if environ is None else (environ, True)
 
     def filled(scalar: Node) -> Node:
         def value(match: re.Match[str]) -> str:
-            if strict and match[1] not in environ:
-                problem = f"the environment variable {match[1]} is not set"
-                fix = f"export {match[1]}=... (of a file that is not trusted also --allow {match[1]})"
-                raise scalar.fault(problem, fix)
-            return environ.get(match[1], match[0])
+            name = match[1]
+            if strict and name not in variables:
+                if trusted or name not in os.environ:
+                    raise scalar.fault(f"the environment variable {name} is not set", f"export {name}=...")
+                problem = f"the environment variable {name} is named in a file that is not trusted"
+                raise scalar.fault(problem, f"look at it, then: --allow {name}")
+            return variables.get(name, match[0])
 
         text = scalar.text or ""
         return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar

@@ -45,7 +45,7 @@ def open_target(
     """
     entry, path, kind = _target_entry(name, where)
     folder = path.resolve().parent
-    expanded = with_environment(entry, os.environ if environ is None else environ)
+    expanded = with_environment(entry, environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
     where = Path(where)
     target.open(entry.location, folder, where.resolve() if where.is_dir() else folder)

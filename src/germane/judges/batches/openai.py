@@ -14,6 +14,7 @@ from germane.errors import JudgeError
 from germane.judges.batches.api import AbsentBatch, BatchState
 from germane.judges.client.errors import TransportError, message_of
 from germane.judges.client.providers import Service
+from germane.judges.client.transport import Secrets
 from germane.ledger.asked import Request
 from germane.types import Json
 from germane.version import __version__
@@ -49,6 +50,7 @@ class OpenAIBatches:
 
         self._service = service
         agent = {"user-agent": f"germane/{__version__}", **headers}
+        self._secrets = Secrets(headers)
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def line(self, request: str, body: bytes) -> bytes:
@@ -120,7 +122,7 @@ class OpenAIBatches:
             kept.seek(0)
             for line in kept:  # by b"\n" alone: a text may hold other ends of lines
                 with suppress(orjson.JSONDecodeError):  # its request is then without an answer
-                    answer = orjson.loads(line.removeprefix(BOM_UTF8))
+                    answer = orjson.loads(self._secrets.mask(line.removeprefix(BOM_UTF8)))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer
 
@@ -143,7 +145,7 @@ class OpenAIBatches:
         if not 200 <= response.status_code < 300:
             self._refused(method, path, response.status_code, response.content)
         try:
-            result = orjson.loads(response.content)
+            result = orjson.loads(self._secrets.mask(response.content))
         except ValueError:
             result = None
         if not isinstance(result, dict):
@@ -151,7 +153,8 @@ class OpenAIBatches:
         return result
 
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
-        message = f"{method} {self._service.at(path)}: {status} {message_of(body, status)}"
+        why = self._secrets.mask_text(message_of(self._secrets.mask(body), status))
+        message = f"{method} {self._service.at(path)}: {status} {why}"
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
         if status == 404:

@@ -360,7 +360,7 @@ class ModelClient:
             body = self._compose(ask, note, call)
             call.requests += 1
             async with asyncio.timeout(seconds):
-                response = await self.transport.send(body)
+                response = self.transport.secrets.mask_response(await self.transport.send(body))
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self.concurrency.throttled(sent)
@@ -376,9 +376,7 @@ class ModelClient:
             self.concurrency.succeeded(sent)
             self._slowest = max(monotonic() - sent, _SLOWEST_DECAY * self._slowest)
             return decision
-        text = decision.text
-        for secret in self.transport.secrets:  # a server may repeat the key
-            text = text.replace(secret, "***")
+        text = self.transport.secrets.mask_text(decision.text)
         return self._failed(decision._replace(text=text), sent, call)
 
     def _timed_out(self, seconds: float, *, hung: bool) -> str:

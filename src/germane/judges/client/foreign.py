@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
 from germane.judges.client.providers import Service
-from germane.judges.client.transport import Response, secrets_in
+from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class PydanticAITransport:
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = service.url
-        self.secrets: Sequence[str] = secrets_in([key, *headers.values()])
+        self.secrets = Secrets(headers, key)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.provider = service.provider
         self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}

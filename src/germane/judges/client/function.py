@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from germane.errors import AnswerError, InputError
 from germane.judges.client.errors import GaveUp, TransportError
 from germane.judges.client.providers import Service
-from germane.judges.client.transport import Response
+from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
 
 OwnModel: TypeAlias = Any
@@ -67,7 +67,7 @@ def at_once(model: OwnModel) -> int | None:
 class FunctionTransport:
     """One model of the user's own; takes and gives bodies as OpenAI-compatible servers do."""
 
-    secrets: Sequence[str] = ()
+    secrets = Secrets({})
 
     def __init__(self, model: OwnModel, name: str) -> None:
         self.url = name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from germane.judges.client.errors import TransportError
@@ -34,11 +35,11 @@ class Transport(Protocol):
 
     Attributes:
         url: The name in error messages.
-        secrets: Texts that must not be shown, even where a server repeats them.
+        secrets: The keys that it is sent, which are masked in what comes back.
     """
 
     url: str
-    secrets: Sequence[str]
+    secrets: Secrets
 
     async def send(self, body: bytes) -> Response:
         """One request; TransportError where there is no response."""
@@ -47,9 +48,57 @@ class Transport(Protocol):
         """Close connections; a later request opens new ones."""
 
 
-def secrets_in(values: Sequence[str]) -> list[str]:
-    """The keys and header values that are long enough to be secrets, without a scheme such as Bearer."""
-    return [value.split()[-1] for value in values if len(value) > 8]
+_LONG = 16
+"""Characters of a key that no answer holds by chance: a shorter one (`none`) is masked in errors and headers alone."""
+_HEADER_LONG = 9
+"""Characters of a header's value that may be a key, whatever the header is called."""
+_OF_KEYS = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+_MASK = "***"
+
+
+class Secrets:
+    """The keys and headers that one server is sent. A server may repeat them, in an answer too."""
+
+    def __init__(self, headers: Mapping[str, str], key: str = "") -> None:
+        values = {key} | {
+            words[-1]  # without a scheme such as Bearer
+            for name, value in headers.items()
+            if (words := value.split()) and (len(value) >= _HEADER_LONG or _OF_KEYS.search(name))
+        }
+        self._keys = sorted(filter(None, values), key=len, reverse=True)
+        long = [key for key in self._keys if len(key) >= _LONG]
+        slashes = r"\\*"
+        self._plain = [key.encode() for key in long]
+        # JSON may write any character as an escape, and JSON in a text of JSON escapes that again
+        spelt = (
+            "".join(
+                rf"(?:{slashes * (char == '/')}{re.escape(char)}|\\+u(?i:{ord(char):04x}))" for char in key
+            )
+            for key in long
+        )
+        self._escaped = re.compile("|".join(spelt).encode()) if long else None
+
+    def mask(self, data: bytes) -> bytes:
+        """A response's bytes with every long key masked, however JSON spells it."""
+        escapes = b"u00" in data or b"\\/" in data
+        if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
+            return data
+        return self._escaped.sub(_MASK.encode(), data)
+
+    def mask_text(self, text: str) -> str:
+        """An error or a header with every key masked: a short one as a whole word."""
+        for key in self._keys:
+            word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
+            text = re.sub(word, _MASK, text)
+        return text
+
+    def mask_response(self, response: Response) -> Response:
+        """A response in which no key stands."""
+        status, headers, body = response
+        if 200 <= status < 300:
+            return status, headers, self.mask(body)
+        masked = {name.lower(): self.mask_text(value) for name, value in headers.items()}
+        return status, masked, self.mask(body)
 
 
 class HTTPTransport:
@@ -66,7 +115,7 @@ class HTTPTransport:
         import httpx2  # here, so that the first answer's time does not count it
 
         self.url = url
-        self.secrets: Sequence[str] = secrets_in(list(headers.values()))
+        self.secrets = Secrets(headers)
         self._headers = {**_HEADERS, **headers}
         self._timeouts = {"timeout": {"connect": connect, "read": None, "write": None, "pool": None}}
         self._count = -(-most // SHARED_BY)
