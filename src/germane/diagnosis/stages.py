@@ -309,7 +309,9 @@ class _Samples:
         for _, ranks in lists:
             listed.update(ranks)
         why = ""
-        if not sample.qrels:
+        if sample.error is not None:
+            why = f"failed: {sample.error}"
+        elif not sample.qrels:
             why = "no qrels"
         elif sample.answerable is False:
             why = "unanswerable"

@@ -186,7 +186,7 @@ def prepared(
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:
             contexts = find_contexts(sample, contexts_from=planned.contexts_from)
-            sample = structs.replace(sample, contexts=contexts.contexts, calls=contexts.calls)
+            sample = contexts.add_to(sample)
             notes.update([contexts.note] if contexts.note else [])
         if planned.target and sample.contexts is None and sample.calls is None:
             sample = structs.replace(

@@ -120,7 +120,7 @@ def document_sample(
     contexts = find_contexts(sample, contexts_from=options.contexts_from)
     if contexts.note and note is not None:
         note(contexts.note)
-    return structs.replace(sample, contexts=contexts.contexts, calls=contexts.calls)
+    return contexts.add_to(sample)
 
 
 def _read(row: Mapping[str, Json]) -> Sample:

@@ -247,7 +247,7 @@ class CaseGrader(YamlModel, ABC):
     def grade(self, case: Case) -> Program[GraderResult]:
         """Grade one case: a generator of questions that returns the result, and never raises on what a case holds."""
         sample = case.sample
-        if sample.error is not None and sample.response is None and not sample.messages:
+        if sample.error is not None:
             return GraderResult.failed(sample.error)
         try:
             result = yield from self.compute(case)

@@ -223,6 +223,7 @@ class Eligibility:
         """The rules for the samples of a measure, the first one first: a name, and the number and outcome of each sample that breaks it."""
         samples, definition, labels = self._samples, measure.definition, measure.labels
         ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
+        yield "error", ((n, error(sample.error)) for n, sample in enumerate(samples) if sample.error)
         for need in definition.needs:
             yield need, _lacking(need, samples)
         if definition.answerable or ranked:
@@ -274,8 +275,7 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcom
     else:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
     for number in lacking:
-        fault = samples[number].error
-        yield number, error(fault) if fault else skipped(_ABSENT.get(need, f"no {need}"))
+        yield number, skipped(_ABSENT.get(need, f"no {need}"))
 
 
 def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
@@ -417,8 +417,9 @@ class Block:
     def _look_at_contexts(self) -> None:
         """Find the labels on contexts; count searches that returned nothing, contexts without text, and samples without any document id."""
         samples = [job.sample for job in self.jobs]
-        calls = [call.contexts for sample in samples for call in sample.calls or ()]
-        lists = chain((sample.contexts or () for sample in samples if not sample.calls), calls)
+        answered = [sample for sample in samples if not sample.error]
+        calls = [call.contexts for sample in answered for call in sample.calls or ()]
+        lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
         # a text is not blank where its first character is a visible one of ASCII
         unusual = [
             context
@@ -438,7 +439,9 @@ class Block:
             contexts = sample.contexts or ()
             if sample.calls:
                 contexts = tuple(chain.from_iterable([call.contexts for call in sample.calls]))
-            without_ids += bool(contexts) and all(context.id is None for context in contexts)
+            without_ids += (
+                bool(contexts) and sample.error is None and all(context.id is None for context in contexts)
+            )
         self.notes["search calls returned nothing and count 0"] += calls.count(())
         self.notes["contexts are empty: no judge is asked about them"] += blanks
         self.notes[WITHOUT_IDS] += without_ids

@@ -492,7 +492,7 @@ def _searches(samples: Iterable[Sample]) -> list[SearchLine]:
     repeats: dict[str, list[list[bool]]] = {}
     recalls: dict[str, list[tuple[str, list[float]]]] = {}
     for sample in samples:
-        if asked := labels.asked_before(sample):
+        if sample.error is None and (asked := labels.asked_before(sample)):
             repeats.setdefault(sample.system, []).append([before for _, before in asked])
             if (shares := labels.recall_by_search(sample)) is not None:
                 recalls.setdefault(sample.system, []).append((sample.cluster or sample.id, shares))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from msgspec.structs import replace
 
 from germane.errors import InputError
-from germane.samples.fields import read_contexts
+from germane.samples.fields import failure, read_contexts, without_failed
 from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
@@ -23,11 +24,20 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 @dataclass(frozen=True, slots=True)
 class ContextsFound:
-    """The contexts of one list, or the calls of an agent; both None = none found. `note` says what to know of it."""
+    """The contexts of one list, or the calls of an agent; both None = none found.
+
+    `note` says what to know of it; `error` is that of an answer or a search which says that it failed.
+    """
 
     contexts: tuple[Context, ...] | None = None
     calls: tuple[Call, ...] | None = None
     note: str | None = None
+    error: str | None = None
+
+    def add_to(self, sample: Sample) -> Sample:
+        """The sample with these contexts or calls, and with their error where it has none."""
+        error = self.error if sample.error is None else sample.error
+        return replace(sample, contexts=self.contexts, calls=self.calls, error=error)
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> ContextsFound:
@@ -51,13 +61,16 @@ def find_in(
     if contexts_from == "text":
         return ContextsFound(_blocks(text), note=FALLBACK) if text.strip() else ContextsFound()
     document = _json(text)
+    failed = failure(document.get("error")) if isinstance(document, dict) else None
     for key in _KEYS:
         if isinstance(document, dict) and isinstance(listed := document.get(key), str):
             return ContextsFound(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
     if (contexts := _under_keys(document)) is not None:
-        return ContextsFound(contexts)
-    if calls := tuple(_calls(messages)):
-        return ContextsFound(calls=calls)
+        return ContextsFound(contexts, error=failed)
+    searches, failed = without_failed(list(_calls(messages)))
+    if searches:
+        calls = tuple(Call(**search) for search in searches)
+        return ContextsFound(calls=calls, error=failed)
     for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
         contexts = _read(value) if isinstance(value, list) else _under_keys(value)
         if contexts is not None:
@@ -113,26 +126,31 @@ def _read(values: Json) -> tuple[Context, ...] | None:
         return None
 
 
-def _calls(messages: Sequence[Message]) -> Iterator[Call]:
-    """Each use of a tool that returned results, as one search."""
+def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
+    """Each use of a tool that returned results, or failed, as one search."""
     for message in messages:
         for used in message.tool_calls:
-            if (contexts := _results(used.output)) is not None:
-                yield Call(query=_query(used), contexts=contexts, ms=_ms(used), source=used.tool)
+            contexts, error = _results(used.output)
+            if contexts is not None:
+                search = {"query": _query(used), "contexts": contexts, "ms": _ms(used), "source": used.tool}
+                yield search if error is None else {**search, "error": error}
 
 
-def _results(output: Json) -> tuple[Context, ...] | None:
-    """The results that a tool returned, else those of the spans nested in it, folded into this one."""
+def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
+    """The results that a tool returned, else those of the spans nested in it, folded into this one; and its error."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):
-        return None
+        return None, None
+    error = failure(output.get("error"))
     if isinstance(output.get("results"), list | tuple):
-        return _read(output["results"])
+        return _read(output["results"]), error
     nested = output.get("tool_calls", output.get("toolCalls"))
     inner = [_results(use.get("output")) for use in nested or () if isinstance(use, dict)]
-    results = [contexts for contexts in inner if contexts is not None]
-    return tuple(dict.fromkeys(context for contexts in results for context in contexts)) if results else None
+    results = [contexts for contexts, _ in inner if contexts is not None]
+    error = error or next((error for _, error in inner if error), None)
+    contexts = tuple(dict.fromkeys(chain.from_iterable(results)))
+    return (contexts if results else None), error
 
 
 def _query(used: ToolCall) -> str | None:

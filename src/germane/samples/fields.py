@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 
+from germane.encoding import encode
 from germane.errors import Invalid, describe
 from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, freeze
 
@@ -380,11 +381,41 @@ def passages(values: Json) -> Json:
         raise
 
 
+def failure(value: Json) -> str | None:
+    """The reason that an `error` gives, as APIs write it: a text, true, or an object with a message; None where it says no."""
+    if isinstance(value, dict):
+        texts = (value.get(name) for name in ("message", "detail", "reason"))
+        value = next((text for text in texts if isinstance(text, str) and text), value)
+    if value is True:
+        return "it failed, without a reason"
+    if not value or (isinstance(value, str) and not value.strip()):
+        return None
+    return str(value) if isinstance(value, str) else encode(value).decode()
+
+
 def _call(value: Json) -> Json:
-    if not isinstance(value, dict) or "contexts" not in value:
+    if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
         return value
-    contexts = _at("contexts", passages, value["contexts"])
-    return {**value, "contexts": contexts, "ms": _number(value.get("ms"))}
+    error, contexts = failure(value.get("error")), value.get("contexts")
+    contexts = () if contexts is None and error is not None else _at("contexts", passages, contexts)
+    return {**value, "contexts": contexts, "error": error, "ms": _number(value.get("ms"))}
+
+
+def without_failed(calls: Json) -> tuple[Json, str | None]:
+    """Searches without those that failed and were repeated, and the error of the first of the others that failed."""
+    if not isinstance(calls, _LISTS):
+        return calls, None
+    kept: list[Json] = []
+    error, answered = None, set[Json]()
+    for call in reversed(calls):
+        if not isinstance(call, dict) or (failed := call.get("error")) is None:
+            answered.add(call.get("query") if isinstance(call, dict) else getattr(call, "query", None))
+        elif call.get("query") in answered:
+            continue
+        else:
+            error = failed
+        kept.append({k: v for k, v in call.items() if k != "error"} if isinstance(call, dict) else call)
+    return kept[::-1], error
 
 
 def _stage(value: Json) -> Json:
@@ -471,6 +502,7 @@ READ: dict[str, Column] = {
     "unsure": _each(_qrels),
     "history": _each(_conversation),
     "messages": _each(_conversation),
+    "error": _each(failure),
     "grade_scale": _each(_wholes),
     "metadata": _each(_metadata),
 }

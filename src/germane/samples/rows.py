@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, Column, converted, written
+from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, Column, converted, without_failed, written
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
@@ -193,6 +193,10 @@ class RowReader:
                 named = self._named(wrong, rows[0][1])
                 named.fix = fix or named.fix
                 raise named from None
+        if "calls" in values:
+            values["calls"], failed = zip(*map(without_failed, values["calls"]), strict=True)
+            own = values.get("error") or repeat(None)
+            values["error"] = [error or of_call for error, of_call in zip(own, failed, strict=False)]
         if "id" not in values:
             values["id"] = [f"{self._prefix}{number}" for number, _, _ in rows]
         if plan.others:

@@ -104,32 +104,41 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
             **{key: span.model for key, span in models.items() if span is not None and span.model},
         },
         "stages": _stages(searches),
-        "error": next((span.error for search in searches for span in search if span.error), None),
     }
+    errors = list(map(_failed, searches))
     names = [
-        (final, query) for final, query in zip(finals, asked, strict=True) if final.documents is not None
+        (final, query, error)
+        for final, query, error in zip(finals, asked, errors, strict=True)
+        if final.documents is not None or error
     ]
     if len(searches) == 1 and asked[0] in {None, question}:
-        row["contexts"] = finals[0].documents
+        row["contexts"], row["error"] = finals[0].documents, errors[0]
     elif names:
         row["calls"] = [
             {
                 "query": query or question,
                 "contexts": final.documents,
+                "error": error,
                 "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
                 "source": final.name,
             }
-            for final, query in names
+            for final, query, error in names
         ]
-        row["metadata"]["spans"] = [final.id for final, _ in names]
-    if row.get("contexts") or row.get("calls"):
-        row["error"] = None
+        row["metadata"]["spans"] = [final.id for final, _, _ in names]
     return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
 
 
 def _asked(search: Sequence[Span]) -> str | None:
     """The query of a search: the outermost span knows the user's words, the first one may have others."""
     return next((span.query for span in reversed(search) if span.query), None)
+
+
+def _failed(search: Sequence[Span]) -> str | None:
+    """The error of a search: of its last span that failed, unless a later one returned documents."""
+    error = None
+    for span in search:
+        error = span.error or (None if span.documents else error)
+    return error
 
 
 def _final(search: Sequence[Span]) -> Span:
