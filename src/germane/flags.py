@@ -240,7 +240,7 @@ FLAGS = (
     Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
     Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True, at_url="refused"),
     Flag("-o --output", "report,plot,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
-         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".json .csv .md .tex .txt."}, at_url="refused"),
+         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "plot": ".svg .png.", "compare": ".html .json .csv .md .tex .txt."}, at_url="refused"),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
          also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}, at_url="refused"),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),
@@ -268,7 +268,7 @@ FLAGS = (
     Flag("--baseline", "report,plot", OUTPUT, "Another report:", Path, value="REPORT",
          also={"report": "shown for comparison (.html .md).", "plot": "differences are to that one."}),
     Flag("--allow-stand-in", "run,score,compare", CI, "Decide on what a stand-in for a model judged (lexical); else undecided, exit 3.", bool),
-    Flag("--fail-on-regression", "run,score", CI, "With --baseline: exit 1 where the whole interval of a change is a loss.", bool),
+    Flag("--fail-on-regression", "run,score,compare", CI, "Exit 1 where a measure got worse: the whole interval of its change is a loss, p (Holm) at most 0.05.", bool, also={"run": "With --baseline.", "score": "With --baseline."}),
     Flag("--max-unmeasured", "run", CI, "Share of scores that may be missing, 0 to 1.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
 )  # fmt: skip
 

@@ -230,11 +230,14 @@ def test_a_margin_beyond_the_range_is_refused(margin: Any) -> None:
 
 
 def test_a_margin_is_undecided_where_too_few_queries_are_shared() -> None:
-    """The same rule as for gates; the note has the counts."""
+    """The same rule as for gates; the gate has the counts."""
     old, new = evaluate(renamed(rows(0.5), 12), "RR"), evaluate(rows(0.9), "RR")
     found = compare(old, new, margin={"RR": 0.9})
     assert (found.exit_code, found["RR"].n) == (3, 12)
-    assert any("no decision: RR was measured in both for 12 of the 60" in note for note in found.notes)
+    assert found.gates[0].text.startswith(
+        "no decision on RR: RR was measured in both for 12 of the 60 queries"
+    )
+    assert found["RR"].outcome == "not shown"
 
 
 def test_a_stand_in_decides_no_change(tmp_path: Path) -> None:

@@ -13,16 +13,18 @@ from germane.cli.values import print_document, print_lines, say
 def compare(reports: Sequence[Path], *, output: Sequence[Path], json: bool, **flags: Any) -> int:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
-    Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided: with the number of queries that would
-    decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
+    It begins with who won, a sentence per measure. Without REPORT it compares the two latest in germane-reports.
+    Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided: with the number of queries that
+    would decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
     """
-    from germane.cli.printing import print_console
+    from germane.cli.printing import page_sections, print_console
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
     comparison = compare_reports(*reports, **{name: value for name, value in flags.items() if value != []})
     for path in output:
-        comparison.save(path)
+        sections = page_sections(comparison.reports[-1]) if path.suffix.lower() == ".html" else {}
+        comparison.save(path, **sections)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(COMPARISON_FORMATS[".md"](comparison))

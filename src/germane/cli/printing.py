@@ -82,7 +82,7 @@ def finish(
     def page(name: str, kind: str = ".html") -> dict[str, Any]:
         report, excerpt = reports[name], excerpt_of(name)
         sections = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
-        return {**sections, **(_sections(report, excerpt, text=text) if kind == ".html" else {})}
+        return {**sections, **(page_sections(report, excerpt, text=text) if kind == ".html" else {})}
 
     for path in outputs:
         _write(reports, path, page)
@@ -134,8 +134,11 @@ _PAGES = {".html", ".md"}
 """Formats that show a comparison, and some of the queries of a large report."""
 
 
-def _sections(report: ReportData, excerpt: Excerpt, *, text: bool) -> dict[str, Any]:
+def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: bool = True) -> dict[str, Any]:
     """The further sections of a page: agreement of the judge with people, stages that lost documents, simulated changes."""
+    from germane.reports.page.excerpt import Excerpt
+
+    excerpt = excerpt or Excerpt(report)
     from germane.diagnosis.formats import diagnosis_page, stages_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose

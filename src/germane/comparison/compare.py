@@ -13,7 +13,8 @@ import numpy as np
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
-from germane.comparison.parts import how_judged, mixed_scores, moved_queries, undecidable, verdicts_of
+from germane.comparison.parts import compared, how_judged, mixed_scores, moved_queries, verdicts_of
+from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
@@ -34,6 +35,7 @@ from germane.types import Json
 def compare(
     a: ReportData | str | Path,
     *more: ReportData | str | Path,
+    names: Sequence[str] = (),
     systems: Sequence[str] = (),
     measures: str | Iterable[str] | None = None,
     primary: str | Iterable[str] | None = None,
@@ -42,12 +44,13 @@ def compare(
     by: str | None = None,
     across_judges: bool = False,
     allow_stand_in: bool = False,
+    fail_on_regression: bool = False,
     test: TestName = "interval",
     seed: int = 0,
 ) -> Comparison:
     """Compare systems over the same cases: every other one against the first.
 
-    Per measure: the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
+    Per measure: the outcome ("better", "worse", "same", "not shown") and its sentence, the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
     wins, ties and losses, the smallest difference that this number of cases could have shown, the parts of the difference,
     and the decision against a margin, which is undecided where fewer than half of either side's queries are in both. Of two reports that hold the same several systems each system is compared with
     itself, and `orders` says how alike the two order them.
@@ -56,6 +59,7 @@ def compare(
         a: The baseline: a Report, a report folder, a `--json` document, or a folder of reports, of
             which the latest is taken. Alone, its systems are compared.
         more: The others.
+        names: What the systems are called, the first one's first; None = `Report.name`, or the names of the systems.
         systems: Of one report: the systems to compare. Of several: the system of each, or one name for all.
         measures: The measures to compare; None = all that every system has.
         primary: The measures that the finding rests on, over which p-values are adjusted; None = all compared that say
@@ -66,6 +70,7 @@ def compare(
         by: A tag, or a field of metadata: each of its slices is compared too.
         across_judges: Compare what different judges judged; the difference is then split into retrieval and judge.
         allow_stand_in: Decide on what a stand-in for a model judged (the lexical judge), which else is undecided.
+        fail_on_regression: Add a gate per primary measure, which fails where its outcome is "worse".
         test: "interval" = the p-value that belongs to the interval; "sign-flip" = a permutation test.
         seed: Seed of the random flips of the latter.
 
@@ -74,18 +79,18 @@ def compare(
             is beyond its measure's range.
     """
     reports = list(map(_report_of, (a, *more)))
-    against = pairs_of(reports, systems)
+    against = pairs_of(reports, systems, names)
     sides = list(dict.fromkeys([*(side for side, _ in against), *(other for _, other in against)]))
     common = measures_in_common(sides)
-    names = common if measures is None else _named(sides, measures, common, "measure")
-    if not names:
+    chosen = common if measures is None else _named(sides, measures, common, "measure")
+    if not chosen:
         have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
         fix = f"score them alike (germane score REPORT -m ...): {have}"
         raise InputError("no measure is in all of them", fix=fix)
-    tested = [name for name in names if not is_diagnostic(sides[0].types[name])]
-    first = tested or names if primary is None else _named(sides, primary, names, "primary")
-    margins = _margins(() if margin is None else margin, sides, names)
-    judged = [name for name in names if verdicts_of(sides, name) != "labels"]
+    tested = [name for name in chosen if not is_diagnostic(sides[0].types[name])]
+    first = tested or chosen if primary is None else _named(sides, primary, chosen, "primary")
+    margins = _margins(() if margin is None else margin, sides, chosen)
+    judged = [name for name in chosen if verdicts_of(sides, name) != "labels"]
     differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair, judged))))
     if differ and judged and not across_judges:
         raise InputError(
@@ -96,31 +101,28 @@ def compare(
     rows: list[MeasureComparison] = []
     notes = list(differ) if judged else []
     for pair in pairs:
-        mine = [pair.compare(name) for name in names]
+        mine = [compared(pair, name) for name in chosen]
         if not any(comparison.due for comparison in mine):
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
-        why_not = {
-            row.measure: undecidable(pair, row, allow_stand_in=allow_stand_in)
-            for row in mine
-            if row.measure in margins
-        }
-        rows += [_decided(row, margins, why_not) for row in _split(pair, mine)]
-        notes += [f"no decision: {why}" for why in why_not.values() if why]
+        rows += [_decided(row, margins, allow_stand_in=allow_stand_in) for row in _split(pair, mine)]
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
     rows = adjusted(rows, first)
+    several = len(pairs) > 1
+    gates = [within_margin(row, several=several) for row in rows if row.decision]
+    gates += [regression(row, several=several) for row in rows if row.tests and fail_on_regression]
     for pair in pairs if by is not None else ():
-        rows += _slices(pair, names, by or "")
+        rows += _slices(pair, chosen, by or "")
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
         if other_corpus(pair):
             notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    notes += [*_uncalibrated(rows), *_remarks(sides, names)]
+    notes += [*_uncalibrated(rows), *_remarks(sides, chosen)]
     if measures is None:
-        others = dict.fromkeys(name for side in sides for name in side.types if name not in names)
+        others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
     moved = {pair.b.name: moved_queries(pair, first[0]) for pair in pairs}
     return Comparison(
@@ -131,6 +133,8 @@ def compare(
         worst={name: worst for name, (worst, _) in moved.items()},
         best={name: best for name, (_, best) in moved.items()},
         notes=tuple(dict.fromkeys(notes)),
+        gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
+        reports=tuple(reports),
     )
 
 
@@ -199,13 +203,13 @@ def _margins(
 
 
 def _decided(
-    row: MeasureComparison, margins: Mapping[str, float], why_not: Mapping[str, str]
+    row: MeasureComparison, margins: Mapping[str, float], *, allow_stand_in: bool
 ) -> MeasureComparison:
-    """The row with its decision; undecided where there is a reason why not."""
+    """The row with its decision; undecided where a stand-in judged, unless that is allowed."""
     if (margin := margins.get(row.measure)) is None:
         return row
-    undecided = Decision("undecided", margin)
-    return replace(row, decision=undecided if why_not[row.measure] else row.decide(margin))
+    undecided = row.stand_in and not allow_stand_in
+    return replace(row, decision=Decision("undecided", margin) if undecided else row.decide(margin))
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -43,8 +43,9 @@ class DecidedPair(PairedSystems):
         cases = [self.a.scores.cases[number] for number in case.tolist()]
         clusters = self.a.scores.clusters_of(case, self.clusters)
         corrected, why = self._corrections.of(measure, cases, clusters, comparison.difference)
-        by = comparison.decided_by if corrected is None else "corrected"
-        return replace(comparison, corrected=corrected, corrected_why=why, decided_by=by)
+        if corrected is None:
+            return replace(comparison, corrected_why=why)
+        return replace(comparison, corrected=corrected, decided_by="corrected", stand_in=False)
 
 
 class CorrectedDifferences:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import to_builtins
 from rich.console import RenderableType
@@ -16,6 +16,8 @@ from rich.text import Text
 from germane.clean import clean, counted, csv_lines, html_table, markdown_text, shorten, some_of
 from germane.comparison.schema import ComparedLine, ComparisonDocument, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
+from germane.reports.data import ReportData
+from germane.reports.gates import GateResult
 from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
@@ -35,19 +37,23 @@ from germane.wholetable import hanging, plain_text
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
 
-_WORDS = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
-_COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
+_WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
+_COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
+_OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
+_MOST_MOVED, _LINE = 3, 78
+"""Queries that became worse, or better, in a terminal; and the signs of their lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """Two or more systems over the same cases, each compared with the first (or with itself in another report).
 
     `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `in` and iteration
-    are over the measures' names. `str()` is the table that the command line prints.
+    are over the measures' names. `str()` is what the command line prints: first a sentence per primary measure, `sentences`.
 
-    `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `verdict` is "pass",
-    "fail" or "undecided" against the margins, None where none was given. `only_in` lists the cases that another system does
+    `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `gates` are
+    the results against the margins, and those of `fail_on_regression`; `verdict` is the worst of them, "pass", "fail" or
+    "undecided", None where there are none. `only_in` lists the cases that another system does
     not have, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
     """
 
@@ -58,6 +64,18 @@ class Comparison:
     worst: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     best: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+    reports: tuple[ReportData, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The outcome of each primary measure over all cases, in a sentence."""
+        return [row.sentence(several=self.several) for row in self.whole if row.outcome]
+
+    @property
+    def several(self) -> bool:
+        """True if there is more than one pair of systems."""
+        return len(self.held) > 1
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -80,13 +98,13 @@ class Comparison:
 
     @property
     def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
-        """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
-        verdicts = [row.decision.verdict for row in self.comparisons if row.decision is not None]
-        return min(verdicts, key=("undecided", "fail", "pass").index, default=None)
+        """The worst of the gates: undecided before failed, as in every verdict; None where there are none."""
+        outcomes = {gate.outcome for gate in self.gates}
+        return next((word for word in ("undecided", "fail", "pass") if _WORDS[word] in outcomes), None)
 
     @property
     def exit_code(self) -> int:
-        """0 passed or no margin was given, 1 failed, 3 undecided."""
+        """0 passed or there are no gates, 1 failed, 3 undecided."""
         return {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
@@ -110,14 +128,17 @@ class Comparison:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
-        slices = [{**_line(row), "slice": row.slice} for row in self.comparisons if row.slice]
+        slices = [
+            {**_line(row, several=self.several), "slice": row.slice} for row in self.comparisons if row.slice
+        ]
         moved = {"worst": self.worst, "best": self.best}
         return line_of(
             ComparisonDocument,
             self,
             schema_version=1,
             passed=self.exit_code == 0,
-            comparisons=list(map(_line, self.whole)),
+            comparisons=[_line(row, several=self.several) for row in self.whole],
+            gates=[gate.as_json() for gate in self.gates],
             slices=slices,
             only_in={system: list(cases) for system, cases in self.only_in.items()},
             moved={
@@ -127,13 +148,24 @@ class Comparison:
             orders=orders_json(self.orders),
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write a file: .json, .csv, .md, .tex or .txt; InputError for another extension."""
+    def save(self, path: str | Path, **page: Any) -> None:
+        """Write a file: .html, .json, .csv, .md, .tex or .txt; InputError for another extension.
+
+        The page is that of the second report, compared with the first; `page` are further sections of it.
+        """
         path = Path(path)
+        if path.suffix.lower() == ".html":
+            from germane.reports.formats import write
+
+            if len(self.reports) != 2 or self.several:
+                fix = "name two, or write .md"
+                raise InputError(f"{path}: a page compares one system of each of two reports", fix=fix)
+            write(self.reports[1], path, baseline=self.reports[0], comparison=self.to_json(), **page)
+            return
         render = COMPARISON_FORMATS.get(path.suffix.lower())
         if render is None:
             problem = f"{path}: no comparison is written as {path.suffix or 'a folder'}"
-            raise InputError(problem, fix=f"use {', '.join(COMPARISON_FORMATS)}")
+            raise InputError(problem, fix=f"use .html, {', '.join(COMPARISON_FORMATS)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(render(self), "utf-8")
 
@@ -144,7 +176,10 @@ class Comparison:
         lines = [line for row in self.whole for line in _remarks(self, row)]
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
         table = _file_table(self)
-        return html_table(table.header, table.rows, [*lines, *self.notes, *verdict])
+        return html_table(table.header, table.rows, [*self.sentences, *lines, *self.notes, *verdict])
+
+    def __repr__(self) -> str:
+        return f"<Comparison {', '.join(self.systems)}: {'; '.join(self.sentences)}>"
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
@@ -153,7 +188,36 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
-    """The comparison in order: what moved and the remarks, then the differences and the verdict, which stay on the screen."""
+    """The comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
+    for row in comparison.whole:
+        if row.outcome:
+            style = _OF_OUTCOME.get(row.outcome, "")
+            yield Text(clean(row.sentence(several=comparison.several)), style=style)
+    heads = _heads(comparison)
+    against: dict[str, dict[str, None]] = {}
+    for row in comparison.comparisons:
+        against.setdefault(clean(row.a), {})[clean(row.b)] = None
+    for a, others in against.items():
+        b = ", ".join(others)
+        if len(comparison.systems) != 2 or heads[0] != a:  # else the table's head says so
+            yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
+    yield _table(comparison, comparison.whole).rich()
+    for row in comparison.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
+    yield from _details(comparison)
+    notes = (f"note     {clean(note)}" for note in comparison.notes)
+    yield from map(
+        Text, (*_orders(comparison), *_only_in(comparison, "only in  "), *notes, *_methods(comparison))
+    )
+    if comparison.verdict is not None:
+        word = _WORDS[comparison.verdict]
+        text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
+        text.stylize(f"bold {_COLOUR[word]}", 9, 9 + len(word))
+        yield text.append("".join(f"\n  {clean(line)}" for line in _decisions(comparison)))
+
+
+def _details(comparison: Comparison) -> Iterator[RenderableType]:
+    """The differences of slices, and the queries that moved."""
     if slices := [row for row in comparison.comparisons if row.slice]:
         yield _table(comparison, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
@@ -162,27 +226,7 @@ def _parts(comparison: Comparison) -> Iterator[RenderableType]:
             if queries := moved.get(system):
                 of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
                 yield Text(f"{word} by {clean(comparison.primary[0])}{of}")
-                yield from map(_moved, queries)
-    notes = (f"note     {clean(note)}" for note in comparison.notes)
-    yield from map(
-        Text, (*_orders(comparison), *_only_in(comparison, "only in  "), *notes, *_methods(comparison))
-    )
-    heads = _heads(comparison)
-    against: dict[str, dict[str, None]] = {}
-    for row in comparison.comparisons:
-        against.setdefault(clean(row.a), {})[clean(row.b)] = None
-    for a, others in against.items():
-        named = len(comparison.systems) == 2 and heads[0] != a
-        b = ", ".join(others)
-        yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
-    yield _table(comparison, comparison.whole).rich()
-    for row in comparison.whole:
-        yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
-    if comparison.verdict is not None:
-        word = _WORDS[comparison.verdict]
-        text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
-        text.stylize(f"bold {_COLOUR[comparison.verdict]}", 9, 9 + len(word))
-        yield text.append("".join(f"\n  {line}" for line in _decisions(comparison)))
+                yield from map(_moved, queries[:_MOST_MOVED])
 
 
 def _methods(comparison: Comparison) -> Iterator[str]:
@@ -275,10 +319,6 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
             f" in {counted(corrected.queries, 'query')}"
             f"{covered if corrected.unsure else ''}; of these queries alone {alone}"
         )
-    elif row.mde is not None and not row.distinguishable:
-        sure = ends is not None and not ends[0] <= 0 <= ends[1]
-        what = "smaller than these queries reliably show" if sure else "not distinguishable"
-        yield f"{name}: {what}: {_detectable(row, row.mde)}"
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and (parts.verdicts or parts.joined):
@@ -288,17 +328,6 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
         yield f"{name}: {text}"
         if parts.joined:
             yield f"{name}: what is joined by + cannot be told apart from what is stored"
-
-
-def _detectable(row: MeasureComparison, least: float) -> str:
-    """The difference that this number of queries can detect, and about how many queries the measured one takes."""
-    text = f"{row.n:,} queries can detect a difference of {least:.4f} (power 0.8)"
-    if not row.difference:
-        return text
-    needed = float(
-        f"{row.n * (least / row.difference) ** 2:.2g}"
-    )  # what is detectable falls with the root of n
-    return f"{text}; detecting one of {abs(row.difference):.4f} takes about {needed:,.0f}"
 
 
 def _amount(parts: DifferenceParts, cause: str) -> str:
@@ -320,27 +349,33 @@ def _orders(comparison: Comparison) -> Iterator[str]:
 
 
 def _moved(query: MovedLine) -> Text:
-    """The changes of a query's list in words: what was added, dropped and moved."""
-    moved = [f"{item} {old}->{new}" for item, old, new in query.moved or ()]
-    changes = {"added": query.added, "dropped": query.dropped, "moved": moved}
-    text = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
-    text = text or ("" if query.moved is None else "the same list")
-    return Text(f"  {query.change:+.4f}  {shorten(query.sample, 80)}  {query.a:.4f} -> {query.b:.4f}  {text}")
+    """A query that moved: its question, and its gold documents' ranks; without gold how its list changed."""
+    head, ranks = f"  {query.change:+.4f}  {shorten(query.sample, 40)} ", _ranks(query)
+    room = _LINE - len(head) - len(ranks) - 2
+    question = shorten(query.query, max(room, 24))
+    return Text(f"{head}{question}{'  ' if ranks else ''}{ranks}")
+
+
+def _ranks(query: MovedLine) -> str:
+    """The ranks of the first gold document that moved: `string.capwords: - -> 1`; else the changes of the list."""
+    changed = [row for row in query.gold or () if row[1] != row[2]]
+    if changed:
+        name, old, new = changed[0]
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        return f"{shorten(name, 32)}: {old or '-'} -> {new or '-'}{more}"
+    counts = {"new": query.added, "dropped": query.dropped, "moved": query.moved}
+    text = ", ".join(f"{len(items)} {word}" for word, items in counts.items() if items)
+    return text or ("" if query.moved is None else "the same list")
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
-    for row in comparison.comparisons:
-        if (decision := row.decision) is not None:
-            ends = interval_in_words(row.deciding[1].ends, sign="+")
-            text = (
-                f"{_WORDS[decision.verdict]:9}  {_name(comparison, row)}, margin {decision.margin:g}: {ends}"
-            )
-            if decision.needed:
-                text += f"; {decision.needed:,} queries would likely pass a B that is no worse"
-            yield text
+    """The gates, failed ones first, a line each."""
+    order = ("failed", "undecided", "passed")
+    for gate in sorted(comparison.gates, key=lambda gate: order.index(gate.outcome)):
+        yield f"{gate.word:9}  {gate.text}"
 
 
-def _line(row: MeasureComparison) -> dict[str, Json]:
+def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
     """A comparison as scripts read it."""
     interval, decision, corrected, parts = row.interval, row.decision, row.corrected, row.parts
     ends = corrected and {"interval": corrected.interval.ends, "set_interval": corrected.set_ends}
@@ -352,6 +387,7 @@ def _line(row: MeasureComparison) -> dict[str, Json]:
         interval_method=interval.method if interval.ends else None,
         interval_why=interval.why or None,
         estimand="queries",
+        sentence=row.sentence(several=several) if row.outcome else None,
         level=interval.level,
         units=interval.n,
         decision=decision and decision.verdict,
@@ -374,7 +410,7 @@ def _line(row: MeasureComparison) -> dict[str, Json]:
 def _csv(comparison: Comparison) -> str:
     rows: list[dict[str, Json]] = []
     for compared in comparison.comparisons:
-        row: dict[str, Json] = {"slice": compared.slice, **_line(compared)}
+        row: dict[str, Json] = {"slice": compared.slice, **_line(compared, several=comparison.several)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
@@ -389,7 +425,9 @@ def _csv(comparison: Comparison) -> str:
 def _markdown(comparison: Comparison) -> str:
     lines = [line for row in comparison.whole for line in _remarks(comparison, row)]
     lines += [*_only_in(comparison, "only in "), *_orders(comparison), *comparison.notes]
-    parts = [_file_table(comparison).markdown(markdown_text), "\n", *map(_bullet, lines)]
+    head = [f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences]
+    table = _file_table(comparison).markdown(markdown_text)
+    parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, lines)]
     if comparison.verdict is not None:
         parts.append(
             f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,12 @@ from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import distinct_contexts, field_text, rankings, turns
+from germane.measures.labels import distinct_contexts, field_text, rankings, relevant, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
-from germane.reports.gates import NO_DECISION
 from germane.reports.pairing import Floats, MeasureComparison, PairedSystems, Side
 from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import list_changes
@@ -45,13 +45,12 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
-def undecidable(pair: PairedSystems, comparison: MeasureComparison, *, allow_stand_in: bool = False) -> str:
-    """The reason why a comparison of all cases decides nothing; "" where it may decide."""
-    name = comparison.measure
-    stand_in = any(side.report[name, side.system].basis.stand_in for side in (pair.a, pair.b))
-    if stand_in and not allow_stand_in and comparison.corrected is None:  # a corrected figure is people's
-        return f"{name}: {NO_DECISION}"
-    return pair.too_few(comparison)
+def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
+    """The comparison of a measure over all cases, with the reason why it decides nothing, if there is one."""
+    comparison = pair.compare(measure)
+    judged = verdicts_of((pair.a, pair.b), measure) != "labels"
+    differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
+    return dataclasses.replace(comparison, undecided_why=differ or pair.too_few(comparison))
 
 
 def how_judged(a: Side, b: Side, measures: Iterable[str]) -> str:
@@ -364,14 +363,23 @@ def moved_queries(
         case, low, high = name_of(row), float(ours.low[row]), float(theirs.low[row])
         a, b = (samples.get(case) for samples in first)
         added, dropped, moved = list_changes(_names(a), _names(b)) if a and b else (None, None, None)
+        gold = _gold_ranks(a, b) if a and b else None
         query = a.query if a else ""
-        return MovedLine(case, query, low, high, high - low, added, dropped, moved)
+        return MovedLine(case, query, low, high, high - low, added, dropped, moved, gold)
 
     worst = [row for row in order[:most].tolist() if gain[row] < 0]
     best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
     cases = {name_of(row) for row in (*worst, *best)}
     first = [side.first_of(cases) for side in (pair.a, pair.b)]
     return list(map(moved, worst)), list(map(moved, best))
+
+
+def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
+    """The ranks of each gold document in the lists of two systems, None where it did not come back; those that moved first."""
+    old, new = ({name: at for at, name in reversed(list(enumerate(_names(side), 1)))} for side in (a, b))
+    groups = (name for group in a.gold or () for name in group)
+    ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]
+    return sorted(ranks, key=lambda row: row[1] == row[2])
 
 
 def _names(sample: Sample) -> list[str]:

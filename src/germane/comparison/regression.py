@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.parts import how_judged, verdicts_of
+from germane.comparison.parts import compared
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult
-from germane.reports.pairing import MeasureComparison, PairedSystems, Side, measures_in_common
-from germane.reports.summary import higher_is_better, in_digits, interval_in_words, is_diagnostic, p_in_words
-from germane.statistics.comparison import decide_change, holm
+from germane.reports.pairing import MeasureComparison, PairedSystems, Side, adjusted, measures_in_common
+from germane.reports.summary import in_digits, interval_in_words, is_diagnostic, p_in_words
+from germane.statistics.comparison import decide_change
 from germane.statistics.intervals import Interval
 
-ALPHA = 0.05
-"""The chance that any measure is called worse although none is."""
 _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 
@@ -45,7 +42,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
                 why = f"the baseline does not hold {gate.measure}"
                 results.append(GateResult(gate.name(pair.b.system), "undecided", why))
             else:
-                results.append(_change(gate, _compared(gate.name(pair.b.system), pair, measure)))
+                results.append(_change(gate, gate.name(pair.b.system), compared(pair, measure)))
     return results
 
 
@@ -57,7 +54,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
     lists are left out.
     """
     results: list[GateResult] = []
-    compared: list[_Compared] = []
+    rows: list[tuple[str, MeasureComparison]] = []
     for pair in _pairs(report, baseline):
         if isinstance(pair, str):
             results.append(GateResult(_WORSE, "undecided", pair))
@@ -65,78 +62,75 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
         of = f" [{pair.b.system}]" if pair.b.system else ""
         both = measures_in_common([pair.a, pair.b])
         common = [name for name in both if not is_diagnostic(pair.b.types[name])]
-        compared += [_compared(f"{_WORSE} in {name}{of}", pair, name) for name in common]
+        rows += [(of, compared(pair, name)) for name in common]
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
             results.append(GateResult(f"{_WORSE}{of}", "undecided", f"no measure in common ({have})"))
-    adjusted = iter(holm([_p(compared.comparison) for compared in compared if not compared.why]))
-    return results + [_regression(compared, 1.0 if compared.why else next(adjusted)) for compared in compared]
+    settled = adjusted((row for _, row in rows), {row.measure for _, row in rows})
+    return results + [regression(row, of) for (of, _), row in zip(rows, settled, strict=True)]
 
 
 _WORSE = "not significantly worse"
 
 
-class _Compared(NamedTuple):
-    """One measure of the report against the baseline, for a gate of this name; `why` it decides nothing, "" where it may."""
-
-    name: str
-    comparison: MeasureComparison
-    why: str
-    stand_in: bool
-
-    def result(self, outcome: GateOutcome, more: str = "") -> GateResult:
-        """The gate's result; undecided where nothing may be decided."""
-        comparison = self.comparison
-        difference, interval, _ = comparison.deciding
-        text = f"{_change_in_words(difference, interval)} over {counted(comparison.n, 'query')}"
-        if comparison.corrected is not None:
-            judged = _change_in_words(comparison.difference, comparison.interval)
-            text = f"corrected {text}, {counted(comparison.corrected.labels, 'label')}; judged {judged}"
-        elif comparison.decided_by == "judged" and not self.stand_in:
-            text += f", uncalibrated: {comparison.corrected_why}"
-        if self.why:
-            why = self.why if difference is None else f"{text}; {self.why}"
-            return GateResult(self.name, "undecided", why, self.stand_in, comparison.decided_by)
-        return GateResult(self.name, outcome, f"{text}{more}", self.stand_in, comparison.decided_by)
+def regression(row: MeasureComparison, of: str = "", *, several: bool = False) -> GateResult:
+    """The gate that a measure did not get worse; `of` names the system, as does `several`: one of several comparisons."""
+    of = f" [{row.b}]" if several else of
+    name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
+    sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence(several=several)
+    loss = 0.0 if row.gain.ends is None or row.gain.ends[1] < 0 else -row.gain.ends[0]
+    more = f", p (Holm) {p_in_words(row.p_holm)}" if row.p_holm is not None else ""
+    if loss > 0:
+        more += "; a loss within this interval is not excluded"
+        sentence += f"; a loss of {loss:.2g} is not excluded" if row.finding != "same" else ""
+    elif worse:
+        sentence += f", {counted(row.n, 'query')}{more}{_uncalibrated(row)}"
+    return _result(row, name, "failed" if worse else "passed", more, sentence)
 
 
-def _compared(name: str, pair: PairedSystems, measure: str) -> _Compared:
-    comparison = pair.compare(measure)
-    judged = verdicts_of((pair.a, pair.b), measure) != "labels"
-    differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
-    why = f"{differ}: see germane compare --across-judges" if differ else pair.too_few(comparison)
-    same = comparison.n == comparison.due and not (comparison.wins or comparison.losses)
-    _, interval, _ = comparison.deciding
-    if not (why or same) and interval.ends is None:
-        why = f"no interval: {interval.why}"
-    stand_in = pair.b.report[measure, pair.b.system].basis.stand_in and comparison.corrected is None
-    return _Compared(name, comparison, why, stand_in)
+def within_margin(row: MeasureComparison, *, several: bool = False) -> GateResult:
+    """The gate that a measure lost less than its margin, as `row.decision` says; `several`: the system is named."""
+    decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if several else ""
+    outcome, name = _OUTCOME[decision.verdict], f"{row.measure}{of}, margin {decision.margin:g}"
+    sentence = f"{name}: {row.figure}"
+    if outcome == "failed":
+        sentence = f"{row.measure}{of} got worse: {row.figure}, beyond the margin {decision.margin:g}"
+    more = ""
+    if decision.needed:
+        more = f"; {decision.needed:,} queries would likely pass a B that is no worse"
+    return _result(row, name, outcome, more, sentence + more)
 
 
-def _p(comparison: MeasureComparison) -> float:
-    """The p-value that decides; where scores are missing there is none, and the interval bounds it."""
-    _, interval, p = comparison.deciding
-    if p is not None:
-        return p
-    return ALPHA if interval.ends and not interval.ends[0] <= 0 <= interval.ends[1] else 1.0
+def _result(
+    row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
+) -> GateResult:
+    """The result of a gate on a change; undecided where nothing may be decided."""
+    difference, interval, _ = row.deciding
+    text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
+    if row.corrected is not None:
+        judged = _change_in_words(row.difference, row.interval)
+        text = f"corrected {text}, {counted(row.corrected.labels, 'label')}; judged {judged}"
+    text += _uncalibrated(row)
+    why = row.undecided_why or ("" if interval.ends else f"no interval: {interval.why}")
+    same = row.n == row.due and row.n and not (row.wins or row.losses)
+    if why and not (same and not row.undecided_why):
+        detail = why if difference is None else f"{text}; {why}"
+        sentence = sentence and f"no decision on {row.measure}: {why}"
+        return GateResult(name, "undecided", detail, row.stand_in, row.decided_by, sentence)
+    return GateResult(name, outcome, f"{text}{more}", row.stand_in, row.decided_by, sentence)
 
 
-def _regression(compared: _Compared, p: float) -> GateResult:
-    _, interval, _ = compared.comparison.deciding
-    if (ends := interval.ends) is None:  # of scores that are all the same
-        return compared.result("passed")
-    low, high = ends if higher_is_better(compared.comparison.type) else (-ends[1], -ends[0])
-    loss = "; a loss within this interval is not excluded" if low < 0 <= high else ""
-    return compared.result(
-        "failed" if high < 0 and p <= ALPHA else "passed", f", p (Holm) {p_in_words(p)}{loss}"
-    )
+def _uncalibrated(row: MeasureComparison) -> str:
+    """The reason why people's labels do not correct a judge's figures, as it follows them; "" where they are not a judge's."""
+    judged = row.decided_by == "judged" and not row.stand_in
+    return f", uncalibrated: {row.corrected_why}" if judged else ""
 
 
-def _change(gate: Gate, compared: _Compared) -> GateResult:
-    below, (_, interval, _) = gate.op in {"<", "<="}, compared.comparison.deciding
+def _change(gate: Gate, name: str, row: MeasureComparison) -> GateResult:
+    below, (_, interval, _) = gate.op in {"<", "<="}, row.deciding
     decision = decide_change(interval.negated() if below else interval, gate.limit if below else -gate.limit)
     needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
-    return compared.result(_OUTCOME[decision.verdict], needed)
+    return _result(row, name, _OUTCOME[decision.verdict], needed)
 
 
 def _change_in_words(difference: float | None, interval: Interval) -> str:

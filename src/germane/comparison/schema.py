@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from germane.reports.schema import DecidedBy, IntervalEnds, Line, OrderLine
+from germane.reports.schema import DecidedBy, GateRow, IntervalEnds, Line, OrderLine
 
 MarginResult = Literal["pass", "fail", "undecided"]
 
@@ -58,6 +58,10 @@ class ComparedLine(Line):
     `decided_by` names the figures that `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
     of the judge, gold, or people's labels; `estimand`: they speak of queries like these, or of this set alone.
 
+    `outcome` is seen from `b`, in the measure's own direction, and `sentence` says it; null for a measure that is not primary.
+    "same": the whole interval of the figures that decide is within `margin`; "better" and "worse": it is on one side of 0, and
+    `p_holm` is at most 0.05; "not shown": neither, or a stand-in for a model judged.
+
     `mde` is the smallest difference that this number of queries could have shown with power 0.8. `decision` is against `margin`;
     undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
     """
@@ -88,6 +92,8 @@ class ComparedLine(Line):
     margin: float | None
     needed_to_decide: int | None
     decided_by: DecidedBy
+    outcome: Literal["better", "worse", "same", "not shown"] | None
+    sentence: str | None
     corrected: CorrectedChangeLine | None
     corrected_why: str | None
     parts: PartsLine | None
@@ -101,7 +107,10 @@ class ComparedSlice(ComparedLine):
 
 
 class MovedLine(Line):
-    """A query whose score changed, with the changes of its list: ids, and of what moved (id, old rank, new rank)."""
+    """A query whose score changed, with the changes of its list: ids, and of what moved (id, old rank, new rank).
+
+    `gold` holds the same of each gold document, null for a rank where it did not come back.
+    """
 
     sample: str
     query: str
@@ -111,6 +120,7 @@ class MovedLine(Line):
     added: list[str] | None
     dropped: list[str] | None
     moved: list[tuple[str, int, int]] | None
+    gold: list[tuple[str, int | None, int | None]] | None = None
 
 
 class MovedLines(Line):
@@ -124,13 +134,14 @@ class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
     `only_in` lists the queries that others do not have, by system. `orders` is the agreement of two reports of the same
-    systems on their order, by measure; `verdict` is null where no margin was given.
+    systems on their order, by measure; `verdict` is null where there are no `gates`: none of --margin, no --fail-on-regression.
     """
 
     schema_version: Literal[1]
     passed: bool
     exit_code: int
     verdict: MarginResult | None
+    gates: list[GateRow]
     systems: list[str]
     primary: list[str]
     comparisons: list[ComparedLine]

@@ -41,6 +41,7 @@ class ReportData:
         where: What it was named by: a path, or "" for a report in memory.
         stopped: Why the evaluation did not come to its end; "" where it did.
         corrections: What corrected the judged means when they were made; None where there were no labels.
+        given_name: The name that `name` was set to; "" where it was not.
         by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
 
@@ -62,6 +63,16 @@ class ReportData:
         self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
+        self.given_name = ""
+
+    @property
+    def name(self) -> str:
+        """What comparisons call it: the name it was given, else that of its folder or file; "" in memory."""
+        return self.given_name or Path(self.where).name.removesuffix(".json")
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.given_name = name
 
     # the summaries
 

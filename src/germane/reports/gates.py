@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, Literal
 
@@ -193,7 +193,8 @@ NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-sta
 class GateResult:
     """The result of one gate; `stand_in` = the judge that it rests on stands in for a model.
 
-    `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score.
+    `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score. `sentence` says the
+    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
     """
 
     gate: str
@@ -201,17 +202,35 @@ class GateResult:
     detail: str
     stand_in: bool = False
     decided_by: str = ""
+    sentence: str = ""
+
+    @property
+    def text(self) -> str:
+        """The gate and its detail as they are printed: the sentence where it has one."""
+        return self.sentence or f"{self.gate}  {self.detail}"
 
     @property
     def word(self) -> str:
         """The outcome as it is printed."""
         return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
 
+    def as_json(self) -> dict[str, Json]:
+        """The result as scripts read it."""
+        return line_of(GateRow, self, decided_by=self.decided_by or None, sentence=self.sentence or None)
+
     def without_stand_in(self) -> GateResult:
         """The result where a stand-in decides nothing: undecided if it rests on one."""
         if not self.stand_in or self.outcome == "undecided":
             return self
-        return GateResult(self.gate, "undecided", f"{self.detail}; {NO_DECISION}")
+        sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
+        return replace(
+            self,
+            outcome="undecided",
+            detail=f"{self.detail}; {NO_DECISION}",
+            stand_in=False,
+            decided_by="",
+            sentence=sentence,
+        )
 
 
 def check_gate(
@@ -405,13 +424,13 @@ class Verdict:
         width = max((len(gate.word) for gate in gates), default=0)
         lines = [
             f"verdict  {self.word}{code}{because}",
-            *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
+            *(f"  {gate.word:{width}}  {gate.text}" for gate in gates),
         ]
         return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
         """The result of the gate for the manifest and the JSON document."""
-        gates = [line_of(GateRow, gate, decided_by=gate.decided_by or None) for gate in self.gates]
+        gates = [gate.as_json() for gate in self.gates]
         reasons = list(self.reasons)
         return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}
 
@@ -443,8 +462,15 @@ def decide(
     interrupted, 3 too much unmeasured or a gate undecided, 1 a gate failed, 0.
     """
     results = tuple(gates)
-    failed = [f"gate failed: {g.gate} ({g.detail})" for g in results if g.outcome == "failed"]
-    undecided = [f"gate undecided: {g.gate} ({g.detail})" for g in results if g.outcome == "undecided"]
+    told = {
+        outcome: [
+            f"gate {outcome}: {g.sentence or f'{g.gate} ({g.detail})'}"
+            for g in results
+            if g.outcome == outcome
+        ]
+        for outcome in ("failed", "undecided")
+    }
+    failed, undecided = told["failed"], told["undecided"]
     due = sum(s.total - s.skipped for s in summaries)
     lost = sum(s.incomplete + s.errors for s in summaries)
     absent = [s for s in summaries if s.total and s.skipped == s.total]

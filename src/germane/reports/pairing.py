@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import clean
+from germane.clean import clean, counted
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.schema import RankedLine, line_of
@@ -51,9 +50,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Orders = Mapping[str, tuple[float | None, float | None]]
 """The agreement of two orders of systems, by measure: Kendall's tau-b, of all systems and of the better half."""
+Outcome = Literal["better", "worse", "same", "not shown"]
+ALPHA = 0.05
+"""The chance that any measure is called better or worse although none is."""
+STAND_IN = "a stand-in for a model judged, which decides nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MeasureComparison:
     """One measure of system `b` against system `a` over the same cases; `difference` is B minus A.
 
@@ -65,8 +68,9 @@ class MeasureComparison:
     that is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
 
     `corrected` is the difference as people's labels correct it; None where the verdicts are no judge's, or for the reason in
-    `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `decide`, the gates on a change and
-    `p_holm` stand on.
+    `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `outcome`, `decide`, the gates on a
+    change and `p_holm` stand on. `undecided_why` says why nothing may be decided, "" where it may; `tests` is the number of
+    p-values that `p_holm` is adjusted over, 0 for a measure that is not primary.
     """
 
     a: str
@@ -94,6 +98,9 @@ class MeasureComparison:
     corrected: CorrectedDifference | None = None
     corrected_why: str = ""
     decided_by: Literal["corrected", "judged", "gold", "labels"] = "gold"
+    stand_in: bool = False
+    undecided_why: str = ""
+    tests: int = 0
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
@@ -101,6 +108,81 @@ class MeasureComparison:
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
+
+    @property
+    def gain(self) -> Interval:
+        """The deciding interval of the gain of B: above 0 where B is better, also where lower is better."""
+        interval = self.deciding[1]
+        return interval if higher_is_better(self.type) else interval.negated()
+
+    @property
+    def finding(self) -> Outcome:
+        """The outcome that the figures show, whoever judged."""
+        if self.undecided_why or (ends := self.gain.ends) is None:
+            return "not shown"
+        margin = self.decision.margin if self.decision else 0.0
+        if -margin < ends[0] and ends[1] < margin:
+            return "same"
+        if self.p_holm is None or self.p_holm > ALPHA or ends[0] <= 0 <= ends[1]:
+            return "not shown"
+        return "better" if ends[0] > 0 else "worse"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome for B, in the measure's direction; None for a measure that is not primary.
+
+        "same": the whole interval is within the margin. Else "better" and "worse" need an interval without 0 and an
+        adjusted p-value of at most 0.05. A stand-in for a model shows nothing.
+        """
+        if not self.tests:
+            return None
+        return "not shown" if self.stand_in else self.finding
+
+    @property
+    def figure(self) -> str:
+        """The deciding difference with its interval, in as few digits as tell it from 0."""
+        difference, interval, _ = self.deciding
+        if difference is None:
+            return "not measured"
+        ends, corrected = interval.ends, self.corrected
+        digits = next((n for n in (2, 3) if _tells(n, (difference, *(ends or ())))), 4)
+        text = (
+            f"95% interval {interval_in_words(ends, digits, '+')}" if ends else f"no interval: {interval.why}"
+        )
+        labels = f", corrected by {counted(corrected.labels, 'label')}" if corrected else ""
+        return f"{difference:+.{digits}f} ({text}{labels})"
+
+    @property
+    def why_not_shown(self) -> str:
+        """The reason why no difference is shown, or what these queries could have shown."""
+        difference, interval, p = self.deciding
+        if self.stand_in or self.undecided_why:
+            return STAND_IN if self.stand_in else self.undecided_why
+        if difference is None:
+            return interval.why or "no query was measured in both"
+        if self.corrected is None and self.n == self.due and not self.wins + self.losses:
+            return f"{counted(self.n, 'query')}, no score differs"
+        if p is not None and p <= ALPHA and self.p_holm is not None:
+            return (
+                f"{self.figure}, p {p_in_words(p)}; over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
+            )
+        if self.corrected is None and self.mde is not None and abs(difference) < self.mde:
+            return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {self.mde:.2g} or more"
+        return self.figure
+
+    def sentence(self, *, several: bool = False) -> str:
+        """The outcome as a sentence; `several`: of one of several comparisons, with the systems always named."""
+        match self.outcome or self.finding:
+            case "same":
+                margin = self.decision.margin if self.decision else 0.0
+                return (
+                    f"{self.b} and {self.a} are the same within {margin:g} in {self.measure}: {self.figure}"
+                )
+            case "not shown":
+                of = f" ({self.b} against {self.a})" if several else ""
+                return f"no difference shown in {self.measure}{of}: {self.why_not_shown}"
+            case outcome:
+                return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
     @property
     def distinguishable(self) -> bool:
@@ -111,17 +193,35 @@ class MeasureComparison:
         """Decide whether B is worse than A by the margin or more; InputError for a margin below 0."""
         if not margin >= 0:
             raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
-        _, interval, _ = self.deciding
-        return decide_change(interval if higher_is_better(self.type) else interval.negated(), margin)
+        return Decision("undecided", margin) if self.undecided_why else decide_change(self.gain, margin)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.sentence(several=True)}>"
+
+
+def _tells(digits: int, values: Iterable[float]) -> bool:
+    """True if no value but 0 is rounded to 0."""
+    return all(value == 0 or abs(value) >= 10.0**-digits for value in values)
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted."""
+    """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted.
+
+    Where scores are missing there is no p-value, and the interval bounds it: 0.05 where it excludes 0, else 1.
+    """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
-    with_p = [(row, p) for row in tested if (p := row.deciding[2]) is not None]
-    ps = {id(row): p for (row, _), p in zip(with_p, holm([p for _, p in with_p]), strict=True)}
-    return [replace(row, p_holm=ps[id(row)]) if id(row) in ps else row for row in comparisons]
+    ps = [(row, p) for row in tested if (p := _p(row)) is not None]
+    of = {id(row): p for (row, _), p in zip(ps, holm([p for _, p in ps]), strict=True)}
+    tests = {id(row): max(len(ps), 1) for row in tested}
+    return [replace(row, p_holm=of.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
+
+
+def _p(row: MeasureComparison) -> float | None:
+    _, interval, p = row.deciding
+    if p is not None or interval.ends is None:
+        return p
+    return 1.0 if interval.ends[0] <= 0 <= interval.ends[1] else ALPHA
 
 
 class Side:
@@ -196,28 +296,40 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     return [Side(name, value, system) for name, (value, system) in zip(names, chosen, strict=True)]
 
 
-def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
-    """The pairs to compare: the first system with each other one.
+def pairs_of(
+    reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
+) -> list[tuple[Side, Side]]:
+    """The pairs to compare: the first system with each other one; `names` are what they are called.
 
     Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
     InputError as of `sides_of`.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
-        name_a, name_b = _names([(a, ""), (b, "")])
+        name_a, name_b = _checked(names, 2) or _names([(a, ""), (b, "")])
         if common := [system for system in a.systems if system in b.systems]:
             return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
     first, *others = sides_of(reports, systems)
+    for side, name in zip((first, *others), _checked(names, 1 + len(others)), strict=False):
+        side.name = name
     return [(first, other) for other in others]
 
 
+def _checked(names: Sequence[str], n: int) -> Sequence[str]:
+    """The given names; InputError where they are not one for each of the n systems."""
+    if names and (isinstance(names, str) or len(names) != n or len(set(names)) != n):
+        fix = f"give {n} different names, the first system's first"
+        raise InputError(f"names={names!r} for {n} systems", fix=fix)
+    return names
+
+
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """The shortest names that tell the sides apart: the systems', the folders', both, or letters."""
-    stems = [Path(report.where).name.removesuffix(".json") for report, _ in chosen]
+    """The shortest names that tell the sides apart: those given to reports, the systems', the folders', both, or letters."""
+    given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
     paths = [report.where for report, _ in chosen]
-    for names in (systems, stems, both, paths):
+    for names in (given, systems, stems, both, paths):
         if all(names) and len(set(names)) == len(names):
             return names
     return [chr(ord("A") + number) if number < 26 else f"S{number + 1}" for number in range(len(chosen))]
@@ -355,6 +467,7 @@ class PairedSystems:
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,
             mde=counted.detectable,
+            stand_in=any(side.report[measure, side.system].basis.stand_in for side in (self.a, self.b)),
             decided_by=by,  # type: ignore[arg-type]  # one of the three
         )
 

@@ -175,8 +175,14 @@ class Report(ReportData):
         return render_html(self)
 
     def __repr__(self) -> str:
-        means = (f"{line.measure}={in_digits(line.mean)}" for line in self.summaries)
-        return f"<Report {', '.join(means)}>"
+        means = [f"{line.measure}={in_digits(line.mean)}" for line in self.summaries[:_MOST_NAMED]]
+        more = len(self.summaries) - len(means)
+        name = f"{self.name}: " if self.name else ""
+        return f"<Report {name}{', '.join(means)}{f' and {more} more' if more else ''}>"
+
+
+_MOST_NAMED = 4
+"""Means in the representation of a report."""
 
 
 def reports_in(folder: Path) -> list[Path]:

@@ -172,13 +172,17 @@ DecidedBy = Literal["corrected", "judged", "gold", "labels"]
 
 
 class GateRow(Line):
-    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
+    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged.
+
+    `sentence` says the result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
+    """
 
     gate: str
     outcome: Literal["passed", "failed", "undecided"]
     word: str
     detail: str
     decided_by: DecidedBy | None
+    sentence: str | None = None
 
 
 class SystemLine(Line):

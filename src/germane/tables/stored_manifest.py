@@ -79,6 +79,7 @@ class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     detail: str
     stand_in: bool | UnsetType = UNSET
     decided_by: str | UnsetType = UNSET
+    sentence: str | UnsetType = UNSET
 
 
 class _Until(msgspec.Struct, kw_only=True):
