@@ -35,11 +35,11 @@ from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument
 from germane.ledger.store import FORMAT
 from germane.measures.measure import definitions
+from germane.questions.gradertypes import Test
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.reports.schema import Document, ExplainDocument, schema_of
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
-from germane.samples.gradertypes import Test
 from germane.samples.yamltext import YamlModel
 from germane.tables.folder import OLDEST, SCHEMA_VERSION
 from germane.targets.target import Models
@@ -236,6 +236,7 @@ def sample_schema() -> Schema:
     message["properties"]["tool_calls"] = _nullable({"type": "array", "items": {"type": "object"}})
     message["properties"]["toolCalls"] = {"$ref": "#/$defs/Message/properties/tool_calls"}
     shapes[IDS] = ids
+    shapes["metadata"] = passage["properties"]["metadata"] = {}  # kept under its name where it is no mapping
     shapes["query"]["pattern"] = r"\S"
     shapes["qrels"]["anyOf"].insert(1, ids)
     shapes["evidence"]["anyOf"][0]["items"] = _or_text(shapes["evidence"]["anyOf"][0]["items"])

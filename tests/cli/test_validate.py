@@ -98,7 +98,7 @@ def test_every_line_of_the_data_and_every_key_of_a_grader(tmp_path: Path) -> Non
     """Not the first fault of a file of samples alone, nor of a grader, nor of a target."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "d.jsonl").write_text(
-        '{"query": 5, "tags": 3}\nno json\n{"query": "x", "contexts": 7, "metadata": 1}\n[]\n{"query": "x"}\n'
+        '{"query": 5, "tags": 3}\nno json\n{"query": "x", "contexts": 7, "evidence": 1}\n[]\n{"query": "x"}\n'
     )
     (tmp_path / "targets.yaml").write_text(
         "targets:\n  - {name: a, provider: http, url: [x], retries: -1, timeout: no}\n"

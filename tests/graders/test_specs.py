@@ -26,9 +26,9 @@ from germane.graders import (
     specs,
 )
 from germane.graders.llm_grader import VARIABLES
+from germane.questions.gradertypes import FORMULAS, Test
 from germane.samples.evalfile import Case
 from germane.samples.files import Notice
-from germane.samples.gradertypes import FORMULAS, Test
 from germane.samples.yamltext import parse_yaml
 from germane.types import Sample
 

@@ -49,7 +49,6 @@ class Arrow:
         pl.DataFrame(ROWS).lazy(),
         Arrow(pl.DataFrame(ROWS)),
         [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
-        [{**row, "contexts": [*row["contexts"], math.nan]} for row in ROWS],
     ],
     ids=[
         "dicts",
@@ -61,7 +60,6 @@ class Arrow:
         "lazy",
         "arrow",
         "arrays",
-        "NaN in a list",
     ],
 )
 def test_every_table_gives_the_same_samples(source: Any) -> None:

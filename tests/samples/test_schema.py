@@ -76,7 +76,7 @@ MORE: list[tuple[dict[str, object], bool]] = [
     ({"trial": 1.0}, True),
     ({"tags": ["x"], "metadata": {"a": 1}, "anything": [1]}, True),
     ({"tags": [1]}, False),
-    ({"metadata": []}, False),
+    ({"metadata": []}, True),
 ]
 
 

@@ -23,9 +23,9 @@ from germane.measures.declaration import find_measure
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, definitions
 from germane.measures.scoring import DECLARED, Grader
+from germane.questions.gradertypes import FORMULAS, Test
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, fold, nearest
-from germane.samples.gradertypes import FORMULAS, Test
 from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
 from germane.types import FrozenDict, Json
 

@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from germane.errors import InputError
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.graders.transcript import answer_of
+from germane.questions.gradertypes import Test
 from germane.samples.evalfile import Case
-from germane.samples.gradertypes import Test
 from germane.samples.yamltext import as_list
 
 _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {

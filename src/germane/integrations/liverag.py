@@ -18,6 +18,7 @@ from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
+from germane.samples.cells import looks_listed, refuse_printed_array
 from germane.samples.files import JsonFault, parse_strict_json
 
 Id: TypeAlias = str | int
@@ -179,6 +180,8 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
     """The list in a cell, or a list of the one id that it is."""
+    if strict:
+        refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
         try:
             result = read(text)
@@ -186,8 +189,9 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
             continue
         if isinstance(result, list | tuple | set | dict):
             return result
-        return [] if result is None else [result] if isinstance(result, str) else [text]
-    if strict and text.startswith(("[", "(", "{")):
+        if not (strict and isinstance(result, str) and looks_listed(result)):
+            return [] if result is None else [result] if isinstance(result, str) else [text]
+    if strict and (text.startswith("(") or looks_listed(text)):
         raise Invalid(f"is a list that cannot be read: {describe(text)}", _LIST)
     return [text] if text else []
 

@@ -16,6 +16,7 @@ from germane.integrations.liverag import (
     EvaluationResult,
     Parity,
 )
+from germane.samples.cells import table_rows
 from germane.samples.files import (
     JsonFault,
     locate,
@@ -24,7 +25,6 @@ from germane.samples.files import (
     read_lines,
     read_text,
     shown_name,
-    table_rows,
 )
 from germane.types import Json
 

@@ -14,8 +14,9 @@ from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
+from germane.samples.cells import table_rows
 from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
-from germane.samples.files import JsonFault, parse_strict_json, read_lines, table_rows
+from germane.samples.files import JsonFault, parse_strict_json, read_lines
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
     Label,

@@ -37,9 +37,9 @@ from germane.measures.labels import (
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
+from germane.questions.gradertypes import FORMULAS
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
-from germane.samples.gradertypes import FORMULAS
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, key_of

@@ -129,8 +129,13 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
         spelling: name
         for name, field in fields.items()
         for text in (name, *field.names)
-        for spelling in (text, re.sub(r"_([a-z])", lambda match: match[1].upper(), text))
+        for spelling in (text, camel_case(text))
     }
+
+
+def camel_case(name: str) -> str:
+    """A name in snake_case, written in camelCase."""
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
@@ -240,8 +245,9 @@ def _superseded(value: Json) -> Json:
 
 
 def _metadata(value: Json) -> Json:
+    """A mapping; anything else under the one name `metadata`."""
     if not isinstance(value, Mapping):
-        raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}')
+        return {"metadata": value}
     return {str(key): value for key, value in value.items()}
 
 

@@ -5,8 +5,6 @@ JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fa
 
 from __future__ import annotations
 
-import ast
-import csv
 import functools
 import gzip
 import io
@@ -246,7 +244,7 @@ def whole_text(stream: BinaryIO, name: str) -> bytes:
 class BadRows:
     """The rows of a file that cannot be read: an error that shows the first ten, or left out where `skip`.
 
-    Faults are added, or raised within `with bad:`.
+    `remarks` are notes on the rows that can. Faults are added, or raised within `with bad:`.
     """
 
     SHOWN = 10
@@ -254,6 +252,7 @@ class BadRows:
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
         self.count = 0
+        self.remarks: list[str] = []
         self._first: list[InputError] = []
 
     def add(self, fault: InputError) -> None:
@@ -280,11 +279,11 @@ class BadRows:
         raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._location)
 
     def notes(self) -> tuple[str, ...]:
-        """A note on the rows that were left out, for readers of the result."""
+        """The remarks on the file, and a note on the rows that were left out, for readers of the result."""
         if not self.count:
-            return ()
+            return tuple(self.remarks)
         rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"
-        return (f"{self._location}: {self.count} {rows} left out:\n{self._listed()}",)
+        return (*self.remarks, f"{self._location}: {self.count} {rows} left out:\n{self._listed()}")
 
     @property
     def _location(self) -> SourceLocation:
@@ -323,33 +322,6 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def read_text(path: str | Path) -> str:
     """The whole text of a UTF-8 file; InputError where it cannot be read."""
     return "".join(line for _, line in read_lines(path))
-
-
-def table_rows(
-    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None = None
-) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV or TSV file that are not empty, each with the line it starts on.
-
-    InputError for a row that is none, or one of `bad`.
-    """
-    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problem = f"this row is not {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
-            fix = 'write a quote inside a quoted cell twice (""), and close every quote'
-            fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
-            if bad is None:
-                raise fault from None
-            bad.add(fault)
-            continue
-        if any(cell.strip() for cell in cells):
-            yield start, cells
 
 
 def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
@@ -464,17 +436,20 @@ def _constant(_: str) -> NoReturn:
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
 _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
+_decode_repeated = json.JSONDecoder().decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
     """The value of a JSON text; JsonFault where it is not one. Lone surrogates become U+FFFD.
 
-    `infinite` allows NaN and Infinity, for scores.
+    A key twice in an object is a fault, except in metadata, where the last counts. `infinite` allows NaN and Infinity, for scores.
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
     except _Refused:
-        raise _refused(text, infinite=infinite) from None
+        if (fault := _refused(text, infinite=infinite)) is not None:
+            raise fault from None
+        value = _decode_repeated(text)
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
@@ -517,17 +492,17 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
     return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
 
 
-def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """The first key that is there twice, or the first NaN, in a text that the decoder refused."""
+def _refused(text: str, *, infinite: bool) -> JsonFault | None:
+    """The first key that is there twice, or the first NaN, in a text that the decoder refused; None where it is all metadata."""
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
-        if is_key and path in seen:
+        if is_key and path in seen and "metadata" not in path[:-1]:
             return JsonFault(f"the key {path[-1]!r} is there twice", "keep one of the two", offset)
         if is_key:
             seen.add(path)
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
-    raise AssertionError("the decoder refuses for these two reasons only")  # pragma: no cover
+    return None
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
@@ -552,15 +527,3 @@ def locate(text: str, path: Sequence[Step]) -> int | None:
     """The offset of the value at a path of a JSON text; None where there is none."""
     target = tuple(path)
     return next((offset for steps, offset, is_key in _steps(text) if steps == target and not is_key), None)
-
-
-def structure(text: str) -> Json:
-    """A list or an object written as JSON, else as Python writes it; None where it is neither."""
-    try:
-        return parse_strict_json(text.strip())
-    except JsonFault:
-        try:
-            value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return None
-        return value if isinstance(value, list | dict) else None

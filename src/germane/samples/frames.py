@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
+from germane.samples.cells import TableRow
 from germane.samples.fields import SPELLINGS, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import MAX_DEPTH, Json
@@ -26,8 +27,11 @@ def records(source: Any) -> Iterator[Any]:
     """
     if isinstance(source, bytes):
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
-    rows = enumerate(_records(source), 1)
-    return (_mapping(row, number) if isinstance(row, Mapping) else row for number, row in rows)
+    rows = _records(source)
+    kind = dict if rows is source else TableRow
+    return (
+        kind(_mapping(row, number)) if isinstance(row, Mapping) else row for number, row in enumerate(rows, 1)
+    )
 
 
 def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
@@ -124,7 +128,7 @@ def _plain(value: Any) -> Json:
     if (fields := fields_of(value)) is not None:
         return _plain(fields)
     if isinstance(value, list | tuple | Iterator):
-        return [plain for value in value if (plain := _plain(value)) is not None or value is None]
+        return [_plain(value) for value in value]
     missing = isinstance(value, float) and math.isnan(value)
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
 

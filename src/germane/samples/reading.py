@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
@@ -12,12 +10,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from germane.clean import counted
-from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
+from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
+from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.collections.spans import is_trace
 from germane.samples.collections.traces import rows_of_traces
-from germane.samples.fields import IDS, SPELLINGS, yes_no
+from germane.samples.fields import IDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,
     Notice,
@@ -33,15 +32,10 @@ from germane.samples.files import (
     read_text,
     replace_surrogates,
     shown_name,
-    structure,
-    table_rows,
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader, names_for
 from germane.types import Json, Sample, Step, key_of
-
-FieldOf: TypeAlias = Callable[[str], str | None]
-"""The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 """Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
@@ -72,7 +66,7 @@ def read_samples(
         return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
     rows = RowReader(columns, warn, prefix, only)
-    results = rows_of_traces(reader(path, rows.field_of), warn)
+    results = rows_of_traces(reader(path, rows.cells), warn)
     return _samples(results, rows, SourceLocation(shown_name(path)), unit)
 
 
@@ -80,7 +74,7 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
     from germane.samples.trec import read_qrels  # which other files have no use for
 
     gold, file = read_qrels(folder), folder / "queries.jsonl"
-    for number, row, _ in _read_jsonl(file, lambda _: None):
+    for number, row, _ in _read_jsonl(file):
         if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
             fix = 'write {"_id": "q1", "text": "..."}'
             raise InputError(
@@ -99,7 +93,7 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
         reader, _ = _format(path)
         rows = RowReader(columns)
         more = (faults,) if reader is _read_jsonl else ()
-        results = reader(path, rows.field_of, *more)
+        results = reader(path, rows.cells, *more)
         for number, row, where in rows_of_traces(results):
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
@@ -194,11 +188,16 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    visible = (replace_surrogates(dict(row)) if isinstance(row, Mapping) else row for row in rows)
+    visible = (_visible(row) if isinstance(row, Mapping) else row for row in rows)
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
     return _samples(numbered, RowReader(columns, warn), SourceLocation("samples"), "row")
+
+
+def _visible(row: Mapping[str, Json]) -> Mapping[str, Json]:
+    visible: dict[str, Json] = replace_surrogates(dict(row))
+    return TableRow(visible) if isinstance(row, TableRow) else visible
 
 
 def _format(path: Path) -> tuple[Reader, str]:
@@ -263,13 +262,13 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
-    reader.warn_of_absent(file)
+    reader.warn_at_end(file)
 
 
 _DOCUMENT = "this looks like one JSON document: name the file .json, or write one object per line"
 
 
-def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None = None) -> Iterator[Row]:
+def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | None = None) -> Iterator[Row]:
     """JSON Lines: one object per line; blank lines are passed over.
 
     With `faults` every key is looked at, what is not JSON is added to these, and the lines after it are read.
@@ -278,7 +277,7 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
     with opened(path) as file:
         while lines := list(islice(file, size)):
             size = min(2 * size, _TOGETHER)
-            if faults is None and (rows := _rows_of_lines(lines, field_of)) is not None:
+            if faults is None and (rows := _rows_of_lines(lines)) is not None:
                 numbers = range(number + 1, number + 1 + len(lines))
                 locations = map(
                     functools.partial, repeat(_json_location), repeat(path), lines, numbers, repeat(())
@@ -290,7 +289,7 @@ def _read_jsonl(path: Path, field_of: FieldOf, faults: list[InputError] | None =
                 number += 1
                 if line.isspace():
                     continue
-                if faults is None and (alone := _rows_of_lines([line], field_of)):
+                if faults is None and (alone := _rows_of_lines([line])):
                     (row,) = alone
                 else:
                     text = decoded(line, shown_name(path), number)
@@ -309,8 +308,8 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 """The possible ends of a line that is one object."""
 
 
-def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | None:
-    """The values of lines; None unless it is sure that each line is one, and names no document twice in its gold."""
+def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
+    """The values of lines; None unless it is sure that each line is one, and has no key twice."""
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
     if unusual and len(lines) > 1:  # else no value goes on in the next line: none has } before {
         return None
@@ -319,25 +318,22 @@ def _rows_of_lines(lines: Sequence[bytes], field_of: FieldOf) -> list[Json] | No
         rows = parse_json_lines(text)
     except ValueError:
         return None
-    if len(rows) != len(lines):
-        return None
-    keys = set(chain.from_iterable({tuple(row) for row in rows if type(row) is dict}))
-    gold = [key for key in keys if field_of(key) == "qrels"]
-    return rows if all(_documents_once(text, b'"%b"' % key.encode(), rows, key) for key in gold) else None
+    return rows if len(rows) == len(lines) and _keys_once(text, rows) else None
 
 
-def _documents_once(text: bytes, name: bytes, rows: Iterable[Json], key: str) -> bool:
-    """True if it is sure that no gold under this key names a document twice: its JSON has two quotes per document."""
-    end = 0
-    for row in rows:
-        if type(row) is dict and type(grades := row.get(key)) is dict:
-            start = text.find(name, end)
-            end = text.find(b"}", start)
-            if text.count(b'"', start, end) != 2 * len(grades) + 2 or text.count(b"{", start, end) != 1:
-                return False
-            if text.find(b"\\", start, end) >= 0:
-                return False
-    return text.find(name, end) < 0
+def _keys_once(text: bytes, rows: list[Json]) -> bool:
+    """True if it is sure that no object names a key twice: its JSON has as many keys as there are after it was read."""
+    if b'" :' in text or b'"\t:' in text:
+        return False
+    keys, values = 0, rows.copy()
+    while values:
+        value = values.pop()
+        if type(value) is dict:
+            keys += len(value)
+            values += value.values()
+        elif type(value) is list:
+            values += value
+    return keys == text.count(b'":') - text.count(b'\\":')
 
 
 def _json_location(
@@ -353,7 +349,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 """The keys under which an object may hold its array of samples."""
 
 
-def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
+def _read_json(path: Path, _: Cells) -> Iterator[Row]:
     """One JSON document: an array of samples, numbered from 1, an object that holds one, or a collection of another shape."""
     text = read_text(path)
     if not text.strip():
@@ -383,117 +379,45 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
-_WORDS = {"id", "query", "system", "reference", "criterion", "response", "error", "cluster"}
-_SINGLE = {"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"}
-_NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
-
-
-def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
+def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
     """CSV or TSV with a header: one sample per row, lists and objects as JSON in their cell.
 
     Several columns of contexts (`context_1`, `context_2`, ...) are one list, in their order.
     """
-    rows = table_rows((line for _, line in read_lines(path)), delimiter, shown_name(path))
+    file = shown_name(path)
+    lines = (line for _, line in read_lines(path))
+    note = lambda text: cells.notes.append((text, SourceLocation(file)))  # noqa: E731
+    rows = table_rows(lines, delimiter, file, note=note)
     first = next(rows, None)
     if first is None:
         return
-    header = [name.strip() for name in first[1]]
-    lists_as, lists = _context_columns(header, field_of)
-    _check_header(header, lists, field_of, SourceLocation(shown_name(path), first[0]))
-    for line, cells in rows:
-        location = SourceLocation(shown_name(path), line)
-        if len(cells) != len(header):
-            problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
+    header = _header([name.strip() for name in first[1]], cells, SourceLocation(file, first[0]))
+    for line, row in rows:
+        location = SourceLocation(file, line)
+        if len(row) != len(header):
+            problem = f"this row has {counted(len(row), 'cell')} and the header {len(header)}"
             fix = "write one cell a column; put a text with the separator or a line break in quotes"
             raise InputError(problem, fix=fix, place=location)
-        row: dict[str, Json] = {}
-        for column, (name, cell) in enumerate(zip(header, cells, strict=True)):
-            if cell and name and column not in lists:  # an empty cell is absent
-                row[name] = _cell(cell, name, field_of, location)
-        if lists:
-            row[lists_as] = [_context_cell(cells[column]) for column in lists if cells[column].strip()]
-        yield line, row, functools.partial(_at, location)
+        yield line, TableRow(zip(header, row, strict=True)), functools.partial(_at, location)
 
 
-def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[int]]:
-    """The columns that together are the list of contexts, where there are several: their name, in order."""
-    results: list[tuple[int, int, str]] = []
-    for column, name in enumerate(header):
-        match = _NUMBERED.fullmatch(name)
-        if match and field_of(name) is None and field_of(match["name"]) == "contexts":
-            results.append((int(match["number"]), column, match["name"]))
-    if results:
-        return results[0][2], [column for _, column, _ in sorted(results)]
-    same = [column for column, name in enumerate(header) if field_of(name) == "contexts"]
-    several = len(same) > 1 and len({header[column] for column in same}) == 1
-    return (header[same[0]], same) if several else ("", [])
-
-
-def _check_header(header: list[str], lists: list[int], field_of: FieldOf, where: SourceLocation) -> None:
-    single = [name for column, name in enumerate(header) if name and column not in lists]
-    if twice := next((name for name in single if header.count(name) > 1), None):
-        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
-    if not any(field_of(name) == "query" for name in header):
+def _header(header: list[str], cells: Cells, where: SourceLocation) -> list[str]:
+    """The names of the columns, several of one name for contexts numbered; InputError where they cannot be told apart."""
+    if twice := next((name for name in header if name and header.count(name) > 1), None):
+        if cells.field_of(twice, header) != "contexts":
+            raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
+        header = [f"{name}_{at}" if name == twice else name for at, name in enumerate(header)]
+    if not any(cells.field_of(name) == "query" for name in header):
         names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
         problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
         raise InputError(problem, fix=f"name one of {names}, or map it: --columns query=NAME", place=where)
+    return header
 
 
-def _context_cell(cell: str) -> Json:
-    value = structure(cell) if cell.lstrip().startswith("{") else None
-    return value if isinstance(value, dict) else cell
-
-
-def _cell(cell: str, name: str, field_of: FieldOf, location: SourceLocation) -> Json:
-    """The value of a cell in the column of that name; InputError where it is none of its field."""
-    try:
-        return _value(cell, field_of(name))
-    except Invalid as wrong:
-        raise wrong.under(name).error(location) from None
-
-
-def _value(cell: str, field: str | None) -> Json:
-    """The value of a cell: words stay as they are, lists and objects are read, one value is a list of one."""
-    if field is None or field in _WORDS:
-        return cell
-    if cell.lstrip().startswith(("[", "{")):
-        value = structure(cell)
-        if value is None:
-            raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
-        if field == "qrels" and isinstance(value, dict):
-            _check_documents(cell, value)
-        return value
-    if field == "answerable" and type(yes := yes_no(cell)) is bool:
-        return yes
-    if field in _SINGLE:
-        return [cell.strip()] if field != "contexts" else [cell]
-    try:
-        value = parse_strict_json(cell.strip())
-        return yes_no(value) if field == "answerable" else value
-    except JsonFault as fault:
-        raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
-
-
-def _check_documents(cell: str, grades: dict[str, Json]) -> None:
-    """Invalid where a cell grades a document twice: `grades` have the last of the two alone."""
-    if sum(map(cell.count, "\"'")) == 2 * len(grades):  # two quotes per document
-        return
-    keys = [ast.literal_eval(key) for key in ast.parse(cell.strip(), mode="eval").body.keys]  # type: ignore[attr-defined]  # an object
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise Invalid(f"has the key {twice!r} twice", "keep one of the two")
-
-
-def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
-    """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
+def _read_parquet(path: Path, _: Cells) -> Iterator[Row]:
+    """Parquet: one sample per row; lists and objects are columns of such a type, or as in a cell of CSV."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
-        location = SourceLocation(f"{path}, row {number}")
-        cells = {
-            name: _cell(cell, name, field_of, location)
-            if isinstance(cell, str) and cell[:1] in {"[", "{"}
-            else cell
-            for name, cell in row.items()
-        }
-        yield number, cells, functools.partial(_at, location)
+        yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
 
 
 Reader: TypeAlias = Callable[..., Iterator[Row]]

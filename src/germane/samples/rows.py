@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, repeat
 from operator import or_
@@ -15,19 +14,32 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.fields import FIELDS, IDS, READ, SPELLINGS, Column, converted, without_failed, written
+from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
+from germane.samples.fields import (
+    FIELDS,
+    IDS,
+    READ,
+    SPELLINGS,
+    Column,
+    camel_case,
+    converted,
+    without_failed,
+    written,
+)
 from germane.samples.files import Notice, Notices, Warn, nearest
-from germane.types import Context, Json, Sample, Step
+from germane.types import Context, Json, Sample
 
 Columns: TypeAlias = Mapping[str, str]
-Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
-"""The place of what stands at a path of a row."""
 Row: TypeAlias = tuple[int, Json, Locate]
 """The row's number (its id where it has none), the row, and the function that locates a path in it."""
 
 _OF_IDS = {IDS, "qrels", "forbidden"}
-_SEPARATORS = (";", "|", ",")
-_JOINED = re.compile(rf"[{''.join(_SEPARATORS)}]")
+_OF_GOLDENS = frozenset(
+    name
+    for name in ("expected_output", "actual_output", "retrieval_context")
+    for name in (name, camel_case(name))
+)
+"""The keys beside which `context` is not what was retrieved, but the ideal passages of DeepEval's goldens."""
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -60,6 +72,8 @@ def names_for(lacking: str, others: Iterable[str]) -> str:
     unknown = [name for name in dict.fromkeys(others if fields else ()) if name != "ms"]  # a target's time
     if not unknown:
         return ""
+    if "contexts" in fields and "context" in unknown:
+        return "`context` is the ideal passage here, as in DeepEval's goldens; --columns contexts=context reads it"
     aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
     unread = ", ".join(map(repr, unknown[:10]))
     return f"not known, and kept as metadata: {unread}; names that are read as {aliases}"
@@ -87,10 +101,13 @@ class RowReader:
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
         self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
+        self.cells = Cells(self.field_of)
 
-    def field_of(self, key: str) -> str | None:
-        """The field that a key of a row means; None = metadata."""
+    def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
+        """The field that a key means in a row with the keys `among`; None = metadata."""
         name = self._mapped.get(key) or SPELLINGS.get(key)
+        if key == "context" and key not in self._mapped and not _OF_GOLDENS.isdisjoint(among):
+            return None
         return None if name in self._taken and key not in self._mapped else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
@@ -104,35 +121,50 @@ class RowReader:
         """The samples that rows describe, read together, up to the first row that describes none, and the fault of that row."""
         if self._only is not None:
             rows = [(number, self._as_wanted(row, self._only), where) for number, row, where in rows]
+        rows, faults = self._with_values(rows)
         try:
-            return self._samples(rows), []
+            return self._samples(rows), faults
         except Invalid as wrong:
             if len(rows) == 1:
                 return [], [wrong.error(rows[0][2](wrong.path))]
         samples: list[Sample] = []
-        faults: list[InputError] = []
         for row in rows:  # one of them says which it is
-            more, faults = self.read_all([row])
+            more, own = self.read_all([row])
             samples += more
-            if faults:
-                break
+            if own:
+                return samples, own
         return samples, faults
+
+    def _with_values(self, rows: Sequence[Row]) -> tuple[Sequence[Row], list[InputError]]:
+        """The rows with the values of their cells, where they are of a table, up to the first fault, and that fault."""
+        if not any(isinstance(row, TableRow) for _, row, _ in rows):
+            return rows, []
+        made: list[Row] = []
+        for number, row, where in rows:
+            try:
+                made.append((number, self._values_of(row, where), where))
+            except Invalid as wrong:
+                return made, [wrong.error(where(wrong.path))]
+        return made, []
+
+    def _values_of(self, row: Json, where: Locate) -> Json:
+        return self.cells.values(row, where) if isinstance(row, TableRow) else row
 
     def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
         """The row or, where its query is not wanted, what names its sample."""
-        fields = self._plan(tuple(row)).fields if isinstance(row, dict) else ()
+        fields = self._plan(tuple(row), tuple(row)).fields if isinstance(row, dict) else ()
         query = next((row[key] for key, name, _ in fields if name == "query"), None)
         if not isinstance(query, str) or only(query):
             return row
-        return {key: row[key] for key, name, _ in fields if name in _NAMING}
+        return type(row)({key: row[key] for key, name, _ in fields if name in _NAMING})
 
     def faults_of(self, row: Json, number: int, where: Locate) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
         input_errors: list[InputError] = []
-        left = dict(row) if isinstance(row, dict) else row
+        left = type(row)(row) if isinstance(row, dict) else row
         while True:
             try:
-                self._samples([(number, left, where)])
+                self._samples([(number, self._values_of(left, where), where)])
             except Invalid as wrong:
                 input_errors.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
@@ -145,8 +177,11 @@ class RowReader:
             else:
                 return input_errors
 
-    def _samples(self, rows: Sequence[Row]) -> list[Sample]:
-        """The samples of rows, read column by column. Raises Invalid where one is not valid; of one row alone with its path."""
+    def _samples(self, rows: Sequence[Row], among: tuple[Any, ...] | None = None) -> list[Sample]:
+        """The samples of rows, read column by column. Raises Invalid where one is not valid; of one row alone with its path.
+
+        `among` are the keys that the rows had before null was left out.
+        """
         samples: list[Sample] = []
         for keys, group in groupby(rows, _keys_of):
             some = list(group)
@@ -155,11 +190,10 @@ class RowReader:
                 continue
             columns = dict(zip(keys, zip(*[row.values() for _, row, _ in some], strict=True), strict=True))
             if any(_NULL in map(type, column) for column in columns.values()):
-                samples += self._samples(
-                    [(number, _without_nulls(row), where) for number, row, where in some]
-                )
+                rest = [(number, _without_nulls(row), where) for number, row, where in some]
+                samples += self._samples(rest, keys)
                 continue
-            plan, wrong = self._plan(keys), None
+            plan, wrong = self._plan(keys, among or keys), None
             values = self._values(plan, columns, some)
             try:
                 samples += converted(values, list[Sample])
@@ -169,7 +203,7 @@ class RowReader:
             if self._warn is not None and (wrong is None or len(some) == 1):
                 for _, row, where in some if plan.others else ():
                     self._warn_of(row, plan, where)
-                self._warn_of_joined(plan, columns, some)
+                self._count_joined(plan, columns, some)
             if wrong is not None:
                 raise self._named(wrong, some[0][1])
         return samples
@@ -206,20 +240,21 @@ class RowReader:
             values["metadata"] = others if metadata is None else list(map(or_, metadata, others))
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
-    def _plan_of(self, keys: tuple[Any, ...]) -> _Plan:
-        """The meaning of the keys of a row: of several spellings of a field, our own name or else the first one is read."""
+    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
+        """The meaning of the keys of a row that had the keys `among`: of several spellings of a field, our own name or else the first one is read."""
         self._absent.difference_update(keys)
-        means = {key: self.field_of(key) for key in keys}
+        means = {key: self.field_of(key, among) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
         best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
         read = {key: name for key, name in means.items() if name is not None and best[name] == key}
         fields = tuple((key, name, READ.get(name)) for key, name in read.items())
-        return _Plan(fields, tuple(key for key in keys if key not in read))
+        return _Plan(fields, tuple(key for key in keys if key not in read), among)
 
-    def warn_of_absent(self, file: SourceLocation) -> None:
-        """A notice for each mapped name that no row had."""
+    def warn_at_end(self, file: SourceLocation) -> None:
+        """A notice for each mapped name that no row had, and for cells that were counted."""
         if self._warn is None:
             return
+        self.cells.warn(self._warn)
         for key in sorted(self._absent):
             problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
             self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
@@ -235,34 +270,26 @@ class RowReader:
                 if mapped := [key for key, name in self._mapped.items() if name == "query"]:
                     wrong.fix = f"query is mapped to {mapped[0]!r}: name one of these fields, or leave the mapping out"
             return wrong
-        names = {name: key for key, name, _ in self._plan(tuple(row)).fields}
+        names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
         first = names.get(str(wrong.path[0]), wrong.path[0])
         wrong.path = tuple(written((first, *wrong.path[1:]), row)) or wrong.path
-        field = self.field_of(str(first))
+        field = self.field_of(str(first), row)
         if len(wrong.path) == 1 and field is not None and (example := FIELDS[field].example) is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _warn_of_joined(
-        self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Any]
-    ) -> None:
-        """A notice for each field of ids that has a list of one id which looks like several: `d1;d2` in a cell."""
-        assert self._warn is not None
+    def _count_joined(self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Any]) -> None:
+        """Count the lists of one id that looks like several: `d1;d2` in a cell."""
         for key in (key for key, name, _ in plan.fields if name in _OF_IDS):
-            alone = (
-                (value[0], row)
-                for value, row in zip(columns[key], rows, strict=True)
-                if isinstance(value, list) and len(value) == 1
-            )
-            if joined := next((row for text, row in alone if _JOINED.search(str(text))), None):
-                problem = f"{key!r} has an id with {' or '.join(_SEPARATORS)} in it, which is read as one id"
-                self._warn(Notice(problem, 'several are a list: ["d1", "d2"]', joined[2]((key,))))
+            for value, row in zip(columns[key], rows, strict=True):
+                if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
+                    self.cells.counts.add("ids", key, row[2]((key,)))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """A notice for each key that is probably misspelt, or a second spelling with another value."""
         assert self._warn is not None
         for key in plan.others:
-            name = self.field_of(key)
+            name = self.field_of(key, plan.among)
             if name is not None:
                 read = next(key for key, meant, _ in plan.fields if meant == name)
                 if row[read] != row[key]:
@@ -278,10 +305,11 @@ _NAMING = {"id", "query", "system", "trial", "tags"}
 
 
 class _Plan(NamedTuple):
-    """The meaning of the keys of a row: each key with its field and the function that reads its column; and the keys that are metadata."""
+    """The meaning of the keys of a row: each key with its field and the function that reads its column; the keys that are metadata; and all keys of the row."""
 
     fields: tuple[tuple[str, str, Column | None], ...]
     others: tuple[str, ...]
+    among: tuple[str, ...]
 
 
 _NULL = type(None)

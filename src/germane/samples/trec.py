@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
+from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import RESULT
 from germane.samples.files import (
     BadRows,
@@ -40,8 +41,6 @@ from germane.samples.files import (
     opened,
     parse_strict_json,
     shown_name,
-    structure,
-    table_rows,
     whole_text,
 )
 from germane.samples.frames import parquet_batches
@@ -401,13 +400,30 @@ _Record: TypeAlias = tuple[int, Mapping[str, Any]]
 
 def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
+    counts = CellCounts()
     for line, record in records:
         try:
-            rows = [(line, *row) for row in _rows_in(record, kind)]
+            rows = [(line, *row) for row in _rows_in(_counted(record, kind, counts, name, line), kind)]
         except Invalid as wrong:
             bad.add(wrong.error(SourceLocation(name, line)))
         else:
             yield from rows
+    bad.remarks += map(str, counts.taken())
+
+
+def _counted(
+    record: Mapping[str, Any], kind: Kind, counts: CellCounts, name: str, line: int
+) -> Mapping[str, Any]:
+    """The record, in which a cell that holds a word for nothing is empty; cells that look like several ids are counted."""
+    cell = None if "doc" in record else record.get(kind.list_role)
+    if not isinstance(cell, str) or looks_listed(cell):
+        return record
+    place = SourceLocation(name, line)
+    if counts.is_missing(cell, kind.list_role, lambda: place):
+        return {**record, kind.list_role: ""}
+    if is_joined_ids(cell):
+        counts.add("ids", kind.list_role, place)
+    return record
 
 
 def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str | None, float | None]]:
@@ -429,16 +445,24 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
             value = -_number(record["rank"], "rank")
         yield query, str(doc), value
         return
-    listed, values = record.get(kind.list_role), record.get(kind.value)
-    if listed is None:
+    docs, values = (_in_cell(record.get(role), role) for role in (kind.list_role, kind.value))
+    if docs is None:
         return
     yield query, None, None
-    if isinstance(listed, list) and isinstance(values, list):
-        listed = _paired(listed, values)
-    if isinstance(listed, Mapping):
-        yield from ((query, doc, number(value)) for doc, value in listed.items())
+    if isinstance(docs, list) and isinstance(values, list):
+        docs = _paired(docs, values)
+    if isinstance(docs, Mapping):
+        yield from ((query, doc, number(value)) for doc, value in docs.items())
     else:
-        yield from ((query, doc, None if kind is RUN else 1) for doc in _listed(query, listed, kind))
+        yield from ((query, doc, None if kind is RUN else 1) for doc in _listed(query, docs, kind))
+
+
+def _in_cell(value: Any, role: str) -> Any:
+    """The list or object that a text writes; anything else as it is. Raises Invalid that names the role."""
+    try:
+        return list_in_cell(value) if isinstance(value, str) and looks_listed(value) else value
+    except Invalid as wrong:
+        raise wrong.under(role) from None
 
 
 def _score(value: Any) -> float:
@@ -480,18 +504,12 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _listed(query: str, value: Any, kind: Kind) -> list[str]:
-    """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
-    original = value
-    if isinstance(value, str):
-        result = structure(value) if value.lstrip().startswith("[") else None
-        value = value.strip() if result is None else result
+    """The ids in a list of ids or of objects with an id, or one id."""
     if isinstance(value, str | int) and not isinstance(value, bool):
-        return [str(value)] if value != "" else []
+        return [text] if (text := str(value).strip()) else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
     if None not in ids:
         return [id_ for id_ in ids if id_ is not None]
-    if isinstance(original, str):
-        raise Invalid(f"{original[:60]!r} is not a list of ids", 'write ["d1", "d2"]')
     problem = f"query {query} has contexts without an id"
     if kind is GOLD:
         problem = f"the gold of query {query} is neither a list of ids nor grades"
@@ -596,7 +614,8 @@ def _table_records(
     delimiter: str, stream: BinaryIO, name: str, kind: Kind, columns: Mapping[str, str] | None, bad: BadRows
 ) -> Iterator[_Record]:
     """The rows of a table under the roles of its header, or of its number of columns."""
-    rows = table_rows(_texts(stream, name, bad), delimiter, name, bad)
+    note = lambda text: bad.remarks.append(f"{name}: {text}")  # noqa: E731
+    rows = table_rows(_texts(stream, name, bad), delimiter, name, bad, note)
     first = next(rows, None)
     if first is None:
         return

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from germane.encoding import digest
 from germane.errors import Invalid
-from germane.samples.files import structure
+from germane.samples.cells import structure
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING = "RETRIEVER", "RERANKER", "EMBEDDING"

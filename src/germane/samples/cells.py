@@ -1,0 +1,403 @@
+"""The cells of tables, read alike from CSV, TSV, Parquet and DataFrames: quotes, separators, lists, words for nothing."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Protocol, TypeAlias
+
+from germane.clean import counted
+from germane.errors import InputError, Invalid, SourceLocation
+from germane.samples.fields import yes_no
+from germane.samples.files import BadRows, JsonFault, Notice, Warn, parse_strict_json
+from germane.types import Json, Step
+
+MISSING = frozenset(
+    [
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
+)
+"""The words that stand for nothing in a cell: those that pandas reads as missing."""
+NAMING = frozenset({"id", "query", "system"})
+"""The fields whose cells are taken as they are written, words for nothing included."""
+TEXTS = frozenset({"reference", "criterion", "response", "error", "cluster"})
+LISTS = frozenset({"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"})
+_KEEP_LISTS = "pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
+
+
+class TableRow(dict[str, Json]):
+    """A row of a table: its texts are cells, which are read as the field of their column needs it."""
+
+
+# rows of CSV and TSV
+
+
+def delimiter_of(first: str, usual: str) -> str:
+    """The separator of a table whose first line is this: that of a CSV file without any comma may be `;` or a tab."""
+    outside = re.sub(r'"[^"]*"', "", first)
+    if usual != "," or "," in outside:
+        return usual
+    return next((mark for mark in ";\t" if mark in outside), usual)
+
+
+def note_on_delimiter(delimiter: str) -> str:
+    """The note that a CSV file has another separator than the comma."""
+    name = "a tab" if delimiter == "\t" else repr(delimiter)
+    return f"the cells of this CSV file are separated by {name}, and were read so"
+
+
+def table_rows(
+    lines: Iterable[str],
+    delimiter: str,
+    name: str,
+    bad: BadRows | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV or TSV file that are not empty, each with the line it starts on.
+
+    `note` gets a remark where a CSV file has another separator. InputError for a row that is none, or one of `bad`.
+    """
+    lines = iter(lines)
+    before: list[str] = []  # blank lines and the first that is not
+    for line in lines:
+        before.append(line)
+        if line.strip():
+            break
+    between = delimiter_of(before[-1] if before else "", delimiter)
+    if between != delimiter:
+        note(note_on_delimiter(between))
+    rows = chain(before, lines)
+    read = _tsv_rows(rows) if between == "\t" else _csv_rows(rows, between, name, bad)
+    return ((start, cells) for start, cells in read if any(cell.strip() for cell in cells))
+
+
+def _csv_rows(
+    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None
+) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            yield start, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = f"this row is not CSV: {error}"
+            fix = 'write a quote inside a quoted cell twice (""), and close every quote'
+            fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
+            if bad is None:
+                raise fault from None
+            bad.add(fault)
+
+
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"(?=\t|\r?\n?\Z)')
+_OPEN = re.compile(r'"(?:[^"]|"")*\Z')
+_LONGEST_CELL = 1 << 24
+"""Characters after which a cell that was opened by a quote is not looked for any further."""
+
+
+def _tsv_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of TSV, in which a quote is a letter except around a whole cell; tabs and line ends belong to such a cell."""
+    left, waiting = iter(lines), list[str]()  # lines that were read ahead, the next one last
+    number, width = 0, 0
+    while (line := waiting.pop() if waiting else next(left, None)) is not None:
+        start = number = number + 1
+        cells, is_open = _tsv_cells(line)
+        if is_open:
+            more = _rest_of_cell(waiting, left)
+            joined = _tsv_cells("".join([line, *more]))[0] if more else []
+            plain = len(cells) == width and all(len(_tsv_cells(text)[0]) == width for text in more)
+            if more and not plain and (not width or len(joined) == width):
+                cells, number = joined, number + len(more)
+            else:
+                waiting += reversed(more)
+        width = width or len(cells) * any(cell.strip() for cell in cells)
+        yield start, cells
+
+
+def _rest_of_cell(waiting: list[str], left: Iterator[str]) -> list[str]:
+    """The next lines up to that in which a cell, opened before, is closed; none where it is not, which puts them back."""
+    taken: list[str] = []
+    size = 0
+    while size < _LONGEST_CELL and (line := waiting.pop() if waiting else next(left, None)) is not None:
+        taken.append(line)
+        size += len(line)
+        single = line.replace('""', "  ").find('"')
+        if single >= 0:
+            if line[single + 1 : single + 2] in {"", "\t", "\r", "\n"}:
+                return taken
+            break
+    waiting += reversed(taken)
+    return []
+
+
+def _tsv_cells(line: str) -> tuple[list[str], bool]:
+    """The cells of a line, and True if a quote at the beginning of one is not closed in it."""
+    if '"' not in line:
+        return line.rstrip("\r\n").split("\t"), False
+    cells: list[str] = []
+    at, is_open = 0, False
+    while True:
+        if quoted := _QUOTED.match(line, at):
+            cells.append(quoted[1].replace('""', '"'))
+            end = quoted.end()
+        else:
+            is_open = is_open or _OPEN.match(line, at) is not None
+            end = line.find("\t", at)
+            end = len(line) if end < 0 else end
+            cells.append(line[at:end].rstrip("\r\n") if end == len(line) else line[at:end])
+        if line[end : end + 1] != "\t":
+            return cells, is_open
+        at = end + 1
+
+
+# values of cells
+
+
+_STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+
+
+def structure(text: str) -> Json:
+    """A list or an object written as JSON, else as Python writes it; None where it is neither without doubt."""
+    try:
+        return list_in_cell(text)
+    except Invalid:
+        return None
+
+
+def list_in_cell(text: str) -> Json:
+    """The list or the object in a cell, as JSON or as Python writes it. Raises Invalid where it is none without doubt."""
+    text = text.strip()
+    tree = None
+    try:
+        value = parse_strict_json(text)
+    except JsonFault as fault:
+        if "is there twice" in fault.problem:
+            raise Invalid(f"has {fault.problem.replace('is there ', '')}", fault.fix) from None
+        refuse_printed_array(text)
+        try:
+            tree = ast.parse(text, mode="eval")
+            value = ast.literal_eval(tree)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            value = None
+    if not isinstance(value, list | dict):
+        raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
+    for node in ast.walk(tree) if tree is not None else ():
+        keys = [ast.unparse(key) for key in node.keys if key] if isinstance(node, ast.Dict) else []
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise Invalid(f"has the key {twice} twice", "keep one of the two")
+    return value
+
+
+def refuse_printed_array(text: str) -> None:
+    """Raise Invalid for an array as NumPy prints it: Python reads quoted texts without a comma between them as one."""
+    if text.startswith("array("):
+        raise Invalid("is an array as NumPy prints it, and not a list", _KEEP_LISTS)
+    end = -1
+    for match in _STRING.finditer(text):
+        if end >= 0 and not text[end : match.start()].strip():
+            problem = "has texts without a comma between them, as NumPy prints an array"
+            raise Invalid(problem, f"{_KEEP_LISTS}; by hand: write JSON")
+        end = match.end()
+
+
+def looks_listed(cell: str) -> bool:
+    """True if a cell begins like a list, an object or an array; a quote in front of one is that of a cell which is broken."""
+    return cell.lstrip().startswith(("[", "{", "array(", '"[', '"{'))
+
+
+_PARTED = re.compile(r"[;|,]")
+
+
+def is_joined_ids(text: str) -> bool:
+    """True if a text looks like several ids: one with a separator in it, or equal shapes with digits and blanks between."""
+    text = text.strip()
+    if _PARTED.search(text):
+        return True
+    shapes = {_shape(part) for part in text.split()}
+    return len(shapes) == 1 and " " in text and "9" in shapes.pop()
+
+
+@lru_cache(maxsize=1000)
+def _shape(word: str) -> str:
+    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", word))
+
+
+_JOINED_PASSAGES = re.compile(
+    r"""[.!?]["')\]]?(?:\s*\|\s*\S|[;,](?=[^\W\d_a-z]))|[^\W\d_]{3}(?:\|(?=[^\W\d_a-z])|;(?=[^\W\d_]))"""
+)
+"""A separator where prose has none: behind the end of a sentence, or between two words without a blank."""
+_ENTITY = re.compile(r"&#?\w+;")
+
+
+def is_joined_passages(text: str) -> bool:
+    """True if a text looks like several passages with a separator between them."""
+    return _JOINED_PASSAGES.search(_ENTITY.sub(" ", text)) is not None
+
+
+class _FieldOf(Protocol):
+    def __call__(self, key: str, among: Iterable[str] = ()) -> str | None: ...
+
+
+Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
+
+
+class CellCounts:
+    """The number of cells of each column that deserve a note, by the reason, and the place of the first."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
+
+    def add(self, reason: str, name: str, place: SourceLocation) -> None:
+        """Count a cell of this column: `missing`, or several `ids` or `passages` in one."""
+        count, first = self._counts.get((reason, name)) or (0, place)
+        self._counts[reason, name] = count + 1, first
+
+    def is_missing(self, cell: str, name: str, place: Callable[[], SourceLocation]) -> bool:
+        """True if a cell holds a word for nothing, which is counted."""
+        missing = cell.strip() in MISSING
+        if missing:
+            self.add("missing", name, place())
+        return missing
+
+    def taken(self) -> list[Notice]:
+        """A notice for each column and reason; the counts begin anew."""
+        notices = [_notice(*key, *count) for key, count in self._counts.items()]
+        self._counts.clear()
+        return notices
+
+
+class Cells:
+    """Reads the rows of a table, and counts the cells of each column that deserve a note."""
+
+    def __init__(self, field_of: _FieldOf) -> None:
+        self.field_of = field_of
+        self.counts = CellCounts()
+        self._columns = lru_cache(maxsize=100)(self._columns_of)
+        self.notes: list[tuple[str, SourceLocation]] = []
+
+    def passage_columns(self, header: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """The columns `context_1`, `context_2`, ... that are together the list of contexts: its name, and they in order."""
+        return self._columns(tuple(header))[1:]
+
+    def _columns_of(
+        self, header: tuple[str, ...]
+    ) -> tuple[tuple[tuple[str, str | None], ...], str, tuple[str, ...]]:
+        results: list[tuple[int, str, str]] = []
+        for name in header:
+            match = _NUMBERED.fullmatch(name)
+            if match and self.field_of(name) is None and self.field_of(match["name"]) == "contexts":
+                results.append((int(match["number"]), name, match["name"]))
+        numbered = tuple(name for _, name, _ in sorted(results, key=lambda result: result[0]))
+        listed_as = results[0][2] if results else ""
+        if listed_as and self.field_of(listed_as, header) is None:
+            listed_as = "contexts"
+        fields = tuple((name, self.field_of(name, header)) for name in header if name not in numbered)
+        return fields, listed_as, numbered
+
+    def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
+        """The values of a row, None where a cell is missing. Raises Invalid with the path of a cell that is none of its field."""
+        fields, listed_as, numbered = self._columns(tuple(row))
+        made: dict[str, Json] = {}
+        for name, field in fields:
+            value = row[name]
+            if not isinstance(value, str):
+                made[name] = value
+            elif name and value:
+                try:
+                    made[name] = self._value(value, name, field, where)
+                except Invalid as wrong:
+                    raise wrong.under(name) from None
+            elif name:
+                made[name] = None
+        if numbered:
+            passages = (self._passage(row[name], name, where) for name in numbered)
+            made[listed_as] = [passage for passage in passages if passage is not None]
+        return made
+
+    def _passage(self, value: Json, name: str, where: Locate) -> Json:
+        """The passage in a column of its own: an object, or the text."""
+        if not isinstance(value, str):
+            return value
+        if not value.strip() or self.counts.is_missing(value, name, partial(where, (name,))):
+            return None
+        item = structure(value) if value.lstrip().startswith("{") else None
+        return item if isinstance(item, dict) else value
+
+    def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
+        """The value of a cell: words stay as they are, lists and objects are read, one value is a list of one."""
+        if field is None or field in NAMING:
+            return cell
+        if self.counts.is_missing(cell, name, partial(where, (name,))):
+            return None
+        if field in TEXTS:
+            return cell
+        if field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
+            if is_joined_passages(cell):
+                self.counts.add("passages", name, where((name,)))
+            return [cell]
+        return _value(cell, field)
+
+    def warn(self, warn: Warn) -> None:
+        """A notice for each remark on the file, and one for each column and reason that cells were counted for."""
+        for text, location in self.notes:
+            warn(Notice(text, "", location))
+        for notice in self.counts.taken():
+            warn(notice)
+        self.notes.clear()
+
+
+def _value(cell: str, field: str) -> Json:
+    """The value of a cell that is no text: a list or an object, one value of a list, yes or no, a number."""
+    if looks_listed(cell):
+        return list_in_cell(cell)
+    text = cell.strip()
+    if field in LISTS:
+        return [text]
+    if field == "answerable" and type(yes := yes_no(text)) is bool:
+        return yes
+    try:
+        value = parse_strict_json(text)
+    except JsonFault as fault:
+        if field == "metadata":
+            return cell
+        raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
+    return yes_no(value) if field == "answerable" else value
+
+
+_NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
+
+
+def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
+    """The notice on some cells of a column, which is called `name`."""
+    if what == "missing":
+        problem = f"{name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
+        return Notice(problem, "leave such cells empty", first)
+    if what == "ids":
+        joined, fix = "ids joined by ; | , or a blank", 'several are a list: ["d1", "d2"]'
+    else:
+        joined, fix = "passages joined by | or ;", 'several are a list: ["first", "second"]'
+    problem = f"{name!r} looks like several {joined} in {counted(count, 'row')}, each read as one"
+    return Notice(problem, fix, first)
