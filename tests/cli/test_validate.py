@@ -115,7 +115,7 @@ def test_every_line_of_the_data_and_every_key_of_a_grader(tmp_path: Path) -> Non
         "e.yaml:3:39", "e.yaml:3:50", "e.yaml:3:63",
         "targets.yaml:2:36", "targets.yaml:2:50", "targets.yaml:2:63",
     ]  # fmt: skip
-    assert any('evidence is the number 1; write' in fault for fault in found)
+    assert any("evidence is the number 1; write" in fault for fault in found)
 
 
 def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None:
