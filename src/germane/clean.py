@@ -6,9 +6,10 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
 
 _COMMAND = re.compile(
-    r"::(?=(?:add|remove|set|save|stop|debug|echo|error|warning|notice|group|endgroup|internal)[a-z-]*[^:]*::)"
+    r"::(?=(?:add|remove|set|save|stop|debug|echo|error|warning|notice|group|endgroup|internal)[a-z-]*(?:\s.*?)?::)"
     r"|##(?=[a-z]*\[)",
     re.IGNORECASE,
 )
@@ -35,9 +36,59 @@ def clean_lines(text: str) -> str:
     return "\n".join(map(clean, text.split("\n")))
 
 
+_CONTROLS = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"
+"""Control characters other than tab and line feed, and characters that change a text's direction."""
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_TERMINAL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|\r|[{_CONTROLS}]")
+_JSON_ESCAPED = re.compile(f"(?<=#)#|[{_CONTROLS}]")
+_ANYWHERE = re.compile(r"##(?=[a-z]*\[)", re.IGNORECASE)
+_AT_START = re.compile(r"^([^\S\n]*)::(?=.*::|.*\Z)", re.MULTILINE)
+"""What may be a workflow command, whatever its name: two colons at the start of a line, and two more."""
+
+
 def clean_json(text: str) -> str:
-    """A JSON document in which no text is a workflow command (##[ counts anywhere in a line); its values are the same."""
-    return text.replace("##", "#\\u0023")
+    """A JSON document without control characters, direction overrides and workflow commands (##[ counts anywhere in a line).
+
+    They are escaped: its values are the same.
+    """
+    return _JSON_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def without_controls(text: str) -> str:
+    """The text without control characters and direction overrides; tabs and line feeds stay."""
+    return _CONTROL.sub("", text)
+
+
+class CleanStream:
+    """A text stream that drops control characters and escape sequences, and breaks up workflow commands.
+
+    Colours and moves of the cursor pass where the stream shows colours. `inner` is the stream itself, for commands of our own.
+    """
+
+    def __init__(self, inner: TextIO, *, colours: bool) -> None:
+        self.inner, self._colours, self._fresh = inner, colours, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def write(self, text: str) -> int:
+        """Write the text, cleaned."""
+        kept = _TERMINAL.sub(self._kept, text)
+        kept = _ANYWHERE.sub("# #", kept)
+        started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
+        kept = started + line_end + _AT_START.sub(r"\1: :", rest)
+        last = kept.rpartition("\n")
+        self._fresh = (self._fresh or bool(last[1])) and not last[2].strip()
+        self.inner.write(kept)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of the lines, cleaned."""
+        for line in lines:
+            self.write(line)
+
+    def _kept(self, match: re.Match[str]) -> str:
+        return match[0] if self._colours and (len(match[0]) > 1 or match[0] == "\r") else ""
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
@@ -118,11 +169,16 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Itera
 
 
 def markdown_text(text: str, most: int = 200) -> str:
-    """The shortened text for Markdown: nothing in it is markup, or what GitHub takes for a person or an issue."""
+    """The shortened text for Markdown: nothing in it is markup, a link, or what GitHub takes for a person, an issue or a commit."""
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$":
         words = words.replace(char, f"\\{char}")
-    return _REFERENCE.sub(lambda match: f"&#{ord(match[0])};", words)
+    return _REFERENCE.sub(lambda match: f"{match[0]}<!-- -->", words)
 
 
-_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
+_REFERENCE = re.compile(
+    r"(?<![\w&)])@(?=\w)|@(?=[\w\\-]+\.[a-z])|(?<!&)#(?=\w)|\bgh-(?=\d)|(?:https?|ftp|mailto|xmpp):|\bwww\."
+    r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{6}(?=[0-9a-f]{1,34}\b)",
+    re.IGNORECASE,
+)
+"""The beginning of what GitHub makes a link of. A comment behind it, which is not shown, divides the text; an entity does not."""

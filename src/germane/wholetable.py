@@ -11,6 +11,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from germane.clean import clean
+
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
@@ -22,7 +24,7 @@ def plain_text(renderable: RenderableType, width: int) -> str:
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
     )
     console.print(renderable)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return "\n".join(clean(line).rstrip() for line in out.getvalue().rstrip().split("\n"))
 
 
 class WholeTable(Table):

@@ -180,3 +180,68 @@ def test_a_key_in_an_error_is_masked(inside: Cli, tmp_path: Path) -> None:
         assert "***" in found.err
         assert "sk-0123" not in found.err
         assert "key none" not in found.err
+
+
+def test_markdown_has_no_link_or_reference_of_the_data(inside: Cli, tmp_path: Path) -> None:
+    """Addresses, people, issues and commits; a comment divides them, since GitHub reads through entities."""
+    name = "@octocat a@example.com octo/repo#12 GH-3 http://evil.example www.evil.example 1a2b3c4d5e6f"
+    rows = [
+        {
+            "id": f"{name} {n}",
+            "query": name,
+            "system": name,
+            "qrels": {"d": 1},
+            "retrieved_context_ids": ["e", "d"],
+        }
+        for n in range(3)
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert inside("run", "s.jsonl", "-m", "RR", "-o", "r.md", "-o", "r").code == 0
+    assert inside("compare", "r", "r", "-o", "c.md").code == 0
+    pages = [(tmp_path / name).read_text() for name in ("r.md", "c.md")]
+    assert "evil" in pages[0]
+    for page in pages:
+        assert not re.search(r"@octocat|@example|#12|GH-3|http:/|www\.e|1a2b3c4d5e6f", page)
+        assert "RR" in page
+
+
+HOSTILE = "b\u001b]52;c;ZXZpbA==\u0007\u009b31m\u202e\n::error title=a:b::PWN\r::error::PWN ##[error]PWN\x7f"
+
+
+def _hostile_row(number: int, system: str) -> dict[str, object]:
+    gold, other = ({"id": f"d{n}{HOSTILE}", "text": f"text {n} {HOSTILE}", "grade": n} for n in (1, 0))
+    contexts = [gold, other] if (number + len(system)) % 2 else [other, gold]
+    return {
+        "id": f"q{number}{HOSTILE}", "query": f"{number} {HOSTILE}", "system": system, "tags": [HOSTILE],
+        "reference": HOSTILE, "qrels": {gold["id"]: 1}, "contexts": contexts,
+    }  # fmt: skip
+
+
+def test_no_verb_prints_what_a_terminal_or_a_runner_obeys(inside: Cli, tmp_path: Path) -> None:
+    """Hostile ids, queries, systems, tags, file names and people, on stdout and stderr, with --json too, and in .txt."""
+    rows = [_hostile_row(number, system) for system in (HOSTILE, f"{HOSTILE}x") for number in range(4)]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = "::error title=a:b::PWN"
+    (tmp_path / "w.tsv").write_text(f"query_id\tdoc_id\tscore\n1\td1\t3\n{line}\td2\t2\n")
+    (tmp_path / "g.tsv").write_text(f"query_id\tdoc_id\tgrade\n1\td1\t3\n{line}\td2\t1\n")
+    ledger = ("--ledger", f"l{HOSTILE}.sqlite")
+    judged = ("run", "s.jsonl", "-m", "context_precision RR", "--force", *ledger)
+    verbs: list[tuple[str, ...]] = [
+        (*judged, "--judge", "labels", "-o", "a", "-o", "r.txt"), (*judged, "--judge", "lexical", "-o", f"r{HOSTILE}"),
+        (*judged, "--judge", "lexical", "-o", "b", "--fail-under", "mean(RR)>=0.9"), ("report", "a"), ("report", f"r{HOSTILE}"),
+        ("explain", "b", f"q1{HOSTILE}"), ("stages", "b"), ("diagnose", "b"), ("power", "b"), ("audit", "b"),
+        ("label", "b", "--who", HOSTILE), ("score", "b", "-m", "RR(labels=human)"), ("compare", "a", "b"), ("compare", "b"),
+        ("rank", "w.tsv", "--qrels", "g.tsv", "-q"), ("rank", "s.jsonl", "-q"), ("overlap", "w.tsv", "g.tsv"),
+        ("ledger", "stats", *ledger), ("ledger", "check", *ledger), ("ledger", "export", *ledger), ("validate", "s.jsonl"),
+        ("run", HOSTILE), ("run", "s.jsonl", "-m", HOSTILE), ("report", HOSTILE), ("measures", HOSTILE), (HOSTILE,),
+        ("run", "s.jsonl", "-m", "RR", "--filter", HOSTILE), ("label", "b", "--import", HOSTILE), ("init", HOSTILE),
+    ]  # fmt: skip
+    printed = [(verb, inside(*verb, *flags)) for verb in verbs for flags in ((), ("--json",))]
+    texts = [(verb, text) for verb, found in printed for text in (found.out, found.err)]
+    texts.append((("r.txt",), (tmp_path / "r.txt").read_text()))
+    assert sum(found.code < 2 for _, found in printed) > 30
+    for verb, text in texts:
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text), verb
+        assert live(text) == [], verb
+    whole = json.loads(next(found.out for verb, found in printed[1::2] if verb[0] == "explain"))
+    assert HOSTILE in whole["query"]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from germane.clean import counted
+from germane.clean import clean, counted
 from germane.errors import InputError
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
@@ -23,11 +23,11 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
         folder = folder or Path(".claude/skills/rag-evaluation")
         written = write_shipped("skill", folder, force=force)
         names = ", ".join(str(path.relative_to(folder)) for path in written)
-        print(f"wrote {counted(len(written), 'file')} to {folder}: {names}")
+        print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}: {names}")
         return
     folder = folder or Path("rag-evaluation")
     written = write_shipped("rag-evaluation", folder, force=force)
-    print(f"wrote {counted(len(written), 'file')} to {folder}")
+    print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}")
     before = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
     print(f"next:\n  {before}" + "\n  ".join(_NEXT))
 

@@ -194,7 +194,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report | None, guidelin
                 are = "is" if session.done == 1 else "are"
                 stored = f"{counted(session.done, 'label')} of {session.who} {are} stored"
                 raise Interrupted(f"{stored}; go on with: {again}") from None
-            print(f"\n{session.done} of {session.total} labelled by {session.who}")
+            print(f"\n{session.done} of {session.total} labelled by {clean(session.who)}")
             _show_so_far(report, corrections)
             if quits:
                 return
@@ -206,7 +206,7 @@ def _ask_all(
     """Ask about one task after the other; True where the person quits or the input ends before the last."""
     begun = session.done
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
-    print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
+    print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
         view = _View(task.task, session)
         view.show()

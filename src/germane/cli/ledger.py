@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean, counted
+from germane.clean import clean, clean_json, counted
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError
 
@@ -106,7 +106,7 @@ def export(*, output: Path | None, ledger: str | None, **chosen: str | None) -> 
         if output is None:
             if sys.stdout is None:  # it was closed (`>&-`) before we came
                 raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
-            sys.stdout.buffer.writelines(lines)
+            sys.stdout.buffer.writelines(clean_json(line.decode()).encode() for line in lines)
             return
         with written(output, getattr(ledger_table, "path", None)) as file:
             count = sum(bool(file.write(line)) for line in lines)

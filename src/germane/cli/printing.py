@@ -15,10 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
-from germane.clean import clean, clean_lines, counted
+from germane.clean import clean, clean_lines, counted, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
@@ -171,7 +172,7 @@ def _tell_github(
             for command in chain.from_iterable(
                 github_commands(report, workspace) for report in reports.values()
             ):
-                print(command, file=sys.stderr)
+                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # our own: not cleaned
 
 
 def print_console(renderable: RenderableType) -> None:
@@ -179,7 +180,19 @@ def print_console(renderable: RenderableType) -> None:
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
-    console.print(renderable)
+    console.print(_Clean(renderable))
+
+
+class _Clean:
+    """A renderable in whose texts no control character stands; its own colours and lines stay."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render it with its texts cleaned."""
+        for segment in console.render(self._renderable, options):
+            yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
 
 
 def print_markdown(text: str) -> None:

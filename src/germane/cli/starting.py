@@ -6,10 +6,11 @@ import atexit
 import gc
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from germane.clean import clean_lines
+from germane.clean import CleanStream, clean_lines
 from germane.cli.verbs import call
 from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
@@ -33,8 +34,27 @@ def start() -> None:
     )  # numpy starts in half the time without threads nobody uses
     gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
     atexit.register(gc.freeze)  # and not once more when all is done
-    code = _flushed(_code())
+    with _clean_streams():
+        code = _flushed(_code())
     sys.exit(code)
+
+
+@contextmanager
+def _clean_streams() -> Iterator[None]:
+    """Within it everything that is printed on stdout and stderr is cleaned."""
+    earlier = {name: stream for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
+    cleaned = {
+        name: CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ)
+        for name, stream in earlier.items()
+    }
+    for name, stream in cleaned.items():
+        setattr(sys, name, stream)
+    try:
+        yield
+    finally:
+        for name, stream in cleaned.items():
+            if getattr(sys, name) is stream:
+                setattr(sys, name, earlier[name])
 
 
 def _code() -> int:

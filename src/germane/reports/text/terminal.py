@@ -147,7 +147,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     source = judge.get("source")
     yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
     if report.folder is not None:
-        yield Text(f"report   {report.folder}")
+        yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
         yield Text(f"\n{clean(file.name)}", style="bold")
         yield means_table(report, [file]).rich(_STYLES)
@@ -211,7 +211,7 @@ def _stop_reason(report: ReportData) -> Iterator[str]:
         for summary in report.summaries:
             half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
             if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
-                system = f" of {summary.system}" if summary.system else ""
+                system = f" of {clean(summary.system)}" if summary.system else ""
                 sampled = report.manifest.get("sampled") or {"n": 0, "of": 0}
                 by = (
                     "by all cases"
@@ -243,7 +243,7 @@ def _covered(report: ReportData) -> Iterator[str]:
     first, *others = judged or [""]
     for system in others:
         both = len(judged[system] & judged[first])
-        yield f"{both:,} of the {len(judged[system]):,} items judged for {system} were already judged for {first}"
+        yield f"{both:,} of the {len(judged[system]):,} items judged for {clean(system)} were already judged for {clean(first)}"
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
