@@ -50,9 +50,11 @@ works ragas
 installed mlflow 'mlflow>=3.17'
 MLFLOW_DISABLE_TELEMETRY=true mlflow/bin/python -I "$repo/tests/neighbours/mlflow_scorer.py" >mlflow.log 2>&1 || { cat mlflow.log >&2; exit 1; }
 echo "germane's measures are scorers of mlflow"
-installed pydantic-evals 'pydantic-evals>=2.62'
+installed pydantic-evals 'pydantic-evals>=2.62' aiohttp httpx
 pydantic-evals/bin/python -I "$repo/tests/neighbours/pydantic_evals_evaluator.py"
 echo "germane's measures are an evaluator of pydantic-evals"
+pydantic-evals/bin/python -I "$repo/tests/neighbours/clients_program.py"
+echo "clients of aiohttp, httpx and SQLite work in a system under test"
 
 "$repo/.venv/bin/python" -I - "$repo/pyproject.toml" >lowest.txt <<'PYTHON'
 import re, sys, tomllib

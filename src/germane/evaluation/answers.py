@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, TargetError
+from germane.judging.caller import called_by, caller
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
@@ -71,8 +73,32 @@ async def ask_targets(
     """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
 
     With a folder every answer is appended to `answers.jsonl` there and synced when it arrives. A resumed run asks only for
-    those that are not there. Each of several `parts` that run side by side has its share of a target's workers.
+    those that are not there. Each of several `parts` that run side by side has its share of a target's workers. Where a
+    target must be asked in the calling thread, and this is it, the asking runs in a thread of its own: time-outs go on.
     """
+    known = caller()
+    asking = _asked(cases, targets, folder, on_progress, resumed=resumed, parts=parts)
+    here = known.thread == threading.get_ident()
+    if not here or not any(target.in_calling_thread for target in targets.values()):
+        return await asking
+    from germane.targets.python import OwnLoop
+
+    loop = OwnLoop()
+    try:
+        return await asyncio.wrap_future(loop.run(called_by(known, asking)))
+    finally:
+        loop.stop()
+
+
+async def _asked(
+    cases: Sequence[PlannedCase],
+    targets: Mapping[_System, Target],
+    folder: Path | None,
+    on_progress: Callable[[int, int], None],
+    *,
+    resumed: bool,
+    parts: int,
+) -> list[PlannedCase]:
     earlier = _stored(folder) if resumed and folder is not None else {}
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0

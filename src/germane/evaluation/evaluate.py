@@ -44,6 +44,7 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
     from germane.ledger.store import Ledger
+    from germane.targets.target import Target
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,6 +58,7 @@ async def aevaluate(
     measures: Asked | Iterable[Asked],
     *,
     target: Any = None,
+    workers: int | None = None,
     judge: Judges | None = None,
     against: str = "auto",
     scale: str = "graded",
@@ -82,8 +84,10 @@ async def aevaluate(
             its `name`: `[FieldAccuracy(name="fields", fields=...)]`.
         target: The system that retrieves: a function of the query (asynchronous or not), which returns contexts, an answer, or
             both in a mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack as it is; or a
-            `germane.targets.Target`. It is asked each question, several at once in threads; what it raises is the error of
-            that sample alone.
+            `germane.targets.Target`. `aevaluate` awaits a coroutine in the caller's own event loop, so that clients made
+            there can be used. What it raises is the error of that sample alone.
+        workers: How many questions the target is asked at once (4): a function that is not asynchronous in as many threads,
+            and with 1 in the calling thread, as a connection of SQLite needs.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a chat model of
             LangChain's, or a function from prompt to text, which `germane.judges.LLMJudge(model, name="...")` gives a name
             to store its answers under; a list of these is a panel that votes. Needed as soon as a measure asks; never chosen in silence.
@@ -163,9 +167,21 @@ async def aevaluate(
             folder=folder,
             allow_stand_in=allow_stand_in,
             corpus=searched,
-            target=target,
+            target=None if target is None else _target_of(target, workers),
             line=line,
         )
+
+
+def _target_of(target: Any, workers: int | None) -> Target:
+    """The target that is asked, with its number of workers. InputError where it is not one."""
+    from germane.targets.python import PythonTarget
+    from germane.targets.target import Target
+
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise InputError(f"workers is {describe(workers)}", fix="write a whole number from 1")
+    if not isinstance(target, Target):
+        return PythonTarget.calling(target, workers or 4)
+    return target if workers is None else target.model_copy(update={"workers": workers})
 
 
 async def report_on(
@@ -181,7 +197,7 @@ async def report_on(
     folder: Path | str | None = None,
     allow_stand_in: bool = False,
     corpus: Mapping[str, Json] | None = None,
-    target: Any = None,
+    target: Target | None = None,
     line: _NotebookLine | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
@@ -269,7 +285,7 @@ def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Pool) 
 
 async def _answered(
     jobs: Iterable[Job],
-    target: Any,
+    asked: Target,
     folder: Path | None,
     line: _NotebookLine | None,
     notes: Counter[str],
@@ -278,10 +294,7 @@ async def _answered(
 ) -> list[Job]:
     """The jobs, each with what the system answered; a failure is its sample's error."""
     from germane.evaluation.answers import PlannedCase, ask_targets, prepared
-    from germane.targets.python import PythonTarget
-    from germane.targets.target import Target
 
-    asked = target if isinstance(target, Target) else PythonTarget.calling(target)
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]

@@ -8,14 +8,17 @@ evaluation in one block and in seven gives the same bytes.
 from __future__ import annotations
 
 import asyncio
+import threading
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
+from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from germane.judging.caller import Caller, called_by, in_own_loop
 from germane.judging.driver import AnswerSource, Running, finish, replay_stored
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
@@ -195,22 +198,28 @@ def _numbered(graders: Sequence[Grader], part: Part) -> int:
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
 
+    Functions of targets that must run in the calling thread run here meanwhile.
     What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
     coroutine has ended.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return asyncio.run(in_own_loop(work))
+    calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+    caller = Caller(None, threading.get_ident(), calls.put)
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def main() -> T:
         begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await work
+        return await called_by(caller, work)
 
     with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # which waits for the thread at its end
         result = executor.submit(asyncio.run, main())
+        result.add_done_callback(lambda _: calls.put(None))
         try:
+            while (call := calls.get()) is not None:
+                call()
             return result.result()
         except BaseException:
             loop, task = begun.result()

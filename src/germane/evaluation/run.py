@@ -42,6 +42,7 @@ from germane.evaluation.session import (
     new_folder,
 )
 from germane.judges.judge import Judge
+from germane.judging.caller import in_own_loop
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, UsageLog
 from germane.measures.scoring import Job
@@ -261,7 +262,7 @@ class _Run:
         )
         try:
             session.write("running", self._made(session))
-            asyncio.run(self._work(cases, session))
+            asyncio.run(in_own_loop(self._work(cases, session)))
             report = self._report(session)
         except InputError:
             self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first

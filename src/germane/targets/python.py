@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
+from germane.judging.caller import caller
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
@@ -27,6 +28,13 @@ from germane.targets.target import Target
 _ENDING = 1.0
 """Seconds that an event loop has to end."""
 _THREAD = "germane target"
+_HINTS = {
+    "same thread": "; workers=1 asks in the thread that made it",
+    "different loop": "; `await aevaluate(...)` asks in the loop that made it",
+    "different event loop": "; `await aevaluate(...)` asks in the loop that made it",
+    "used inside a task": "; `await aevaluate(...)` asks in the loop that made it",
+}
+"""What to do about errors of clients that belong to another thread or event loop."""
 
 
 def _module_and_name(function: str) -> str:
@@ -55,7 +63,7 @@ class PythonTarget(Target):
     arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
     timeout: Positive | None = None
     _called: Callable[..., Any] = PrivateAttr()
-    _loop: _Loop | None = PrivateAttr(default=None)
+    _loop: OwnLoop | None = PrivateAttr(default=None)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Import the module and find the function or retriever in it."""
@@ -73,7 +81,7 @@ class PythonTarget(Target):
         self._called = function
 
     @classmethod
-    def calling(cls, system: Any) -> Self:
+    def calling(cls, system: Any, workers: int = 4) -> Self:
         """The target that asks this function, retriever, engine or pipeline. InputError where it is not one."""
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
@@ -82,7 +90,9 @@ class PythonTarget(Target):
                 fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
             raise InputError(f"{system!r} is not a system that can be asked", fix=fix)
         target = cls(
-            name=getattr(system, "__name__", None) or type(system).__name__, function="python:object"
+            name=getattr(system, "__name__", None) or type(system).__name__,
+            function="python:object",
+            workers=workers,
         )
         target._called = function
         return target
@@ -90,25 +100,48 @@ class PythonTarget(Target):
     async def ask(self, case: Case) -> Any:
         """The function's answer; TargetError with type and message of what it raised."""
         try:
-            async with asyncio.timeout(self.timeout) as deadline:
-                return await self._call(case)
+            async with asyncio.timeout(None) as deadline:
+                return await self._call(case, deadline)
         except GermaneError:
             raise
         except (Exception, SystemExit) as error:
             if isinstance(error, TimeoutError) and deadline.expired():
                 raise TargetError(f"the function took more than {self.timeout:g} s") from None
-            raise TargetError(f"{type(error).__name__}: {error}".strip().removesuffix(":")) from error
+            problem = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+            hint = next((hint for text, hint in _HINTS.items() if text in problem), "")
+            raise TargetError(f"{problem}{hint}") from error
 
-    async def _call(self, case: Case) -> Any:
+    @property
+    def in_calling_thread(self) -> bool:
+        """True if it is asked one query at a time, by a function that is not asynchronous."""
+        return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
+
+    async def _call(self, case: Case, deadline: asyncio.Timeout) -> Any:
+        loop, known = asyncio.get_running_loop(), caller()
         asked = partial(_answer, self._called, _first_argument(self._called, case), self.arguments)
-        at_once = inspect.iscoroutinefunction(self._called)
-        result = asked() if at_once else await asyncio.wrap_future(_in_thread(asked))
+        if inspect.iscoroutinefunction(self._called):
+            self._begin(deadline)
+            result = asked()
+        else:
+            begin = partial(loop.call_soon_threadsafe, self._begin, deadline)
+            run = known.run if self.in_calling_thread else _in_thread
+            result = await asyncio.wrap_future(_submit(asked, run, begin))
         if isinstance(result, AsyncIterator):
             result = _listed(result)
         if not inspect.isawaitable(result):
             return result
-        self._loop = self._loop or _Loop()
+        if known.loop is loop:
+            return await result
+        if known.loop is not None:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_awaited(result), known.loop))
+        self._loop = self._loop or OwnLoop()
         return await asyncio.wrap_future(self._loop.run(result))
+
+    def _begin(self, deadline: asyncio.Timeout) -> None:
+        """Set the deadline of a call that begins now: until then it may have waited for the thread."""
+        if self.timeout is not None:
+            with suppress(RuntimeError):  # it has ended
+                deadline.reschedule(asyncio.get_running_loop().time() + self.timeout)
 
     async def close(self) -> None:
         """Stop the event loop of asynchronous functions."""
@@ -133,46 +166,64 @@ async def _listed(results: AsyncIterator[Any]) -> list[Any]:
     return [result async for result in results]
 
 
-def _in_thread(call: Callable[[], Any]) -> Future[Any]:
-    """The result of a call in a thread of its own, which the process does not wait for when it ends."""
+def _in_thread(function: Callable[[], object]) -> None:
+    """Run a function in a thread of its own, which the process does not wait for when it ends."""
+    threading.Thread(target=function, name=_THREAD, daemon=True).start()
+
+
+def _submit(
+    call: Callable[[], Any],
+    run: Callable[[Callable[[], object]], object] = _in_thread,
+    begin: Callable[[], object] = lambda: None,
+) -> Future[Any]:
+    """Have a call run, with `begin` before it, and return its future."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
-    def run() -> None:
-        future.set_running_or_notify_cancel()
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
+            begin()
             result = context.run(call)
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is the sample's error
+        except BaseException as error:
             future.set_exception(error)
+            if isinstance(error, KeyboardInterrupt):  # of the calling thread: not the sample's error
+                raise
         else:
             future.set_result(result)
 
-    threading.Thread(target=run, name=_THREAD, daemon=True).start()
+    run(work)
     return future
 
 
-class _Loop:
+async def _awaited(result: Awaitable[Any]) -> Any:
+    """Await a result; what would end its loop is an error of the target."""
+    try:
+        return await result
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise TargetError(f"{type(error).__name__}: {error}") from error
+
+
+class OwnLoop:
     """An event loop in a thread of its own: a function that blocks it blocks neither ours nor a time-out."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._ended = _in_thread(self._run)
+        self._ended = _submit(self._run)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
     def run(self, result: Awaitable[Any]) -> Future[Any]:
         """The result of a coroutine or another awaitable, awaited there."""
-
-        async def awaited() -> Any:
-            try:
-                return await result
-            except (SystemExit, KeyboardInterrupt) as error:  # they would end the loop
-                raise TargetError(f"{type(error).__name__}: {error}") from error
-
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+        return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop)
 
     def stop(self) -> None:
         """End it, if it can be: a function that blocks it goes on until the process ends."""

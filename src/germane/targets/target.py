@@ -58,6 +58,11 @@ class Target(YamlModel):
         `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
         """
 
+    @property
+    def in_calling_thread(self) -> bool:
+        """True if it must be asked in the thread that called germane."""
+        return False
+
     async def answer(self, asked: Case | Sample) -> Sample:
         """The sample, completed with the system's answer and how long it took; TargetError where it failed.
 
