@@ -249,7 +249,7 @@ FLAGS = (
                "init": "files that are there."}),
     Flag("--json", "run,questions,answers,merge,rank,score,compare,stages,diagnose,power,overlap,label,report,explain,audit,labels check,labels move,measures,ledger stats,ledger batches,ledger check", OUTPUT,
          "Print one JSON document on stdout.", bool),
-    Flag("-q --quiet", "run,merge", OUTPUT, "Print only what failed.", bool),
+    Flag("-q --quiet", "run,merge", OUTPUT, "Print only what failed, and notes that change what a number means.", bool),
     Flag("-q --per-query", "rank", OUTPUT, "Print the value of every query, too.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document, query by query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),

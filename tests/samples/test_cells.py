@@ -286,3 +286,31 @@ def test_a_key_twice_is_an_error_in_every_reader(kind, row, key, tmp_path):
         else '{"query": "a", "metadata": {"k": 1, "k": 2}}'
     )
     assert [dict(sample.metadata) for sample in read_samples(path)] == [{"k": 2}]
+
+
+def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):
+    """0 would say that nothing relevant came back; where that is all samples, nothing could be measured."""
+    path = tmp_path / "rows.jsonl"
+    rows = [
+        {"query": "a", "contexts": ["t"], "qrels": ["d1"], "gold": [["d1"]], "forbidden": ["d2"]},
+        {
+            "query": "b",
+            "calls": [{"contexts": ["u"]}],
+            "qrels": ["d1"],
+            "gold": [["d1"]],
+            "forbidden": ["d2"],
+        },
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    ran = invoke("run", path, "-m", "RR R@5 group_recall leaks", "--json", "-o", tmp_path / "report")
+    assert ran.code == 2
+    assert {(line["mean"], line["skipped"]) for line in ran.json["measures"].values()} == {(None, 2)}
+    assert invoke("validate", path).code == 2
+    rows.append({"query": "c", "contexts": [{"id": "d1", "text": "t"}, "u"], "qrels": ["d1"]})
+    path.write_text("\n".join(map(json.dumps, [*rows, {"query": "d", "contexts": [], "qrels": ["d1"]}])))
+    for flags in ((), ("-q",)):
+        ran = invoke("run", path, "-m", "RR", "-o", tmp_path / "report", "--force", *flags)
+        assert ran.code == 0
+        assert "2 x no context has a document id" in ran.out + ran.err
+    assert invoke("validate", path).code == 0
+    assert germane.evaluate(str(path), "RR")["RR"].mean == 0.5

@@ -31,7 +31,7 @@ from germane.reports.explain import left_out
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
-from germane.reports.text.terminal import render
+from germane.reports.text.terminal import quiet_notes, render
 from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
@@ -100,8 +100,13 @@ def finish(
 
 
 def _print(reports: Mapping[str, Report], *, quiet: bool) -> None:
-    """The reports, each below its name where there are several, and a table of these; `quiet`: only what failed."""
+    """The reports, each below its name where there are several, and a table of these.
+
+    `quiet`: only what failed, and on stderr the notes that change what a number means.
+    """
     for name, report in ((clean(name), report) for name, report in reports.items()):
+        for note in quiet_notes(report) if quiet else ():
+            say(clean(f"note: {name}{': ' * bool(name)}{note}"))
         if quiet and not report.verdict.passed:
             say("\n".join([*([name] if name else []), *report.verdict.lines()]))
         if not quiet:

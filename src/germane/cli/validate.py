@@ -148,10 +148,31 @@ def _check_plan(path: Path) -> None:
     from germane.samples.evalfile import read_eval_file
 
     if path.suffix not in {".yaml", ".yml"}:
+        _check_ids(path)
         return
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
     plan = Plan(Options(paths=(str(path),), judge=judge), lambda _: None, dry=True)
     plan.check(() if plan.suite.asks_targets else None)
+
+
+def _check_ids(path: Path) -> None:
+    """InputError for samples with gold that no measure could compare with their contexts: none of these has an id."""
+    from germane.measures.declaration import parse_measures
+    from germane.measures.labels import Settings
+    from germane.measures.scoring import WITHOUT_IDS, applicable
+    from germane.samples.reading import read_samples
+
+    (measure,) = parse_measures(["RR"])
+    refused = 0
+    for sample in read_samples(path):
+        refusal = applicable(measure, sample, Settings())
+        if refusal is None:
+            return
+        refused += refusal.why == WITHOUT_IDS
+    if refused:
+        fix = 'write {"id": "d7", "text": "..."}, or retrieved_context_ids'
+        problem = f"{counted(refused, 'sample')} with gold, and {WITHOUT_IDS}"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def _asked_at(file: EvalFile, name: str) -> SourceLocation:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress, groupby, pairwise, product
+from itertools import chain, groupby, pairwise, product
 from math import fsum, nan, prod
 from typing import Any, NamedTuple, Protocol
 
@@ -140,9 +140,7 @@ _ABSENT = {
 }
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
-WITHOUT_IDS = (
-    "samples have contexts without any document id: gold knows none of them, and they count as not relevant"
-)
+WITHOUT_IDS = "no context has a document id, and gold is about ids"
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
@@ -230,6 +228,10 @@ class Eligibility:
             yield "answerable", _unanswerable(samples)
         if ranked and labels == "gold":
             yield ("qrels", rel or 1), _without_gold(rel or 1, samples)
+        if (ranked and labels == "gold" and measure.name not in _COUNTS) or not _OF_IDS.isdisjoint(
+            definition.needs
+        ):
+            yield "ids", _without_ids(samples)
         if ranked and labels in {"human", "best"}:
             yield (labels, rel is None), self._unlabelled(measure)
         if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
@@ -286,6 +288,19 @@ def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
 def _without_gold(rel: int, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
     for number in [n for n, row in enumerate(samples) if not row.qrels or max(row.qrels.values()) < rel]:
         yield number, skipped(NO_QRELS if samples[number].qrels is None else NOTHING_RELEVANT)
+
+
+_COUNTS = {"num_ret", "num_rel"}
+"""The ranked measures that count results or gold, whatever the ids."""
+_OF_IDS = {"gold", "forbidden", "superseded"}
+
+
+def _without_ids(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
+    """The samples with contexts of which none has an id: whether one of them is a gold document is not known."""
+    for number, sample in enumerate(samples):
+        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+        if any(lists) and all(context.id is None for contexts in lists for context in contexts):
+            yield number, skipped(WITHOUT_IDS)
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
@@ -415,7 +430,7 @@ class Block:
         return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
-        """Find the labels on contexts; count searches that returned nothing, contexts without text, and samples without any document id."""
+        """Find the labels on contexts; count searches that returned nothing, and contexts without text."""
         samples = [job.sample for job in self.jobs]
         answered = [sample for sample in samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
@@ -432,19 +447,8 @@ class Block:
         if calls or any(context.grade is not None or context.relevant is not None for context in unusual):
             self.labelled = [number for number, sample in enumerate(samples) if has_labels(sample)]
         blanks = sum(blank(context.text) for context in unusual if context.text)
-        gold = [labels.samples >= 0 for choice, labels in self._labels.items() if choice.source == "gold"]
-        read = compress(samples, np.any(gold, axis=0).tolist() if gold else ())
-        without_ids = 0
-        for sample in [row for row in read if row.calls or (row.contexts and row.contexts[0].id is None)]:
-            contexts = sample.contexts or ()
-            if sample.calls:
-                contexts = tuple(chain.from_iterable([call.contexts for call in sample.calls]))
-            without_ids += (
-                bool(contexts) and sample.error is None and all(context.id is None for context in contexts)
-            )
         self.notes["search calls returned nothing and count 0"] += calls.count(())
         self.notes["contexts are empty: no judge is asked about them"] += blanks
-        self.notes[WITHOUT_IDS] += without_ids
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""

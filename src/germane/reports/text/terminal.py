@@ -185,13 +185,23 @@ def remarks_of(report: ReportData) -> list[str]:
     return [f"{remark} ({', '.join(concerned)})" for remark, concerned in measures.items()]
 
 
-def notes_of(report: ReportData) -> Iterator[str]:
-    """The notes of a report: counted ones, and sentences as they are."""
+def quiet_notes(report: ReportData) -> Iterator[str]:
+    """The notes that change what a number means: scores that are missing, and what was counted while measuring."""
+    yield from (line.plain.removeprefix("note     ") for line in _whys(report))
+    yield from _counted_notes(report)
+
+
+def _counted_notes(report: ReportData) -> Iterator[str]:
     if sampled := report.manifest.get("sampled"):
         yield f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
     yield from _stop_reason(report)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+
+
+def notes_of(report: ReportData) -> Iterator[str]:
+    """The notes of a report: counted ones, and sentences as they are."""
+    yield from _counted_notes(report)
     if asked := asked_in_words(report.manifest):
         yield asked
     yield from circular(report.manifest)
