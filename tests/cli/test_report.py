@@ -84,8 +84,10 @@ def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path)
     assert data["baseline"]["name"] == "a"
     assert data["comparison"]["comparisons"][0]["difference"] == 0
     assert '<template id="chart-differences-0">' in text
-    assert "Difference per query" in (tmp_path / "r.svg").read_text("utf-8")
-    assert "Compared with a:" in (tmp_path / "r.md").read_text("utf-8")
+    text = (tmp_path / "r.md").read_text("utf-8")
+    assert text.startswith("**no difference shown in nDCG@5: 4 queries, no score differs**")
+    assert "Compared with a:" in text
+    assert not (tmp_path / "r.svg").exists()
 
 
 def test_a_run_without_a_key_is_not_the_latest_report(

@@ -50,7 +50,7 @@ def _gates(report: ReportData) -> Iterator[Element]:
     """A test per gate, and one for how the evaluation ended where that is not due to a gate."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
-        yield _test("gates", gate.gate, words.get(gate.outcome), gate.detail)
+        yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
     if report.verdict.exit_code and all(gate.outcome == "passed" for gate in report.verdict.gates):
         yield _test("gates", "evaluation", "error", "; ".join(report.verdict.reasons))
 
@@ -129,7 +129,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
     for gate in report.verdict.gates:
         if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
             level = "error" if gate.outcome == "failed" else "warning"
-            yield f"::{level} title=germane::{_data(f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
+            yield f"::{level} title=germane::{_data(gate.sentence or f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
 
 
 def _within(file: str, workspace: Path | None) -> str:

@@ -261,7 +261,7 @@ class Explainer:
             sample=sample.id,
             tags=list(sample.tags),
             calls=self._calls(sample, asked),
-            missing=_missing_gold(sample),
+            missing=missing_gold(sample),
             matrices=list({canonical(matrix): matrix for matrix in matrices}.values()),
             measures=measures,
         )
@@ -351,7 +351,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
     return {"kind": question.kind, "rows": rows}
 
 
-def _missing_gold(sample: Sample) -> list[Facts]:
+def missing_gold(sample: Sample) -> list[Facts]:
     """The gold documents that did not come back, the highest grade first."""
     retrieved = {passage.context.id for passage in sample.ranked_passages()}
     gold = (sample.qrels or {}).items()

@@ -19,7 +19,7 @@ from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
-from germane.reports.text.markdown import markdown, markdown_of, pictures
+from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
@@ -272,9 +272,8 @@ def format_of(path: Path) -> str:
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
-    The pictures of a Markdown file are written next to it, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. HTML and Markdown take `comparison`, how it differs from the baseline, and `excerpt`, the
-    queries of a large report that they show; HTML also `text`, whether texts are in it, `audit`, how far its judge can be
+    HTML takes `baseline`, a report to compare with; HTML and Markdown take `comparison`, how it differs from the baseline.
+    HTML also takes `excerpt`, the queries of a large report that it shows, `text`, whether texts are in it, `audit`, how far its judge can be
     trusted, `stages`, where documents were lost, and `diagnosis`, what would help.
     """
     kind = format_of(path)
@@ -289,8 +288,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     elif kind == ".html":
         _write_text(path, html(report, baseline, **page))
     elif kind == ".md":
-        drawn = pictures(report, path.with_suffix(".svg"), baseline, page.get("excerpt"))
-        _write_text(path, chain(markdown(report, page.get("comparison")), drawn))
+        _write_text(path, markdown(report, page.get("comparison")))
     else:
         _write_text(path, FORMATS[kind](report))
 

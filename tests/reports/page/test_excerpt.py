@@ -94,14 +94,6 @@ def test_a_page_of_some_queries_has_the_figures_of_all(report: Report, tmp_path:
     assert data["label"]["population"] == 80
 
 
-def test_markdown_says_that_its_charts_are_of_some_queries(report: Report, tmp_path: Path) -> None:
-    """The means are of all."""
-    write(report, tmp_path / "p.md", excerpt=Excerpt(report, SIZE))
-    text = (tmp_path / "p.md").read_text("utf-8")
-    assert "Pictures (of a random 20 of 100 queries)" in text
-    assert f"{report['nDCG@4'].mean:.4f}" in text
-
-
 class TestHeadline:
     """What stands at the top of the page."""
 
@@ -114,13 +106,6 @@ class TestHeadline:
         assert "share of the best possible one" in words
         assert "95% interval" in words
         assert "8 score 0" in words
-
-    def test_a_change_that_chance_could_explain_is_called_that(self, report: Report) -> None:
-        """And one beyond it is not."""
-        for ends, chance in (([-0.1, 0.2], True), ([0.01, 0.2], False)):
-            words = answer(report, {"comparisons": [{"difference": 0.1, "interval": ends}]})["text"][-1]
-            assert words.startswith("+0.1000 against the baseline")
-            assert ("chance alone could explain" in words) is chance
 
     def test_the_worst_slice_is_named(self, report: Report) -> None:
         """With its interval, and whether that is beyond chance; none where there is one slice."""

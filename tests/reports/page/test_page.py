@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from germane import evaluate
+from germane import compare, evaluate
 from germane.cli import main
 from germane.comparison.compare import comparison_of
 from germane.errors import InputError
@@ -374,6 +374,44 @@ class TestParts:
         assert "down 4" in lists.inner_text()
         go(page, "query?id=q55")
         assert "no such query" in page.inner_text("main")
+
+    @pytest.mark.parametrize("width", [1280, 390])
+    def test_the_lists_of_a_query_are_read_at_any_width(
+        self, browser: Browser, tmp_path: Path, width: int
+    ) -> None:
+        """Ids of passages have room beside what became of them, and lines join the rows of their ranks."""
+        ids = [f"collections.abc.module_{n}.function_name" for n in range(12)]
+        contexts = [{"id": name, "text": name} for name in ids]
+        rows = [
+            {"id": f"q{n}", "query": f"question {n}", "qrels": {ids[3]: 1}, "contexts": contexts[:10]}
+            for n in range(6)
+        ]
+        turned = [{**row, "contexts": contexts[:1:-1]} for row in rows]
+        before, after = (evaluate(of, "RR") for of in (rows, turned))
+        compare(before, after).save(tmp_path / "p.html")
+        context = browser.new_context(viewport={"width": width, "height": 800})
+        page = context.new_page()
+        page.goto((tmp_path / "p.html").as_uri() + "#compare")
+        page.wait_for_selector("body[data-ready=compare]")
+        assert "no difference shown in RR" in page.locator(".outcomes").inner_text()
+        widths = page.evaluate(
+            "() => [...document.querySelectorAll('.lists li .hostile')].map(one => one.getBoundingClientRect().width)"
+        )
+        assert len(widths) == 120
+        assert min(widths) > 40
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        distances = page.evaluate(
+            """() => { const of = document.querySelector(".lists"), line = of.querySelector("path"), to = line.getScreenCTM();
+            const ends = [0, line.getTotalLength()].map(at => line.getPointAtLength(at).matrixTransform(to).y);
+            return [...of.querySelectorAll("ol")].map((list, side) => Math.min(...[...list.children].map(one => {
+              const box = one.getBoundingClientRect(); return Math.abs(box.y + box.height / 2 - ends[side]); }))); }"""
+        )
+        assert max(distances) < 2
+        go(page, "queries")
+        heads = page.locator("thead th").all_inner_texts()
+        assert heads[:2] == ["id", "query"]
+        assert any(head.startswith("RR") for head in heads)
+        context.close()
 
     def test_equal_scores_have_not_moved(self, browser: Browser, tmp_path: Path) -> None:
         """Whatever their digits: a report beside itself."""

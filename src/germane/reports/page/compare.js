@@ -24,6 +24,7 @@ export function compare(main, settings) {
   const unchanged = count - moved.length;
   put(main,
     el("h1", null, "Compared with ", data(base.name)),
+    outcomes(),
     el("p", { class: "quiet" }, "A difference is this report minus the baseline, paired over the queries that were measured in both."),
     differences(),
     base.gone > 0 && el("p", { class: "note warn" }, `△ ${base.gone.toLocaleString("en")} queries of the baseline are not in this report`),
@@ -36,6 +37,13 @@ export function compare(main, settings) {
       el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", nameOf(query)) }, data(queries.id[query])), " ", data(queries.query[query])),
       lists(query, source)))),
   );
+}
+
+/** Who won: the outcome of each primary measure against the baseline, in a sentence. */
+export function outcomes() {
+  const found = (report.comparison?.comparisons ?? []).filter((one) => one.sentence);
+  const kinds = { better: "good", worse: "bad" };
+  return found.length > 0 && el("ul", { class: "plain outcomes", "aria-label": "Who won" }, ...found.map((one) => el("li", { class: kinds[one.outcome] ?? "" }, data(one.sentence))));
 }
 
 /** One line per measure: what `germane compare` says; plain means where it cannot compare the two as a whole. */
@@ -121,11 +129,11 @@ export function lists(query, source) {
   const now = shown(report.baseline.now[query]);
   const old = new Map(before.map(([name, sign], at) => [name, { at, sign }]));
   const fresh = new Set(now.map(([name]) => name));
-  const left = before.map(([name, sign], at) => item(at, name, sign, [fresh.has(name) ? null : ["✗ dropped", "bad"]]));
+  const left = before.map(([name, sign], at) => item(at, name, sign, [fresh.has(name) ? null : ["✗", " dropped", "bad"]]));
   const right = now.map(([name, sign], at) => {
     const was = old.get(name);
-    const move = !was ? ["✚ new", "good"] : was.at === at ? null : was.at > at ? [`▲ up ${was.at - at}`, "good"] : [`▼ down ${at - was.at}`, "bad"];
-    return item(at, name, sign, [move, was && was.sign !== sign ? [`△ was ${wordOf(was.sign)}`, "warn"] : null]);
+    const move = !was ? ["✚", " new", "good"] : was.at === at ? null : was.at > at ? ["▲", " up ", "good", was.at - at] : ["▼", " down ", "bad", at - was.at];
+    return item(at, name, sign, [move, was && wordOf(was.sign) !== wordOf(sign) ? ["△", ` was ${wordOf(was.sign)}`, wordOf(was.sign) === "unjudged" ? "" : "warn"] : null]);
   });
   const height = 32 * Math.max(left.length, right.length, 1);
   const lines = now.flatMap(([name], at) => {
@@ -137,11 +145,11 @@ export function lists(query, source) {
   return el("div", { class: "lists" },
     el("p", { class: "quiet small" }, "baseline"), el("span"), el("p", { class: "quiet small" }, "this report"),
     el("ol", { "aria-label": "baseline" }, ...left),
-    svg("svg", { viewBox: `0 0 64 ${height}`, width: 64, height, "aria-hidden": "true" }, ...lines),
+    svg("svg", { viewBox: `0 0 64 ${height}`, preserveAspectRatio: "none", width: 64, height, "aria-hidden": "true" }, ...lines),
     el("ol", { "aria-label": "this report" }, ...right));
 }
 
 /** @param {number} at @param {string} name @param {string} sign @param {(string[] | null | undefined)[]} chips */
 function item(at, name, sign, chips) {
-  return el("li", { title: wordOf(sign) }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((chip) => el("span", { class: `chip ${chip[1]}` }, chip[0])));
+  return el("li", { title: `${name}: ${wordOf(sign)}` }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((chip) => el("span", { class: `chip ${chip[2]}`, title: chip.slice(0, 2).join("") }, chip[0], el("span", null, chip[1]), chip[3])));
 }

@@ -103,7 +103,7 @@ class Pages:
             "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
             "cases": _verdict_counts(report),
             "stopped": report.stopped,
-            "answer": answer(report, extra.get("comparison")),
+            "answer": answer(report),
             "weakest": weakest(report, slices),
             "next": next_steps(report),
             "systems": list(report.systems),

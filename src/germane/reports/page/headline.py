@@ -23,11 +23,8 @@ _LABELLED = 0.5
 """Share of results with a gold label below which missing labels decide how low the measures are."""
 
 
-def answer(report: ReportData, comparison: Json = None) -> Json:
-    """The first measure's mean, and what it rests on in sentences; null where nothing could be measured.
-
-    `comparison` is what `germane compare --json` says of the report and its baseline.
-    """
+def answer(report: ReportData) -> Json:
+    """The first measure's mean, and what it rests on in sentences; null where nothing could be measured."""
     lines = _first(report)
     if not lines:
         return None
@@ -41,8 +38,6 @@ def answer(report: ReportData, comparison: Json = None) -> Json:
         others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
         words.append(f"The best of {len(lines)} systems; the others: {others}.")
     words.append(_spread(report, best))
-    if comparison and comparison.get("comparisons"):
-        words.append(_changed(comparison["comparisons"]))
     name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
     meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
     return {"name": name, "mean": mean, "text": [name for name in (meaning, *words) if name]}
@@ -158,17 +153,3 @@ def _spread(report: ReportData, line: MeasureSummary) -> str:
     at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))
     words = [f"{count:,} score {end:g}" for end, count in ((low, at_low), (high, at_high)) if count]
     return f"Of {counted(len(values), 'query')}, {' and '.join(words)}." if words else ""
-
-
-def _changed(rows: Sequence[Mapping[str, Json]]) -> str:
-    """The difference of the first measure to the baseline."""
-    row = rows[0]
-    ends = row.get("interval")
-    if row.get("difference") is None:
-        return ""
-    change = f"{in_digits(row['difference'], '+')} against the baseline"
-    if not ends:
-        return f"{change}."
-    sure = ends[0] > 0 or ends[1] < 0
-    within = "" if sure else ", which chance alone could explain"
-    return f"{change} ({interval_in_words(ends, sign='+')}){within}."

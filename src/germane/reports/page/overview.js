@@ -1,7 +1,8 @@
 import { charts, histogram, interval, strip } from "./charts.js";
+import { outcomes } from "./compare.js";
 import { queries, report, sourceOf, sources } from "./data.js";
 import { diagnosis } from "./diagnosis.js";
-import { between, data, el, extent, inQueries, measureName, num, numHead, number, put, table } from "./dom.js";
+import { between, data, el, extent, inQueries, measureName, num, numHead, number, put, signed, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
 import { stages } from "./stages.js";
 import { address, note } from "./state.js";
@@ -13,12 +14,13 @@ const MOST_CALLS = 20;
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export function overview(main, settings) {
   const some = (name) => report.measures.some((one) => one[name]);
-  const columns = ["measure", ...(report.systems.length > 1 ? ["system"] : []), "mean", ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
+  const columns = ["measure", ...(report.systems.length > 1 ? ["system"] : []), "mean", ...(report.comparison ? ["change"] : []), ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
   const left = ["measure", "system", "labels", "how the queries spread", "95% interval"];
   const rows = report.measures.map((one) => row(one, columns));
   put(main,
     el("h1", { class: "report" }, data(report.name)),
     el("p", { class: "quiet small facts-line" }, ...facts().flatMap((fact, at) => [at > 0 && " · ", data(fact)])),
+    outcomes(),
     verdict(),
     report.stopped && el("p", { class: "note warn" }, `△ Interrupted, this is a part: ${report.stopped}`),
     el("div", { class: "panels lead" }, answer(), weakest(), steps()),
@@ -58,7 +60,7 @@ function verdict() {
   const good = gates.length ? "good" : "neutral";
   const kind = { 0: good, 1: "bad" }[code] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind] ?? "○";
-  const others = reasons.filter((one) => !["neutral", "good"].includes(kind) && !gates.some((gate) => one.includes(gate.gate)));
+  const others = reasons.filter((one) => !["neutral", "good"].includes(kind) && !gates.some((gate) => one.includes(gate.sentence ?? gate.gate)));
   const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: `banner ${kind}`, "aria-label": "Verdict" },
@@ -67,7 +69,7 @@ function verdict() {
     ...others.map((one) => el("span", null, data(one))),
     gates.length > 0 && el("ul", { class: "plain" }, ...gates.map((gate) => {
       const outcome = gate.outcome;
-      return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", el("code", null, data(gate.gate)), " ", el("span", { class: "small" }, data(gate.detail)));
+      return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", ...(gate.sentence ? [data(gate.sentence)] : [el("code", null, data(gate.gate)), " ", el("span", { class: "small" }, data(gate.detail))]));
     })));
 }
 
@@ -88,8 +90,14 @@ function weakest() {
 function steps() {
   return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((step) => {
     const there = step.link && (step.link !== "label" || report.label?.order.length);
-    return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text), step.command && el("code", null, data(step.command)));
-  })), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
+    return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text));
+  })), ...commands(), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
+}
+
+/** The commands of the next steps, by their numbers. */
+function commands() {
+  const found = report.next.map((step, at) => [at + 1, step.command]).filter(([, command]) => command);
+  return found.length ? [el("p", { class: "quiet small" }, "As commands:"), el("ol", { class: "next commands small" }, ...found.map(([at, command]) => el("li", { value: at }, el("code", null, data(command)))))] : [];
 }
 
 /** @param {any} one @param {string[]} columns */
@@ -102,6 +110,7 @@ function row(one, columns) {
     measure: () => el("th", { scope: "row" }, measureName(one.measure), el("div", { class: "quiet small wide", title: one.formula }, one.meaning), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, fixed ? number(fixed.mean) : one.words), fixed && el("div", { class: "small", title: `The judge says ${one.words}, interval ${one.interval_words ?? "–"}` }, `corrected; judge ${one.words}`)), "wraps"),
+    change: () => change(one),
     "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} of these queries; ` : ""}` : `${one.interval_method ?? ""}, `}of queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[one.basis.source] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
     measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
@@ -111,6 +120,15 @@ function row(one, columns) {
     "how the queries spread": () => el("td", null, histogram(one.measure, one.bars, span, gate?.limit ?? null, pick)),
   };
   return columns.map((name) => cells[name]());
+}
+
+/** The difference of a mean to the baseline, and its outcome.
+ * @param {any} one */
+function change(one) {
+  const name = report.systems.length > 1 ? `:${one.system}` : "";
+  const found = report.comparison.comparisons.find((row) => row.measure === one.measure && row.b.endsWith(name));
+  const kind = { better: "good", worse: "bad" }[found?.outcome] ?? "";
+  return found ? num(el("div", { class: kind }, signed(found.difference)), found.outcome && el("div", { class: "small quiet" }, found.outcome)) : num("–", "quiet");
 }
 
 /** What must be said of the means, in one list. */

@@ -115,20 +115,20 @@ export function list(main, settings) {
   const several = report.systems.length > 1;
   const compared = report.baseline ? report.baseline.measures[0] : null;
   const longest = Math.min(queries.strips[sources[0]].reduce((most, text) => Math.max(most, text.length), 4), 30);
+  const narrow = window.matchMedia("(max-width: 44rem)").matches;
   const measures = report.names.map((name, at) => ({ key: name, name, at, num: true, width: Math.max(7, 0.62 * name.length + 3.4) }));
   /** The first is always shown. */
   const every = [
     { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((id) => id.length), 4), 18) * 0.58 + 2 },
-    { key: "", name: "query", width: 20 },
+    { key: "", name: "query", width: narrow ? 9 : 20 },
     { key: "first", name: "ranks", width: 1.32 * longest + 4 },
     ...(several ? [{ key: "", name: "system", width: 8 }] : []),
     ...measures,
     ...(compared ? [{ key: `difference ${compared}`, name: `Δ ${compared}`, num: true, width: Math.max(7, 0.62 * compared.length + 4.4) }] : []),
     ...(queries.tags.some((tags) => tags.length) ? [{ key: "", name: "tags", width: 12 }] : []),
   ];
-  const narrow = window.matchMedia("(max-width: 44rem)").matches;
   const most = narrow ? 1 : MEASURES_SHOWN;
-  const usual = every.filter((column) => !["tags", narrow && "query"].includes(column.name) && !(column.at >= most)).map((column) => column.name);
+  const usual = every.filter((column) => !["tags", ...(narrow ? ["ranks", `Δ ${compared}`] : [])].includes(column.name) && !(column.at >= most)).map((column) => column.name);
   const shownNames = () => (chosen.columns ? chosen.columns.split("|") : usual);
   let columns = [];
   let heads = [];

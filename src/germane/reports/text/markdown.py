@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from html import escape
-from itertools import islice
-from pathlib import Path
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from germane.clean import clean, counted, markdown_text
-from germane.errors import InputError
+from germane.clean import clean, counted, markdown_text, shorten
 from germane.reports.data import CaseResult, ReportData
-from germane.reports.explain import grader_results, left_out, strips
+from germane.reports.explain import grader_results, left_out, missing_gold, strips
 from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import COUNTS, TextTable, means_table
 from germane.reports.summary import corrected_in_words, in_digits, interval_in_words, p_in_words
@@ -33,23 +29,30 @@ from germane.tables.scores import SampleKey
 from germane.types import Json
 
 if TYPE_CHECKING:
-    from germane.reports.page.excerpt import Excerpt
+    pass
 
-_MOST_GATES, _MOST_MEANS, _MOST_CHANGES, _MOST_WORST, _MOST_NOTES = 6, 8, 6, 10, 40
+_MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CHANGES, _MOST_WORST, _MOST_NOTES = 3, 6, 8, 6, 10, 40
 _MOST_ROWS = 24
 """Rows of one folded table: the page of 50 queries stays below 30 KB."""
+_MOST_PLACES = 10
+"""Places of a list that are shown, and gold documents that did not come back."""
 
 
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
-    """The report for a pull request: verdict, gates, means, changes and the ten worst; the rest is folded.
+    """The report for a pull request: who won, verdict, gates, means, changes and the ten worst; the rest is folded.
 
     At most 60 lines are not folded. `comparison` is what `germane compare --json` says of it.
     """
+    if comparison:
+        yield from _first(_outcomes(comparison), _MOST_OUTCOMES)
     word, (head, *gates) = report.verdict.word, report.verdict.lines()
     yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield f"> {markdown_text(judge['stand_in'])}\n\n"
+    if comparison:  # the outcomes above say what passed
+        told = {gate.sentence for gate in report.verdict.gates if gate.outcome == "passed" and gate.sentence}
+        gates = [line for line in gates if not any(line.endswith(sentence) for sentence in told)]
     yield from _first([f"- {markdown_text(line, 400)}\n" for line in gates], _MOST_GATES)
     means = means_table(report, counts=COUNTS)
     yield from _first_rows(means, _MOST_MEANS)
@@ -60,6 +63,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     results = grader_results(report)
     worst = list(_worst_cases(report, results))
     yield from _worst(report, worst)
+    yield from _folded("What came back", _lists(report, [key for key, *_ in worst]))
     yield from _folded("Means", _further_means(report, means))
     texts = [INTERVALS, *remarks, *corrected_in_words(report.summaries)]
     texts += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
@@ -134,10 +138,16 @@ def _further_means(report: ReportData, means: TextTable) -> Iterator[str]:
         yield f"{by_call_remark(report)}\n\n"
 
 
+def _outcomes(comparison: Mapping[str, Json]) -> list[str]:
+    """The outcome of each primary measure against the baseline, in a sentence."""
+    sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
+    return [f"**{markdown_text(sentence, 400)}**  \n" for sentence in sentences]
+
+
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
-    """The difference of each measure to the baseline, the surest changes first."""
+    """The difference of each measure to the baseline."""
     table = TextTable(["measure", "baseline", "now", "difference", "interval", "p"], names=1)
-    rows = sorted(comparison["comparisons"], key=lambda row: 1.0 if row["p"] is None else row["p"])
+    rows = comparison["comparisons"]
     for row in rows:
         name = row["measure"] + (f" of {row['b']}" if len({row["b"] for row in rows}) > 1 else "")
         means = in_digits(row["mean_a"]), in_digits(row["mean_b"]), in_digits(row["difference"], "+")
@@ -174,10 +184,37 @@ def _worst(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]])
     yield f"{table.markdown(str)}\n"
 
 
+def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
+    """What came back for the worst queries, with the sign of each place's label, and the gold that did not come back."""
+    samples = report.samples_of(set(keys))
+    scores = [next(iter(report.tables.scores.of_sample(key)), None) for key in keys]
+    table = TextTable(["query", "came back", "missing gold"], names=3)
+    for signs, score, _ in strips(report, [score for score in scores if score is not None]):
+        if (sample := samples.get(score.key)) is not None:
+            if sample.contexts is None and not sample.calls:
+                continue
+            names = [place.context.id or place.context.text for place in sample.ranked_passages()]
+            places = zip_longest(signs.replace("|", "").replace("-", ""), names[:_MOST_PLACES], fillvalue="")
+            came = ", ".join(f"{sign} {shorten(name, 40)}".strip() for sign, name in places if name)
+            missing = ", ".join(shorten(gold["id"], 40) for gold in missing_gold(sample)[:_MOST_PLACES])
+            more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
+            cells = score.sample, came + more or "nothing", missing or "none"
+            table.add([markdown_text(text, 800) for text in cells])
+    if table.rows:
+        yield f"{SIGNS.replace('  ', ', ')}\n\n{table.markdown(str)}"
+
+
 def _cases(keys: Sequence[SampleKey], results: Results, report: ReportData) -> Iterator[str]:
     """The results of each grader in the worst cases, folded away."""
     cases = {case.key: case for case in report.cases() if case.key in results} if results else {}
-    rows = [(cases[key], row) for key in keys if key in cases for row in results.get(key, ())]
+    gold = {line.measure for line in report.summaries if line.basis.source == "gold"}
+    rows = [
+        (cases[key], row)
+        for key in keys
+        if key in cases
+        for row in results.get(key, ())
+        if row["measure"] not in gold  # those places stand in the table of what came back
+    ]
     if rows:
         table = TextTable(_CASE_HEADS, names=len(_CASE_HEADS))
         for case, row in rows[:_MOST_ROWS]:
@@ -200,27 +237,3 @@ def _case_row(case: CaseResult, row: Mapping[str, Json]) -> list[str]:
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
     ]
     return [markdown_text(text, 160) for text in cells]
-
-
-def pictures(
-    report: ReportData, path: Path, baseline: ReportData | None, excerpt: Excerpt | None
-) -> Iterator[str]:
-    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none.
-
-    Of a large report they are of a random sample of its queries, but for the differences to the baseline.
-    """
-    from germane.reports.page.excerpt import Excerpt
-    from germane.reports.plots.figures import charts_of
-    from germane.reports.plots.svg import document
-
-    excerpt = excerpt or Excerpt(report)
-    charts = []
-    with suppress(InputError):
-        charts += charts_of(excerpt.random)
-    with suppress(InputError):
-        charts += charts_of(report, kinds=["differences"], baseline=baseline) if baseline is not None else ()
-    if charts:
-        path.write_text(document(charts), encoding="utf-8")
-        title = markdown_text("; ".join(chart.title for chart in charts), 400)
-        of = f" (of a random {excerpt.random_words()} queries)" if excerpt.capped else ""
-        yield from _folded(f"Pictures{of}", [f"![{title}]({quote(path.name)})\n"])
