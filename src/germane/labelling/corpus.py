@@ -15,6 +15,7 @@ from typing import Any
 
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
+from germane.samples.cells import Cells
 from germane.samples.files import fold, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
@@ -159,8 +160,9 @@ def _rows(file: Path) -> Iterator[tuple[str, str]]:
     reader, _ = READERS[suffix_of(file)]
     names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
     ids = set(map(fold, _IDS))
-    # a cell of a table is a text as it stands, as that of a query is
-    for _, row, where in reader(file, lambda name: "id" if fold(name) in ids else "query"):
+    # a cell of a table is a text as it stands: no value is made of it
+    cells = Cells(lambda name, among=(): "id" if fold(name) in ids else "query")  # noqa: ARG005
+    for _, row, where in reader(file, cells):
         if not isinstance(row, dict):
             raise InputError("this is not a document", fix=_FIX, place=where(()))
         keys = tuple(row)
