@@ -1,5 +1,6 @@
 """A disk that is full stops a run, and only what is in flight is lost."""
 
+import json
 import os
 import resource
 import subprocess
@@ -162,3 +163,34 @@ def test_one_disk_for_everything(run: Run, data: Path, disk: Path) -> None:
         "samples.jsonl",
         "scores.jsonl",
     ]
+
+
+@pytest.mark.parametrize("ending", ["html", "json", "md", "csv", "txt", "xml", "svg"])
+def test_an_output_is_whole_or_as_it_was(tmp_path: Path, ending: str) -> None:
+    """Of a report that finds no room the old file stays, mode and all, and the message names it."""
+    write_jsonl(tmp_path / "s.jsonl", {"query": "q", "qrels": {"d": 1}, "retrieved_context_ids": ["e", "d"]})
+    command = f"{sys.executable} -m germane"
+    file = tmp_path / f"x.{ending}"
+    file.write_text("OLD")
+    file.chmod(0o640)
+    (tmp_path / f"link.{ending}").symlink_to(file.name)
+    words = f"{command} run s.jsonl -m RR -o R && (ulimit -f 0; {command} report R -o link.{ending})"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert f"link.{ending}: File too large; free some space" in done.stderr
+    assert file.read_text() == "OLD"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["R", f"link.{ending}", "s.jsonl", file.name]
+    words = f"{command} report R -o link.{ending}"
+    assert subprocess.run(["sh", "-c", words], capture_output=True, cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / f"link.{ending}").is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert file.stat().st_size > 100
+
+
+def test_a_pipe_is_written_in_place(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "s.jsonl", {"query": "q", "qrels": {"d": 1}, "retrieved_context_ids": ["d"]})
+    os.mkfifo(tmp_path / "p.json")
+    words = f"cat p.json & {sys.executable} -m germane run s.jsonl -m RR -o p.json > /dev/null; wait"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert json.loads(done.stdout)["schema_version"]
+    assert (tmp_path / "p.json").is_fifo()

@@ -1,7 +1,10 @@
 """`germane label` and `germane audit` as a person uses them: keys, in a terminal and piped."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -440,3 +443,87 @@ def test_the_corrected_mean_is_read_first(inside: Cli, judged: Path) -> None:
     assert re.search(r"context_precision +[01]\.\d{4} +\S+ to \S+ +[01]\.\d{4} ", out)
     assert re.search(r"context_recall +- +- +[01]\.\d{4} ", out)
     assert "| measure | corrected | interval | mean | interval |" in (judged.parent / "r.md").read_text()
+
+
+@pytest.fixture
+def torn(inside: Cli, tmp_path: Path) -> Path:
+    """A report whose labels.jsonl ends in half a line, and a copy of it with the answers that are whole."""
+    rows = [
+        {"id": "a", "query": "q", "contexts": [{"text": "one", "grade": 3}, "two"]},
+        {"id": "b", "query": "r", "contexts": ["three"]},
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert (
+        inside(
+            "run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "-o", "r", "--no-cache"
+        ).code
+        == 0
+    )
+    (tmp_path / "add.jsonl").write_text(
+        '{"sample": "b", "item": null, "answer": 1}'.replace("null", json.dumps(_item(tmp_path)))
+    )
+    assert inside("label", "r", "--who", "ann", "--import", "add.jsonl").code == 0
+    shutil.copytree(tmp_path / "r", tmp_path / "whole")
+    with (tmp_path / "r" / "labels.jsonl").open("a") as file:
+        file.write('{"item":"8cd43')
+    return tmp_path
+
+
+def _item(folder: Path) -> str:
+    rows = [json.loads(line) for line in (folder / "r" / "items.jsonl").read_text().splitlines()]
+    return str(next(row["item"] for row in rows if row["sample"] == "b"))
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "report",
+        "audit",
+        "diagnose",
+        "score -m context_precision",
+        "explain a",
+        "run --resume",
+        "compare whole",
+    ],
+)
+def test_half_a_line_of_labels_is_left_out(cli: Cli, inside: Cli, torn: Path, verb: str) -> None:
+    """With a note; every other answer counts, as if the line were not there."""
+    command, *more = verb.split()
+    name = ["--resume", "r"] if "--resume" in more else ["r", *more]
+    whole = [{"r": "whole", "whole": "r"}.get(word, word) for word in name]
+    asked, right = cli(command, *name), inside(command, *whole)
+    assert asked.code == right.code == 0
+    assert "labels.jsonl:3: the last line was cut off" in asked.err
+    if command != "compare":
+        assert asked.out.replace("whole", "r") == right.out.replace("whole", "r")
+
+
+def test_an_answer_is_not_joined_to_half_a_line(inside: Cli, torn: Path) -> None:
+    """It takes the place of the half line; one whose line end alone is missing stays."""
+    assert inside("label", "r", "--who", "zoe", "--import", "add.jsonl").code == 0
+    whole = torn / "whole" / "labels.jsonl"
+    whole.write_text(whole.read_text().rstrip("\n"))
+    assert inside("label", "whole", "--who", "zoe", "--import", "add.jsonl").code == 0
+    people = [
+        [json.loads(line)["who"] for line in (torn / name / "labels.jsonl").read_text().splitlines()]
+        for name in ("r", "whole")
+    ]
+    assert people == [[None, "ann", "zoe"]] * 2
+
+
+def test_a_table_that_is_no_file_is_refused(inside: Cli, torn: Path) -> None:
+    """A pipe would be waited for without end."""
+    (torn / "r" / "labels.jsonl").unlink()
+    os.mkfifo(torn / "r" / "labels.jsonl")
+    for verb in (("report", "r"), ("audit", "r"), ("label", "r", "--who", "me"), ("run", "--resume", "r")):
+        found = inside(*verb)
+        assert found.code == 2
+        assert "labels.jsonl: this is not a regular file" in found.err
+
+
+@pytest.mark.parametrize("verb", ["run - -m RR", "rank - --qrels q", "validate -", "label whole --who me"])
+def test_a_closed_stdin_is_said(torn: Path, verb: str) -> None:
+    words = f"{sys.executable} -m germane {verb} <&-"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, cwd=torn, check=False)
+    assert done.returncode == 2
+    assert "standard input is closed" in done.stdout + done.stderr

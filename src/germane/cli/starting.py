@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import NoReturn
 
 from germane.clean import CleanStream, clean_lines
 from germane.cli.verbs import call
-from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
+from germane.errors import EXIT_SIGPIPE, GermaneError, InputError, Interrupted, LimitReached
 
 
 def start() -> None:
@@ -29,6 +31,8 @@ def start() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stdin is None:
+        sys.stdin = _ClosedInput()
     os.environ.setdefault(
         "OPENBLAS_NUM_THREADS", "1"
     )  # numpy starts in half the time without threads nobody uses
@@ -37,6 +41,13 @@ def start() -> None:
     with _clean_streams():
         code = _flushed(_code())
     sys.exit(code)
+
+
+class _ClosedInput:
+    """Standard input that was closed before germane started (`<&-`)."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InputError("standard input is closed", fix="name a file, or pipe something into germane")
 
 
 @contextmanager
@@ -92,6 +103,8 @@ def _message(error: BaseException) -> str:
     path = str(error.filename)
     exists = os.access(path, os.F_OK)
     fix = "check the path and its permissions" if exists else "name a folder that can be written"
+    if error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
+        fix = "free some space" + "; the file is as it was" * exists
     return f"{path}: {error.strerror}; {fix}"
 
 

@@ -29,6 +29,7 @@ from germane.reports.summary import (
     interval_in_words,
     p_in_words,
 )
+from germane.samples.files import write_whole
 from germane.statistics.comparison import DifferenceParts
 from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
@@ -167,7 +168,7 @@ class Comparison:
             problem = f"{path}: no comparison is written as {path.suffix or 'a folder'}"
             raise InputError(problem, fix=f"use .html, {', '.join(COMPARISON_FORMATS)}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(self), "utf-8")
+        write_whole(path, [render(self)])
 
     def __str__(self) -> str:
         return plain_text(render_comparison(self), 120)

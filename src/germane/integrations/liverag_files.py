@@ -25,6 +25,7 @@ from germane.samples.files import (
     read_lines,
     read_text,
     shown_name,
+    write_whole,
 )
 from germane.types import Json
 
@@ -149,8 +150,8 @@ def write_files(
     }
     common = {"evaluator_name": result.evaluator_name, "is_aggregated": False, **dict.fromkeys(COLUMNS)}
     rows = [{"qid": row.qid, **common, **row.metrics} for row in result.rows]
-    paths[0].write_text(_written(list(aggregated), [aggregated], fmt), "utf-8", newline="")
-    paths[1].write_text(_written(["qid", *common], rows, fmt), "utf-8", newline="")
+    write_whole(paths[0], [_written(list(aggregated), [aggregated], fmt)])
+    write_whole(paths[1], [_written(["qid", *common], rows, fmt)])
     return paths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import table_rows
 from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
-from germane.samples.files import JsonFault, parse_strict_json, read_lines
+from germane.samples.files import JsonFault, parse_strict_json, read_lines, write_whole
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
     Label,
@@ -27,6 +28,7 @@ from germane.tables.labels import (
     relevance_item,
     scale_ends,
 )
+from germane.tables.stored import LABELS, note_torn
 from germane.types import Context, Json, Sample
 
 _COLUMNS = [
@@ -236,18 +238,25 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
             if not ("doubt" in row and row.keys().isdisjoint(_ANSWERS)):  # of a queue, not answered yet
                 yield number, row
     elif path.suffix.lower() == ".jsonl":
-        for number, line in read_lines(path):
-            if not line.strip():
-                continue
-            try:
-                row = parse_strict_json(line)
-            except JsonFault as fault:
-                raise fault.error(path, line, number) from None
-            if not isinstance(row, dict):
-                raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
-            yield number, row
+        yield from _json_rows(path)
     else:
         yield from _qrels_rows(path)
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = parse_strict_json(line)
+        except JsonFault as fault:
+            if path.name == LABELS and not line.endswith("\n"):
+                note_torn(path, number)
+                return
+            raise fault.error(path, line, number) from None
+        if not isinstance(row, dict):
+            raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
+        yield number, row
 
 
 def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
@@ -269,17 +278,16 @@ def export_labels(path: Path, report: ReportData) -> int:
         raise InputError(f"{path}: labels are not written as {suffix}", fix="name it .jsonl, .csv or .qrels")
     labels = [label for label in report.labels() if label.answer is not None]
     if suffix == ".jsonl":
-        path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
+        write_whole(path, b"".join(encode(dump_label(label)) + b"\n" for label in labels))
         return len(labels)
     _, documents = _labelable(report)
     if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
-        with path.open("w", encoding="utf-8", newline="") as file:
-            out = csv.DictWriter(file, _COLUMNS)
-            out.writeheader()
-            for label in labels:
-                row = {**dump_label(label), "id": names.get((label.sample, label.item))}
-                out.writerow({name: cell(row[name]) for name in _COLUMNS})
+        rows = ({**dump_label(label), "id": names.get((label.sample, label.item))} for label in labels)
+        cells = ([cell(row[name]) for name in _COLUMNS] for row in rows)
+        out = io.StringIO(newline="")
+        csv.writer(out).writerows([_COLUMNS, *cells])
+        write_whole(path, [out.getvalue()])
         return len(labels)
     book = LabelBook(labels)
     lines = []
@@ -288,5 +296,5 @@ def export_labels(path: Path, report: ReportData) -> int:
         grades = [int(label.answer) for label in counting]
         if grades and not any(char.isspace() for char in sample + document):
             lines.append(f"{sample} 0 {document} {max(grades)}\n")
-    path.write_text("".join(lines), "utf-8")
+    write_whole(path, lines)
     return len(lines)

@@ -22,6 +22,7 @@ from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.ledger import files_of
 from germane.ledger.store import Ledger
 from germane.samples.fields import converted
+from germane.samples.files import whole_file
 from germane.tables.judgements import load_judgement
 from germane.tables.stored import is_parts, lines_in_parts
 from germane.types import Id, Json, Judgement, Offset
@@ -142,17 +143,5 @@ def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
     for own in files_of(ledger) if ledger is not None else ():
         if own.exists() and path.exists() and path.samefile(own):
             raise InputError(f"{path} is the ledger's own file", fix="name another file")
-    if path.exists() and not path.is_file():  # a pipe, /dev/stdout
-        with path.open("wb") as file:
-            yield file
-        return
-    path = path.resolve()  # a link stays one: /dev/stdout is one, and may lead to a file
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.unlink(missing_ok=True)
-    try:
-        with unfinished.open("xb") as file:
-            yield file
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        yield file

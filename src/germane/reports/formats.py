@@ -21,6 +21,7 @@ from germane.reports.gates import worst_exit_code
 from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
+from germane.samples.files import write_whole
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -284,20 +285,13 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind in BINARY_FORMATS:
-        path.write_bytes(BINARY_FORMATS[kind](report))
+        write_whole(path, BINARY_FORMATS[kind](report))
     elif kind == ".html":
-        _write_text(path, html(report, baseline, **page))
+        write_whole(path, html(report, baseline, **page))
     elif kind == ".md":
-        _write_text(path, markdown(report, page.get("comparison")))
+        write_whole(path, markdown(report, page.get("comparison")))
     else:
-        _write_text(path, FORMATS[kind](report))
-
-
-def _write_text(path: Path, parts: Iterable[str]) -> None:
-    parts = iter(parts)
-    first = next(parts, "")  # what cannot be written leaves no empty file
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(chain([first], parts))
+        write_whole(path, FORMATS[kind](report))
 
 
 def write_several(
@@ -327,5 +321,5 @@ def write_several(
     else:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_text(path, parts)
+    write_whole(path, parts)
     return True

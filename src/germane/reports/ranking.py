@@ -13,6 +13,7 @@ from germane.clean import clean, csv_lines
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import higher_is_better, in_digits
+from germane.samples.files import whole_file, write_whole
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict
@@ -149,17 +150,17 @@ def write(report: ReportData, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = ranked_table(report)
-        path.write_text(table.markdown() if suffix == ".md" else table.latex(), encoding="utf-8")
+        write_whole(path, [table.markdown() if suffix == ".md" else table.latex()])
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
     header = ["system", "query", *report]
     if suffix == ".parquet":
         columns = zip(*rows, strict=True)
         frame = to_frame({name: list(column) for name, column in zip(header, columns, strict=True)}, "polars")
-        frame.write_parquet(path)
+        with whole_file(path) as file:
+            frame.write_parquet(file)
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(csv_lines([header, *rows]))
+    write_whole(path, csv_lines([header, *rows]))
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:

@@ -5,6 +5,7 @@ JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fa
 
 from __future__ import annotations
 
+import errno
 import functools
 import gzip
 import io
@@ -12,6 +13,8 @@ import json
 import math
 import os
 import re
+import secrets
+import stat
 import sys
 import weakref
 import zlib
@@ -20,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeAlias
+from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
@@ -165,6 +168,61 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
         raise InputError(
             f"cannot be read: {fault.strerror or fault}", fix=fix, place=SourceLocation(name)
         ) from None
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write that appears whole or not at all: what stands under its name stays until all is written.
+
+    A link stays a link, and a file keeps its mode. A device, a pipe or a mounted file is written in place. An OSError names
+    the file.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and (not path.is_file() or os.path.ismount(path)):
+            with path.open("wb") as file:
+                yield file
+            return
+        target = path.resolve()
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        unfinished = target.with_name(f".germane-{secrets.token_hex(8)}.part")
+        try:
+            with unfinished.open("xb") as file:
+                if target.exists():
+                    unfinished.chmod(stat.S_IMODE(target.stat().st_mode))
+                yield file
+            _move(unfinished, target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as fault:
+        if fault.filename is not None and not str(fault.filename).endswith(".part"):
+            raise  # of another file
+        raise OSError(fault.errno, fault.strerror, str(path)) from None
+
+
+def _move(unfinished: Path, target: Path) -> None:
+    try:
+        unfinished.replace(target)
+    except OSError as fault:
+        if fault.errno != errno.EBUSY:
+            raise
+        import shutil  # as above
+
+        with (
+            unfinished.open("rb") as whole,
+            target.open("wb") as file,
+        ):  # one mounted file: its name cannot be taken
+            shutil.copyfileobj(whole, file)
+
+
+def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
+    """Write bytes, or pieces of text as UTF-8, to a file that appears whole or not at all."""
+    with whole_file(path) as file:
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            file.writelines(piece.encode() for piece in content)
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:

@@ -29,6 +29,7 @@ from germane.tables.parquet import polars, write_part, write_scores
 from germane.tables.part import Counts, GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
+    LABELS,
     UNFINISHED,
     EarlierJudgements,
     StoredJudgements,
@@ -44,6 +45,7 @@ from germane.tables.stored import (
     records_in,
     row_in,
     samples_with,
+    torn_bytes,
 )
 from germane.types import ItemRow, Json, Judgement, Sample
 
@@ -52,13 +54,13 @@ SCHEMA_VERSION, OLDEST = 3, 2
 
 _TABLES = ("samples", "items", "judgements", "scores")
 _OF_SOURCE = ("samples", "labels")
-_LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
+_MANIFEST = "manifest.json"
 _EARLIER = ".earlier"
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
 _AT_ONCE = 1000
 """The number of lines that are written together."""
 
-OWN = (*(f"{name}.jsonl" for name in _TABLES), _LABELS, _MANIFEST)
+OWN = (*(f"{name}.jsonl" for name in _TABLES), LABELS, _MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""
 FOLDERS = tuple(f"{name}.parquet" for name in _TABLES)
 """The folders that hold the parts of a large report's tables, likewise."""
@@ -308,7 +310,7 @@ class ReportFolder(Counts):
             path.replace(target)
 
     def _labels_size(self) -> int:
-        path = self.path / _LABELS
+        path = self.path / LABELS
         return path.stat().st_size if path.exists() else 0
 
     @property
@@ -329,7 +331,11 @@ class ReportFolder(Counts):
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to labels.jsonl at once."""
-        with _open(self._path("labels"), os.O_APPEND) as file:
+        path = self._path("labels")
+        with _open(path, os.O_APPEND) as file:
+            if end := _last_bytes(path):
+                file.truncate(path.stat().st_size - torn_bytes(end))
+                file.write(b"" if end.endswith(b"\n") or torn_bytes(end) else b"\n")
             file.write(_text(labels))
         self._forget_labels()
 
@@ -457,7 +463,7 @@ class ReportFolder(Counts):
             yield from self._source.labels_of(items)
             return
         heads = {b'{"item":%b,' % encode(item) for item in items}
-        files = [(self._path("labels"), False), *[(self.path / _LABELS, True)] * bool(self._end)]
+        files = [(self._path("labels"), False), *[(self.path / LABELS, True)] * bool(self._end)]
         for path, people in files:
             for number, (_, line) in enumerate(lines_of(path), 1):
                 if line[: line.find(b",") + 1] in heads or not line.startswith(b'{"item":'):
@@ -512,7 +518,7 @@ class ReportFolder(Counts):
         """The answers of people; while rows are written, those that were added and those that people gave before."""
         if self._source is not None:
             return self._source.labels
-        labels = labels_in(self.path / _LABELS)
+        labels = labels_in(self.path / LABELS)
         if not self._end:
             return LabelTable(labels)
         return LabelTable([*labels_in(self._path("labels")), *filter(by_people, labels)])
@@ -524,7 +530,7 @@ class ReportFolder(Counts):
         if "labels" in self.__dict__:
             return filter(by_people, self.labels)
         if self._end:
-            return chain(_of_people(self._path("labels")), _of_people(self.path / _LABELS))
+            return chain(_of_people(self._path("labels")), _of_people(self.path / LABELS))
         return iter(self._people)
 
     @cached_property
@@ -664,6 +670,13 @@ def _open(path: Path, how: int) -> IO[bytes]:
     """A file to write to, which is not reached through a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
     return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def _last_bytes(path: Path) -> bytes:
+    """The last megabyte of a file."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 20)))
+        return file.read()
 
 
 def is_own(path: Path, folder: Path) -> bool:

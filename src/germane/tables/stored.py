@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,13 @@ from germane.types import Judgement
 UNFINISHED = ".part"
 """The end of the name of a file that is being written, or was when its process was killed."""
 
+LABELS = "labels.jsonl"
+"""The file that people's answers are appended to."""
+
 KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
 """The places of the key and the item in a line of judgements.jsonl, and the text between them."""
+
+_log = logging.getLogger("germane")
 
 _BLOCK = 1 << 20
 """Bytes of a file that are looked at together."""
@@ -163,17 +169,47 @@ def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
 def blocks(file: Path, keep: Callable[[bytes], bool] = lambda _: True) -> Iterator[tuple[int, list[bytes]]]:
     """The lines of the blocks of a file that are kept, each with the number of its first line.
 
-    There are none where there is no file, and a line is left out that was cut off while it was written.
+    There are none where there is no file, and a line is left out that was cut off while it was written. InputError where
+    the file is a device or a pipe.
     """
     if not file.exists():
         return
+    if not file.is_file():
+        problem = "this is not a regular file"
+        raise InputError(problem, fix="put the report's own file there", place=SourceLocation(str(file)))
     first = 1
     with file.open("rb") as content:
         while block := content.read(_BLOCK) + content.readline():
             if keep(block):
                 lines = BytesIO(block).readlines()
-                yield first, lines if block.endswith(b"\n") or file.suffix != UNFINISHED else lines[:-1]
+                torn = not block.endswith(b"\n") and _is_torn(file, first + len(lines) - 1, lines[-1])
+                yield first, lines[:-1] if torn else lines
             first += block.count(b"\n")
+
+
+def _is_torn(file: Path, number: int, line: bytes) -> bool:
+    """True if a last line without its end was cut off: in a file that is being written, or that answers are appended to."""
+    if file.name != LABELS:
+        return file.suffix == UNFINISHED
+    if is_torn := torn_bytes(line) > 0:
+        note_torn(file, number)
+    return is_torn
+
+
+def torn_bytes(line: bytes) -> int:
+    """The length of the half line of labels.jsonl at the end of these bytes; 0 where the last line is whole."""
+    last = line[line.rfind(b"\n") + 1 :]
+    try:
+        whole = not last or isinstance(decode(last), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    return 0 if whole else len(last)
+
+
+@cache
+def note_torn(file: Path, number: int) -> None:
+    """Warn, once, that the last line of labels.jsonl was cut off."""
+    _log.warning("%s:%d: the last line was cut off; its answer is lost, the others count", file, number)
 
 
 def samples_with(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
@@ -197,9 +233,8 @@ def row_in(path: Path, number: int, line: bytes) -> Any:
 
 
 def _damaged(path: Path, number: int) -> InputError:
-    return InputError(
-        "this line is damaged", fix="run again with --resume", place=SourceLocation(str(path), number)
-    )
+    fix = "remove it: its answer is lost" if path.name == LABELS else "run again with --resume"
+    return InputError("this line is damaged", fix=fix, place=SourceLocation(str(path), number))
 
 
 def labels_in(path: Path, lines: Iterable[tuple[int, list[bytes]]] | None = None) -> Iterator[Label]:

@@ -35,6 +35,7 @@ from germane.reports.plots.svg import (
     text,
 )
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
+from germane.samples.files import write_whole
 from germane.types import Sample
 
 _DEEPEST = 20
@@ -413,4 +414,4 @@ def write_charts(charts: Sequence[Chart], path: Path) -> None:
     drawn = document(charts)
     data = _png(drawn) if path.suffix.lower() == ".png" else drawn.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    write_whole(path, data)
