@@ -17,11 +17,15 @@ def compare(reports: Sequence[Path], *, output: Sequence[Path], json: bool, **fl
     Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided: with the number of queries that
     would decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
     """
-    from germane.cli.printing import page_sections, print_console
+    from germane.cli.printing import latest_reports, page_sections, print_console
+    from germane.comparison.compare import check_same_data
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
-    comparison = compare_reports(*reports, **{name: value for name, value in flags.items() if value != []})
+    named = list(reports) or latest_reports("compare", 2)
+    if not reports:
+        check_same_data(*named)
+    comparison = compare_reports(*named, **{name: value for name, value in flags.items() if value != []})
     for path in output:
         sections = page_sections(comparison.reports[-1]) if path.suffix.lower() == ".html" else {}
         comparison.save(path, **sections)

@@ -32,17 +32,18 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
         print_console(render_stages(reports, every=chosen.per_query))
 
 
-def diagnose(report: Path, *, measure: str | None, json: bool) -> None:
+def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
     """Show what would help, from stored labels alone: perfect reranking, another k, no repeated passages, a floor on the scores.
 
     Each is a paired difference with its interval; below it stand the queries that would gain most. No judge is asked.
+    Without REPORT it is the latest in germane-reports.
     """
-    from germane.cli.printing import print_console
+    from germane.cli.printing import latest_reports, print_console
     from germane.diagnosis.formats import diagnosis_document, render_diagnosis
     from germane.diagnosis.whatif import diagnose as diagnose_report
     from germane.reports.report import find_report
 
-    diagnoses = diagnose_report(find_report(report), measure)
+    diagnoses = diagnose_report(find_report(report or latest_reports("diagnose")[0]), measure)
     if json:
         print_document(diagnosis_document(diagnoses))
     else:

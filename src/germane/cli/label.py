@@ -63,17 +63,19 @@ def label(
 
     Without --kind and --design the report's measures choose what is drawn: whole queries where one of them depends on the order
     (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. Before the first one it prints
-    which means are corrected after how many answers, and which are not.
+    which means are corrected after how many answers, and which are not. Without REPORT it is the latest in germane-reports.
 
     With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
     report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
     """
+    from germane.cli.printing import latest_reports
     from germane.labelling.files import export_labels, import_labels
     from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
     from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
 
+    folders = folders or latest_reports("label")
     reports = list(map(Report.open, folders))
     report, folder = reports[0], folders[0]
     if len(reports) > 1 and (take is not None or give is not None):
@@ -366,13 +368,16 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     """Compare the judge with people, with itself, and by how it was asked; corrected means; warnings.
 
     Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
-    --gold: where these judges and the gold of the first report disagree most, as a queue for people.
+    --gold: where these judges and the gold of the first report disagree most, as a queue for people. Without REPORT it is the
+    latest in germane-reports.
     """
+    from germane.cli.printing import latest_reports
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
     from germane.tables.folder import is_own
 
+    folders = folders or latest_reports("audit")
     if output is not None and any(is_own(output, folder) for folder in folders):
         raise InputError(f"{output} is the report's own", fix="write to another file")
     reports = list(map(Report.open, folders))

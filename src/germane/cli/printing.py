@@ -228,6 +228,28 @@ def opened(folder: Path | None) -> Report:
     raise InputError(f"no report in {parent}", fix="name one: germane report REPORT")
 
 
+def latest_reports(verb: str, n: int = 1) -> list[Path]:
+    """The latest complete reports in germane-reports, the latest last; their names are said on stderr. InputError for fewer."""
+    parent, result = Path("germane-reports"), list[Path]()
+    for folder in reports_in(parent):
+        with suppress(InputError):
+            if len(result) < n and read_manifest(folder).get("status") == "complete":
+                result.insert(0, folder)
+    if len(result) < n:
+        what, named = ("no report", "REPORT") if n == 1 else (f"fewer than {n} finished reports", "A B")
+        raise InputError(
+            f"{what} in {parent}", fix=f"name {'it' if n == 1 else 'them'}: germane {verb} {named}"
+        )
+    words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
+    say(f"{words}: {', '.join(map(str, result))}")
+    return result
+
+
+def is_report(path: Path) -> bool:
+    """True if the path is a report folder, or a folder of reports."""
+    return (path / "manifest.json").exists() or any(path.glob("*/manifest.json"))
+
+
 def opened_together(folder: Path | None) -> dict[str, Report]:
     """The report that `opened` finds, under ""; where it was the latest of a command with several evaluations, all of these.
 

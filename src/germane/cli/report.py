@@ -78,13 +78,23 @@ def plot(
         say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")
 
 
-def explain(folder: Path, query: str | None, measure: str | None, *, json: bool) -> None:
-    """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
+def explain(folder: Path | None, query: str | None, measure: str | None, *, json: bool) -> None:
+    """Print each place with its labels, each formula with this query's numbers, and what would change the score.
+
+    Without REPORT it is of the latest in germane-reports: `germane explain q58`.
+    """
+    from germane.cli.printing import is_report, latest_reports
     from germane.encoding import encode
     from germane.reports.explain import explain_query, lines_of
     from germane.reports.report import Report
 
-    facts = explain_query(Report.open(folder), query, measure)
+    if folder is not None and not is_report(folder) and not folder.is_dir():
+        if measure is not None:
+            raise InputError(
+                f"no report {folder}", fix="name a report folder: germane explain REPORT QUERY MEASURE"
+            )
+        folder, query, measure = None, str(folder), query
+    facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
     if json:
         print(clean_json(encode(facts).decode()))
         return

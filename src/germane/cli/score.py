@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def score(
-    folder: Path,
+    folder: Path | None,
     *,
     measures: Sequence[str],
     output: Sequence[Path],
@@ -27,12 +27,16 @@ def score(
     format: str | None,  # noqa: A002 - the flag's name
     json: bool,
 ) -> int:
-    """Compute measures on what a stored evaluation has judged already: no judge is asked."""
-    from germane.cli.printing import finish
+    """Compute measures on what a stored evaluation has judged already: no judge is asked.
+
+    Without REPORT it is the latest in germane-reports.
+    """
+    from germane.cli.printing import finish, latest_reports
     from germane.evaluation.rescore import rescore
     from germane.measures.declaration import parse_measures
 
     queries = queries_of_page(page_queries)
+    folder = folder or latest_reports("score")[0]
     for path in output:
         _refuse_source(path, folder)
     before: ReportData | None = None

@@ -138,6 +138,14 @@ def compare(
     )
 
 
+def check_same_data(a: Path, b: Path) -> None:
+    """InputError where fewer than half of either report's queries, by id and text, are in the other."""
+    asked = [{(sample.id, sample.query) for sample in find_report(path).samples()} for path in (a, b)]
+    if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
+        problem = f"the two latest reports are of different data: {a} and {b}"
+        raise InputError(problem, fix="name two: germane compare A B")
+
+
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
     """The document of `germane compare --json` of a report and its baseline; None where they cannot be compared as a whole."""
     with suppress(InputError):

@@ -214,6 +214,10 @@ def _check(options: JudgeOptions) -> None:
             raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
 
 
+LOOKED_AT = 10_000
+"""Samples of data that are read to see which measures they allow."""
+
+
 class DefaultMeasures(NamedTuple):
     """The measures that data are evaluated by where none is named.
 

@@ -6,19 +6,22 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from functools import partial, wraps
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from germane.clean import counted
 from germane.errors import InputError, describe
 from germane.evaluation.choice import (
+    LOOKED_AT,
     NAME_A_JUDGE,
     Router,
     check_answers,
+    default_measures,
     judged_by,
     needs_judge,
     open_ledger,
@@ -39,7 +42,7 @@ from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.part import Part
-from germane.types import Json
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -55,7 +58,7 @@ Asked: TypeAlias = "Measure | str | CaseGrader"
 
 async def aevaluate(
     samples: SampleSource | Iterable[str],
-    measures: Asked | Iterable[Asked],
+    measures: Asked | Iterable[Asked] | None = None,
     *,
     target: Any = None,
     workers: int | None = None,
@@ -81,7 +84,8 @@ async def aevaluate(
             (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
             contexts may be documents of LangChain or nodes of LlamaIndex. With a `target` questions as plain texts will do.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`; graders of eval files too, each under
-            its `name`: `[FieldAccuracy(name="fields", fields=...)]`.
+            its `name`: `[FieldAccuracy(name="fields", fields=...)]`. Without them the data choose, as `germane run` does: gold
+            labels give nDCG@10, R@10 and RR.
         target: The system that retrieves: a function of the query (asynchronous or not), which returns contexts, an answer, or
             both in a mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack as it is; or a
             `germane.targets.Target`. `aevaluate` awaits a coroutine in the caller's own event loop, so that clients made
@@ -121,6 +125,10 @@ async def aevaluate(
     `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
     is the same, for code that runs in an event loop.
     """
+    questions = None
+    if measures is None:
+        questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
+        measures, judge, questions = _defaults(questions, judge, asked=target is not None)
     graders = asked_graders(measures)
     who = None
     if needs_judge(graders):
@@ -134,7 +142,8 @@ async def aevaluate(
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
     line = _NotebookLine() if progress or (progress is None and _in_notebook()) else None
-    questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
+    if questions is None:
+        questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
@@ -170,6 +179,22 @@ async def aevaluate(
             target=None if target is None else _target_of(target, workers),
             line=line,
         )
+
+
+def _defaults(
+    samples: Iterable[Sample], judge: Judges | None, *, asked: bool
+) -> tuple[Sequence[str], Judges | None, Iterator[Sample]]:
+    """The measures that the samples allow, as `default_measures` chooses them, with the judge and all samples."""
+    from germane.judges import load_judge
+
+    rest = iter(samples)
+    first = list(islice(rest, LOOKED_AT))
+    chosen = default_measures(first, "" if judge is None else load_judge(judge).name, asked=asked)
+    if not chosen.measures:
+        fix = chosen.fix.replace("--judge openai:gpt-4o-mini", 'judge="openai:gpt-4o-mini"')
+        fix = fix.replace("measures with -m", 'measures: evaluate(samples, "nDCG@10")')
+        raise InputError(f"no measure is named, and {chosen.why}", fix=fix)
+    return chosen.measures, judge or chosen.judge or None, chain(first, rest)
 
 
 def _target_of(target: Any, workers: int | None) -> Target:

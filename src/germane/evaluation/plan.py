@@ -21,6 +21,7 @@ from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
+    LOOKED_AT,
     DefaultMeasures,
     at_url,
     check_answers,
@@ -416,10 +417,6 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     )
 
 
-_LOOKED_AT = 10_000
-"""Samples of data that are read to see which measures they allow."""
-
-
 def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     """The suite with measures for data that nobody names measures for, and what these are; None where they are named."""
     paths = tuple(path for path in suite.paths if path not in suite.files)
@@ -429,7 +426,7 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
     look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
     measures = default_measures(
-        (planned.sample for planned in islice(look.matching(), _LOOKED_AT)),
+        (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
         str(named or ""),
         labels=bool(options.labels),
         asked=bool(options.targets),
