@@ -1,5 +1,6 @@
 """What an eval file that is not trusted may read: nothing outside of its repository."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,21 @@ def test_no_variable_of_the_environment_is_expanded(
     assert "variable SECRET" in ran.err
     assert "canary" not in ran.out + ran.err
     assert not any("canary" in path.read_text() for path in (tmp_path / "out").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "words", ["validate e.yaml", "run e.yaml --untrusted", "run s.jsonl -m RR --doc-id (a|aa)+$"]
+)
+def test_a_pattern_has_a_time_limit(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """An id that takes it too long is an error with the pattern and the id."""
+    monkeypatch.setattr("germane.samples.contexts.PATTERN_SECONDS", 0.1)
+    case = {"id": "s", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": f"{'a' * 40}!", "text": "x"}]}
+    (tmp_path / "e.yaml").write_text(
+        json.dumps({"doc_id": "(a|aa)+$", "measures": ["RR"], "evalcases": [case]})
+    )
+    write_jsonl(tmp_path / "s.jsonl", case)
+    ran = inside(*words.split())
+    assert ran.code == 2
+    assert "'(a|aa)+$' takes longer than 0.1 s on the id aaaa" in ran.out + ran.err

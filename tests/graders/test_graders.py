@@ -420,7 +420,7 @@ def test_the_dollar_is_the_end_as_in_javascript(pattern: str, text: str, flags: 
 @pytest.mark.parametrize("pattern", ["(a|aa)+$", r"^(\w+\s?)*$", "(.*)*x{3}b"])
 def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that would never end is an error of that score, which names the pattern; or it ends at once."""
-    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    monkeypatch.setattr("germane.graders.text_assertion.PATTERN_SECONDS", 0.05)
     began = time.monotonic()
     found = graded(TextAssertion(test="regex", value=(pattern,), flags="i"), case(f"{'a' * 5000}!"))
     assert time.monotonic() - began < 5
@@ -431,7 +431,7 @@ def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest
 
 def test_a_pattern_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negated or not: nobody knows whether it would have matched."""
-    monkeypatch.setattr("germane.graders.text_assertion.REGEX_SECONDS", 0.05)
+    monkeypatch.setattr("germane.graders.text_assertion.PATTERN_SECONDS", 0.05)
     for negate in (False, True):
         grader = TextAssertion(test="regex", value=("(a|aa)+$",), negate=negate)
         assert graded(grader, case(f"{'a' * 60}!")).status == "error"

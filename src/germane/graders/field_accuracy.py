@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import chain
 from math import fsum, isfinite
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
+import regex
 from pydantic import Field
 
 from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.graders.transcript import ABSENT, answer_of, json_in, plain_number, reference_of, same, value_at
+from germane.samples.contexts import PATTERN_SECONDS
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Flag, Texts, YamlModel
@@ -205,9 +209,17 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
     if agentv and (match := _USUAL[3].fullmatch(text)):
         return _rolled_over(int(match["m"]), int(match["d"]), int(match["y"]), {form[:2] for form in formats})
     escaped = () if agentv else (re.escape(form).replace(r"\-", "-") for form in formats)
-    own = (re.compile(_UNIT.sub(lambda unit: _UNITS[unit[0]], form)) for form in escaped)
-    days = (_day(match.groupdict()) for pattern in (*own, *_USUAL) if (match := pattern.fullmatch(text)))
+    own = (_matched(_UNIT.sub(lambda unit: _UNITS[unit[0]], form), text) for form in escaped)
+    usual = (pattern.fullmatch(text) for pattern in _USUAL)
+    days = (_day(match.groupdict()) for match in chain(own, usual) if match)
     return next(filter(None, days), None)
+
+
+def _matched(pattern: str, text: str) -> regex.Match[str] | None:
+    """The match of a format from a file; None where it takes too long."""
+    with suppress(TimeoutError):
+        return regex.fullmatch(pattern, text, timeout=PATTERN_SECONDS)
+    return None
 
 
 def _day(parts: Mapping[str, str | None]) -> date | None:

@@ -14,6 +14,7 @@ from germane.errors import InputError
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.graders.transcript import answer_of
 from germane.questions.gradertypes import Test
+from germane.samples.contexts import PATTERN_SECONDS
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import as_list
 
@@ -27,8 +28,6 @@ _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "equals": (lambda text, value: text.strip() == value.strip(), "equals", "does not equal"),
 }  # fmt: skip
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "g": 0, "u": 0}
-REGEX_SECONDS = 2.0
-"""Seconds that a regular expression may search one answer."""
 _END = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<end>\$)", re.DOTALL)
 _ENDS = {False: r"\Z", True: r"(?=[\n\r\u2028\u2029]|\Z)"}
 """The meaning of `$` in JavaScript: the end of the text, in multi-line mode that of a line; Python's stands before a last line
@@ -87,7 +86,7 @@ class TextAssertion(DirectGrader):
             return self.unanswered(case) or GraderResult.of_checks([self._tested(answer_of(case))])
         except TimeoutError:
             pattern = f"the regular expression /{self.value[0]}/{self.flags}"
-            return GraderResult.failed(f"{pattern} was stopped after {REGEX_SECONDS:g} s on this answer")
+            return GraderResult.failed(f"{pattern} was stopped after {PATTERN_SECONDS:g} s on this answer")
 
     def _tested(self, text: str) -> tuple[bool, str]:
         if self.test == "is_json":
@@ -97,7 +96,7 @@ class TextAssertion(DirectGrader):
                 return False, "Output is not valid JSON"
             return True, "Output is valid JSON"
         if self.test == "regex":
-            passed = self._pattern().search(text, timeout=REGEX_SECONDS) is not None
+            passed = self._pattern().search(text, timeout=PATTERN_SECONDS) is not None
             words = f"/{self.value[0]}/{self.flags}"
             return passed, f"Output {'matches' if passed else 'does not match'} pattern {words}"
         test = self.test.removesuffix("_any").removesuffix("_all")

@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from germane.clean import shorten
 from germane.errors import InputError
 from germane.samples.fields import failure, read_contexts, without_failed
 from germane.samples.files import JsonFault, parse_strict_json
@@ -18,6 +19,8 @@ from germane.types import Call, Context, Json, Message, Sample, ToolCall
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
 _KEYS = ("retrieved_context", "retrieved_contexts", "contexts", "retrievedContext", "retrievedContexts")
+PATTERN_SECONDS = 2.0
+"""Seconds that a regular expression from a file may search one text."""
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
@@ -169,15 +172,27 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def document_ids(pattern: str) -> Callable[[str], str]:
-    """The function from a chunk's id to its document's: what the pattern (or its first group) matches, else the id itself."""
+    """The function from a chunk's id to its document's: what the pattern (or its first group) matches, else the id itself.
+
+    InputError where the pattern is none, or an id takes it longer than two seconds.
+    """
+    import regex  # not at the top: few evaluations have such a rule
+
     try:
-        rule = re.compile(pattern)
-    except re.error as error:
+        rule = regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError) as error:
         fix = "write a regular expression like '^[^#]+' or '<(urn:uuid:[^>]+)>'"
         raise InputError(f"doc-id: {pattern!r} is not a regular expression: {error}", fix=fix) from None
 
     def document_id(chunk: str) -> str:
-        match = rule.search(chunk)
+        try:
+            match = rule.search(chunk, timeout=PATTERN_SECONDS)
+        except TimeoutError:
+            problem = (
+                f"doc-id: {pattern!r} takes longer than {PATTERN_SECONDS:g} s on the id {shorten(chunk, 60)}"
+            )
+            fix = "write a pattern without a repetition in a repetition: '^[^#]+'"
+            raise InputError(problem, fix=fix) from None
         return (match and match[1 if rule.groups else 0]) or chunk
 
     return document_id
