@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from germane import Report
 from germane.ledger.opening import open_at
 from germane.types import Judgement, Usage
 from tests.database import PostgresServer, programs
@@ -118,11 +117,6 @@ def _measured(count: int) -> dict[str, float]:
         ).read_bytes()
         judge = json.loads((folder / "live" / "manifest.json").read_text("utf-8"))["judge"]
         sizes = {file.stem: file.stat().st_size for file in (folder / "live").glob("*.jsonl")}
-        Report.open(folder / "live").save(folder / "parquet", form="parquet")
-        parquet = {
-            table.stem: sum(part.stat().st_size for part in table.iterdir())
-            for table in (folder / "parquet").glob("*.parquet")
-        }
         ledger = sum(file.stat().st_size for file in folder.glob("l.sqlite*"))
         input_size = (folder / "s.jsonl").stat().st_size
     judgements = count * CONTEXTS
@@ -136,10 +130,6 @@ def _measured(count: int) -> dict[str, float]:
         "  of these: judgements": sizes["judgements"] / judgements,
         "  of these: items and receipts": (sizes["items"] + sizes["receipts"]) / judgements,
         "  of these: scores": sizes["scores"] / judgements,
-        **{
-            f"  as Parquet, share of the lines: {table}": size / sizes[table]
-            for table, size in sorted(parquet.items())
-        },
         "bytes of the ledger per judgement": ledger / judgements,
         "ms of CPU per judgement, asked": live * per,
         "ms of CPU per judgement, known": known * per,

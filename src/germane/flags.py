@@ -233,8 +233,6 @@ FLAGS = (
     Flag("--before", "ledger prune", DATA, "Only answers from before this date.", value="DATE"),
     # what is written and printed
     Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True, at_url="kept"),
-    Flag("--format", "run,score", OUTPUT, "The tables of the report folder: jsonl, or parquet (a quarter of the space, with the extra tables); without it parquet above 50,000 samples.",
-         choices=("jsonl", "parquet")),
     Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True, at_url="refused"),
     Flag("-o --output", "questions", OUTPUT, "The file of requests, JSON lines.", Path, value="FILE", required=True, at_url="refused"),
     Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),

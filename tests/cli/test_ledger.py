@@ -231,6 +231,26 @@ def test_a_report_s_judgements_fill_a_ledger(inside: Cli, tmp_path: Path) -> Non
     assert inside(*run, "--ledger", "yours.sqlite").json["judge"]["calls"] == 0
 
 
+def test_a_report_in_parquet_is_refused_and_its_judgements_are_carried_over(
+    inside: Cli, tmp_path: Path
+) -> None:
+    """Earlier versions wrote such reports; the error names the two commands, and what was paid is found again."""
+    old = Path(__file__).parent.parent / "fixtures/report_in_parquet"
+    refused = inside("report", old)
+    assert refused.code == 2
+    assert f"germane ledger import {old}/judgements.parquet" in refused.err
+    assert f"--import {old}/labels.jsonl" in refused.err
+    assert "10 added" in inside("ledger", "import", old / "judgements.parquet", "--ledger", "l.sqlite").err
+    write_jsonl(
+        tmp_path / "s.jsonl",
+        {"id": "a", "query": "When is high tide?", "reference": "The tide is high at noon.", "contexts": ["The tide is high at noon.", "Bread"]},
+        {"id": "b", "query": "How is bread made?", "reference": "Bread needs yeast.", "contexts": ["Bread needs yeast."]},
+    )  # fmt: skip
+    words = ("-m", "context_precision context_recall context_entity_recall", "--judge", "lexical", "--json")
+    judge = inside("run", "s.jsonl", *words, "--ledger", "l.sqlite").json["judge"]
+    assert (judge["calls"], judge["cached"]) == (0, 10)
+
+
 def test_an_export_never_overwrites_the_ledger(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Nor its log, under whatever name."""
     (tmp_path / "link").symlink_to(ledger)

@@ -152,8 +152,7 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
     assert list(Report.open(tmp_path).labels()) == [label]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_the_labels_of_some_items_are_read_alone(tmp_path: Path, form: str) -> None:
+def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
     """Those of the samples and those that people gave later, whatever is between them; of other items none."""
     rows = [
         {
@@ -163,7 +162,7 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path, form: str) -> N
         }
         for n in range(4)
     ]
-    report = evaluate(rows, "context_precision@3", judge="labels").save(tmp_path / "r", form=form)
+    report = evaluate(rows, "context_precision@3", judge="labels").save(tmp_path / "r")
     items = sorted({row.item for row in report.items()})[::5]
     later = [Label(item, "relevance", 1, "graded", who="ann", queue="random") for item in items[:2]]
     other = Label("other", "relevance", 1, "graded", who="ann", queue="random")

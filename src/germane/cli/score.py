@@ -24,7 +24,6 @@ def score(
     allow_stand_in: bool,
     by: str | None,
     page_queries: str,
-    format: str | None,  # noqa: A002 - the flag's name
     json: bool,
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked.
@@ -49,9 +48,7 @@ def score(
     folders = [path for path in output if not path.suffix]
     first = folders[0] if folders else None
     parsed = parse_measures(measures)
-    report = rescore(
-        folder, parsed, gates=gates, allow_stand_in=allow_stand_in, by=by, folder=first, form=format
-    )
+    report = rescore(folder, parsed, gates=gates, allow_stand_in=allow_stand_in, by=by, folder=first)
     if before is not None:
         from germane.comparison.regression import settle_changes
 
@@ -59,7 +56,7 @@ def score(
     if first is not None:
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
-        report.save(path, form=format)
+        report.save(path)
     baselines = {"": before} if before is not None else {}
     return finish({"": report}, files, as_json=json, baselines=baselines, queries=queries)
 

@@ -162,7 +162,6 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
-    format: str | None = None
     page_queries: str = "200+1000"
     baseline: str | None = None
     fail_on_regression: bool = False

@@ -45,12 +45,11 @@ def rescore(
     allow_stand_in: bool = False,
     by: str | None = None,
     folder: Path | str | None = None,
-    form: str | None = None,
 ) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
-    report are written to `folder`, where it is saved (its tables in this `form`), or to a temporary one. Without measures, only the gates are decided
+    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
     anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
     measure needs verdicts that the report does not hold at all: they must be asked first.
     """
@@ -62,14 +61,14 @@ def rescore(
             by,
             allow_stand_in=allow_stand_in,
         )
-        return again if folder is None else again.save(folder, form=form)
+        return again if folder is None else again.save(folder)
     opened = report if isinstance(report, Report) else ReportFolder.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
     answers = StoredAnswers(source.judgements)
     existed = folder is not None and Path(folder).exists()
-    target = _target(source, folder, form)
+    target = _target(source, folder)
     try:
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
@@ -81,7 +80,7 @@ def rescore(
             _require_verdicts(scored.summaries, source)
         if folder is not None:
             if isinstance(target, Part):
-                return scored.save(folder, form=form)
+                return scored.save(folder)
             scored.finish()
     except BaseException:
         if isinstance(target, ReportFolder) and not existed:
@@ -93,13 +92,13 @@ def rescore(
     return scored
 
 
-def _target(source: Tables, folder: Path | str | None, form: str | None) -> Tables:
+def _target(source: Tables, folder: Path | str | None) -> Tables:
     """The store of the new rows: in memory where the report stands there itself."""
     if not isinstance(source, ReportFolder):
         return Part()
     if folder is None:
         return ReportFolder.temporary(source).start()
-    target = ReportFolder(folder, form).lock()
+    target = ReportFolder(folder).lock()
     try:
         target.refuse_other()
         return target.start()

@@ -111,7 +111,7 @@ class Session:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self._whole = whole
         self.created: str = stored.get("created") or now()
-        self.folder = ReportFolder(folder, options.format)
+        self.folder = ReportFolder(folder)
         self.existed = folder.exists()
         location = ledger_of(options, folder, stored) if asks or options.ledger else None
         if location is not None:

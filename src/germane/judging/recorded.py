@@ -14,7 +14,7 @@ from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, examples_of
 from germane.tables.judgements import load_judgement
-from germane.tables.stored import ITEM, LineIndex, LinesAt, StoredJudgements, row_in
+from germane.tables.stored import ITEM, LineIndex, StoredJudgements, lines_at, row_in
 from germane.types import Judgement
 
 R = TypeVar("R")
@@ -84,7 +84,7 @@ class StoredAnswers:
             for settings in several:
                 hashes.append(hash((item, *settings)))
                 positions.append(position)
-        self._keyed, self._lines = LineIndex(hashes, positions), LinesAt(judgements.path)
+        self._keyed, self._path = LineIndex(hashes, positions), judgements.path
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -151,7 +151,7 @@ class StoredAnswers:
         if any(len(of) > 1 for of in names):
             usual = self._keyed.find(of[0] for of in names)
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
-        lines = self._lines.find(position for position in positions if position >= 0)
+        lines = lines_at(self._path, (position for position in positions if position >= 0))
         return (None if position < 0 else read(next(lines)) for position in positions)
 
 

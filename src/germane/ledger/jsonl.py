@@ -17,14 +17,13 @@ from typing import IO, Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from germane.encoding import decode
-from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.encoding import decode, encode
+from germane.errors import InputError, Invalid, MissingPart, SourceLocation, describe, install_extra
 from germane.ledger import files_of
 from germane.ledger.store import Ledger
 from germane.samples.fields import converted
 from germane.samples.files import whole_file
 from germane.tables.judgements import load_judgement
-from germane.tables.stored import is_parts, lines_in_parts
 from germane.types import Id, Json, Judgement, Offset
 
 _BATCH = 1000
@@ -89,7 +88,7 @@ class Imported:
 def readable(paths: Sequence[Path]) -> None:
     """InputError where one of the files cannot be read."""
     for path in paths:
-        if not (path.is_file() or is_parts(path)) or not os.access(path, os.R_OK):
+        if not (path.is_file() or _is_parquet(path)) or not os.access(path, os.R_OK):
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
@@ -112,13 +111,35 @@ def import_rows(ledger: Ledger, path: Path) -> Imported:
 def judgements_of(path: Path) -> Iterator[Judgement]:
     """The judgements of a JSONL file or of a report's judgements.parquet, errors among them; InputError at the first line that is none."""
     try:
-        with nullcontext(lines_in_parts(path)) if is_parts(path) else path.open("rb") as lines:
+        with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if text.strip():
                     yield _judgement(text.strip(), SourceLocation(str(path), number))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}", fix=_EXPORT) from None
+
+
+def _is_parquet(path: Path) -> bool:
+    """True if this is the folder judgements.parquet of a report that an earlier germane wrote."""
+    return path.suffix == ".parquet" and path.is_dir()
+
+
+def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
+    """The judgements of such a folder as lines: its columns hold texts, numbers and, for what is nested, JSON."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingPart(f"{folder} needs polars", fix=install_extra("tables")) from None
+    for part in sorted(folder.glob("[0-9]*.parquet")):
+        for row in pl.read_parquet(part).iter_rows(named=True):
+            if (whole := row.pop("line")) is not None:
+                yield whole.encode()
+                continue
+            nested = {name: decode(row.pop(name) or "null") for name in ("answer", "usage")}
+            rest = decode(row.pop("provenance") or "{}")
+            fields = {name: value for name, value in (row | nested).items() if value is not None}
+            yield encode(fields | rest)
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:

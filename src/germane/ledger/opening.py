@@ -19,7 +19,6 @@ from germane.ledger.store import (
     to_row,
 )
 from germane.questions.question import AnyQuestion
-from germane.tables.stored import is_parts
 from germane.types import ItemRow
 
 _SQLITE = b"SQLite format 3\0"
@@ -46,8 +45,6 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     if is_database(where):
         return open_at(where, read_only=True)
     path = file_of(where)
-    if is_parts(path):
-        return ExportedLedger(path)
     if path.is_dir():
         raise InputError(
             f"--replay {path} is a folder",

@@ -102,12 +102,11 @@ class Report(ReportData):
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
 
-    def save(self, path: str | Path, *, force: bool = False, form: str | None = None) -> Report:
+    def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
 
         `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged. A
         `.png` or `.svg` holds the charts of `germane plot`, a `.parquet` the table of scores.
-        The folder's tables are in the `form` "jsonl" or "parquet"; without one in Parquet above 50,000 samples.
 
         Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
         that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
@@ -122,7 +121,7 @@ class Report(ReportData):
             if missing := left_out(self, format_of(path)):
                 warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
-        target = ReportFolder(path, form).lock()
+        target = ReportFolder(path).lock()
         try:
             mine = self.folder is not None and path.resolve() == self.folder.resolve()
             if not force and not mine:

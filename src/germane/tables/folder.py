@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import re
 import weakref
@@ -18,14 +17,13 @@ from typing import IO, Literal, Self, TypeAlias
 import msgspec
 
 from germane.encoding import encode, encode_records
-from germane.errors import InputError, MissingPart, SourceLocation
+from germane.errors import InputError, SourceLocation
 from germane.numberset import NumberSet
 from germane.tables.columns import batched
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.lock import WriterLock
-from germane.tables.parquet import polars, write_part, write_scores
 from germane.tables.part import Counts, GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.tables.stored import (
@@ -34,14 +32,9 @@ from germane.tables.stored import (
     EarlierJudgements,
     StoredJudgements,
     blocks,
-    columns_of,
-    files_of,
-    is_stored,
     label_in,
     labels_in,
-    lines_after,
     lines_of,
-    parts_folder,
     records_in,
     row_in,
     samples_with,
@@ -62,38 +55,22 @@ _AT_ONCE = 1000
 
 OWN = (*(f"{name}.jsonl" for name in _TABLES), LABELS, _MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""
-FOLDERS = tuple(f"{name}.parquet" for name in _TABLES)
-"""The folders that hold the parts of a large report's tables, likewise."""
-LARGE = 50_000
-"""Samples of a report beyond which its tables are parts in Parquet."""
-PART_BYTES = 32 << 20
-"""The lines that become a part, in bytes of JSON."""
-SCORE_BYTES = 128
-"""About the bytes of a line of scores."""
-_log = logging.getLogger(__name__)
 
 
 class ReportFolder(Counts):
     """The tables of one evaluation in a folder.
 
-    A table is JSON lines or, with the `form` "parquet" and without any above `LARGE` samples, parts in Parquet. Rows are
-    written to `.part` files until `finish`, so that the report that stands there stays whole until the new one is complete,
-    and a killed session leaves its judgements beside it (`earlier`): whole parts, and the lines that were to become the next
-    one. labels.jsonl is only ever appended to.
-
-    Raises:
-        MissingPart: `form` is "parquet", and what writes it is not installed.
+    A table is JSON lines. Rows are written to `.part` files until `finish`, so that the report that stands there stays whole
+    until the new one is complete, and a killed session leaves its judgements beside it (`earlier`). labels.jsonl is only ever
+    appended to.
     """
 
-    def __init__(self, path: Path | str, form: str | None = None) -> None:
+    def __init__(self, path: Path | str) -> None:
         super().__init__()
-        if form == "parquet":
-            polars("--format parquet")
-        self.path, self._form = Path(path), form
+        self.path = Path(path)
         self._lock = WriterLock(self.path / ".lock")
-        self._files: dict[str, _TableFile] = {}
+        self._files: dict[str, IO[bytes]] = {}
         self._end = ""
-        self._in_parts: bool | None = None
         self._written = NumberSet()
         self._asked: AskedCounts | None = None
         self._added = ScoreTable()
@@ -132,7 +109,7 @@ class ReportFolder(Counts):
             raise InputError(
                 f"{self.path} is a symbolic link", fix=f"name the folder itself: {self.path.resolve()}"
             )
-        for name in OWN + FOLDERS:
+        for name in OWN:
             for end in ("", UNFINISHED, _EARLIER):
                 if (file := self.path / f"{name}{end}").is_symlink():
                     raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
@@ -166,12 +143,11 @@ class ReportFolder(Counts):
         self._set_aside()
         self._end = UNFINISHED
         self._files = {
-            name: _TableFile(self._path(name))
+            name: _open(self._path(name), os.O_TRUNC)
             for name in (*_TABLES, "labels")
             if not (self._source is not None and name in _OF_SOURCE)
             and not (self.scratch and name == "scores")
         }
-        self._in_parts = None if self._form is None and not self.scratch else self._form == "parquet"
         self._written, self._asked = NumberSet(), AskedCounts()
         self._numbers, self.graders, self._clusters = {}, [], {}
         self.__dict__.pop("items", None)
@@ -188,7 +164,7 @@ class ReportFolder(Counts):
         self.write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write_texts("labels", part.labels.texts())
         self._added.extend(part.scores, distinct=True)
-        self._write_scores(part.scores)
+        self._write_texts("scores", part.scores.texts())
         self.add_counts(part)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
@@ -203,16 +179,7 @@ class ReportFolder(Counts):
             if numbers and (graded or numbers != [0]):
                 both = zip(some, BytesIO(text), strict=True)
                 text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
-            self._write("samples", text, len(some))
-
-    def _write_scores(self, scores: ScoreTable) -> None:
-        """The lines of scores that were added; of a table in parts they stay columns until they are a part."""
-        if (file := self._files.get("scores")) is None:
-            return
-        if not self._in_parts:
-            self._write_texts("scores", scores.texts())
-        elif (len(self._added) - file.rows) * SCORE_BYTES >= PART_BYTES:
-            self._make_parts("scores")
+            self._write("samples", text)
 
     def number_of(self, graders: GraderSet) -> int:
         """The number of a grader set, which is added where it is new."""
@@ -234,26 +201,16 @@ class ReportFolder(Counts):
         if name == "samples":
             self._clusters = None  # unknown until they are read back
         for some in batched(lines if name in self._files else (), _AT_ONCE):
-            self._write(name, b"".join(some), len(some))
+            self._write(name, b"".join(some))
 
     def _write_texts(self, name: str, texts: Iterable[tuple[bytes, int]]) -> None:
         """Append lines to a table, many together."""
-        for text, count in texts if name in self._files else ():
-            self._write(name, text, count)
+        for text, _ in texts if name in self._files else ():
+            self._write(name, text)
 
-    def _write(self, name: str, text: bytes, count: int) -> None:
-        """Append `count` lines to a table."""
-        file = self._files[name]
-        file.write(text, count)
-        if self._in_parts is None and name == "samples" and file.lines > LARGE:
-            self._in_parts = _can_be_parts()
-        if self._in_parts and name in _TABLES and file.size >= PART_BYTES:
-            self._make_parts(name)
-
-    def _make_parts(self, name: str, *, last: bool = False) -> None:
-        """Turn the lines of a table into parts, or the scores that were added."""
-        added = name == "scores" and len(self._added) > 0
-        self._files[name].make_parts(self._added if added else None, last=last)
+    def _write(self, name: str, text: bytes) -> None:
+        """Append lines to a table."""
+        self._files[name].write(text)
 
     def _path(self, name: str) -> Path:
         if self._source is not None and name in _OF_SOURCE:
@@ -268,13 +225,14 @@ class ReportFolder(Counts):
 
     def flush(self) -> None:
         """Everything that was added is on disk after this."""
-        if self._in_parts and "scores" in self._files and len(self._added) > self._files["scores"].rows:
-            self._make_parts("scores")
         for file in self._files.values():
-            file.flush()
+            if not file.closed:
+                file.flush()
+                os.fsync(file.fileno())
 
     def close(self) -> None:
         """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
+        self.flush()
         for file in self._files.values():
             file.close()
         self._files = {}
@@ -283,31 +241,22 @@ class ReportFolder(Counts):
     def finish(self, manifest: Mapping[str, Json]) -> None:
         """Put the rows added since `start` in place of those that stood there; then write the manifest."""
         hashes: dict[str, str] = {}
+        self.flush()
         for name, file in self._files.items():
-            if self._in_parts and name in _TABLES:
-                self._make_parts(name, last=True)
             file.close()
-            hashes |= file.digests if name in _TABLES else {}
+            if name in _TABLES:
+                hashes[f"{name}.jsonl"] = _sha256(self._path(name))
         written = {name: self._path(name) for name in _TABLES if name in self._files}
         labels = self._path("labels")
         self._end = ""
         for name, path in written.items():
-            self._replace(path, self._path(name))
+            path.replace(self._path(name))
         if self._files:
             self._keep_labels(labels)
         (self.path / f"judgements.jsonl{_EARLIER}").unlink(missing_ok=True)
         self._files = {}
         files = hashes or manifest.get("files", {})
         self.write_manifest({"labels_size": self._labels_size(), **manifest, "files": files}, "complete")
-
-    def _replace(self, path: Path, target: Path) -> None:
-        """Put a table that was written in place of the one that stands there, whichever form they have."""
-        _remove_parts(target)
-        if self._in_parts:
-            parts_folder(path).replace(parts_folder(target))
-            target.unlink(missing_ok=True)
-        else:
-            path.replace(target)
 
     def _labels_size(self) -> int:
         path = self.path / LABELS
@@ -353,7 +302,7 @@ class ReportFolder(Counts):
 
     def has_rows(self) -> bool:
         """True if the rows of a finished report stand in the folder."""
-        return is_stored(self.path / "judgements.jsonl")
+        return (self.path / "judgements.jsonl").exists()
 
     def unfinished_here(self) -> bool:
         """True if an evaluation was begun in the folder and has not come to its end."""
@@ -373,20 +322,17 @@ class ReportFolder(Counts):
         """Remove what killed sessions left: what begins here now is another evaluation."""
         for end in (_EARLIER, UNFINISHED):
             (self.path / f"judgements.jsonl{end}").unlink(missing_ok=True)
-            _remove_parts(self.path / f"judgements.jsonl{end}")
 
     def _set_aside(self) -> None:
         """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
         left = self.path / f"judgements.jsonl{UNFINISHED}"
-        if is_stored(left):
+        if left.exists():
             with (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
                 kept.write(b"\n")  # ends the half line of a session that was killed just here
                 kept.writelines(line for _, line in lines_of(left))
                 kept.flush()
                 os.fsync(kept.fileno())
             left.unlink(missing_ok=True)
-        for name in _TABLES:
-            _remove_parts(self.path / f"{name}.jsonl{UNFINISHED}")
 
     # reading
 
@@ -402,8 +348,14 @@ class ReportFolder(Counts):
             raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
         folder.graders = folder.manifest.get("graders", [])
         files = folder.manifest.get("files", {})
-        for file in chain.from_iterable(map(files_of, map(folder._path, _TABLES))):
-            if files and file.relative_to(folder.path).as_posix() not in files:
+        if any(name.endswith(".parquet") for name in files):
+            raise InputError(
+                f"the tables of {path} are in Parquet, which this germane does not read",
+                fix=f"keep what was paid and run again: germane ledger import {folder.path / 'judgements.parquet'}; "
+                f"germane label NEW_REPORT --import {folder.path / _LABELS}",
+            )
+        for file in (folder._path(name) for name in _TABLES):
+            if files and file.exists() and file.name not in files:
                 raise InputError(f"{file} is not a file of this report", fix="remove it")
         for name, expected in files.items():
             file = folder.path / name
@@ -433,15 +385,14 @@ class ReportFolder(Counts):
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
         path, heads = self._path("samples"), {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
-        where = {"id": {name for name, _, _ in keys}}
-        for number, (_, line) in enumerate(lines_of(path, where), 1):
+        for number, (_, line) in enumerate(lines_of(path), 1):
             if _head(line) in heads and (sample := _sample_in(path, number, line)).key in keys:
                 yield sample
 
     def samples_named(self, name: str) -> Iterator[Sample]:
         """The samples that have this text as their id or as their query, in input order."""
         path = self._path("samples")
-        for number, (_, line) in enumerate(lines_of(path, {"id": [name], "query": [name]}), 1):
+        for number, (_, line) in enumerate(lines_of(path), 1):
             if name in {(sample := _sample_in(path, number, line)).id, sample.query}:
                 yield sample
 
@@ -453,8 +404,7 @@ class ReportFolder(Counts):
             start = line.find(b'"sample":')
             return start < 0 or line[start : line.find(b',"system":', start)] in ids
 
-        where = {"sample": {name for name, _, _ in keys}}
-        rows = records_in(self._path("items"), ItemRow, keep, where)
+        rows = records_in(self._path("items"), ItemRow, keep)
         return (row for row in rows if (row.sample, row.system, row.trial) in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
@@ -545,9 +495,7 @@ class ReportFolder(Counts):
     def scores(self) -> ScoreTable:
         """The table of all scores, read once."""
         table, path = ScoreTable(), self._path("scores")
-        for rows in columns_of(path):
-            table.read(rows, str(path))
-        return table
+        return table.read((line for _, line in lines_of(path)), str(path))
 
     @property
     def asked(self) -> AskedCounts:
@@ -572,98 +520,9 @@ class _SampleFields(msgspec.Struct):
     graders: int = 0
 
 
-class _TableFile:
-    """A table that is written anew: lines in a file, which become parts in Parquet when that is asked for.
-
-    Attributes:
-        lines: How many were written in all.
-        rows: How many scores are in parts.
-        size: The number of bytes that are in no part yet.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._name = self._path = path
-        self._parts: dict[str, str] = {}
-        self.lines = self.rows = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._file, self.size = _open(self._path, os.O_TRUNC), 0
-
-    def write(self, text: bytes, count: int) -> None:
-        """Append a text that is `count` lines."""
-        self.lines += count
-        self.size += len(text)
-        self._file.write(text)
-
-    def make_parts(self, scores: ScoreTable | None = None, *, last: bool = False) -> None:
-        """Turn the lines of the file into parts, and begin a new file; a table without rows has a `last` part too.
-
-        The parts are made of the rows of `scores` where these are known; the lines are then some of these.
-        The parts count from the moment when the new file stands beside them (or, of the `last` ones, the old one is gone).
-        """
-        self._file.close()
-        folder = parts_folder(self._name)
-        if not self._parts:
-            folder.mkdir(exist_ok=True)
-            self._path = self._path.replace(lines_after(0, folder))
-        # alike, without a small rest
-        size = self.size if scores is None else len(scores) - self.rows
-        each = -(-size // max(1, round(size * (1 if scores is None else SCORE_BYTES) / PART_BYTES)))
-        with self._path.open("rb") as lines:
-            while (lines.tell() < size if scores is None else self.rows < len(scores)) or (
-                last and not self._parts
-            ):
-                part = folder / f"{len(self._parts) + 1:05}.parquet"
-                if scores is None:
-                    write_part(part, lines, each)
-                else:
-                    first, self.rows = self.rows, min(self.rows + each, len(scores))
-                    write_scores(part, scores, first, self.rows)
-                self._parts[f"{folder.name.removesuffix(UNFINISHED)}/{part.name}"] = _sha256(part)
-        written = self._path
-        if not last:
-            self._path = lines_after(len(self._parts), folder)
-            self._begin()
-        written.unlink()
-
-    def flush(self) -> None:
-        """Everything that was written is on disk after this."""
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close the file, once all that was written is on disk."""
-        self.flush()
-        self._file.close()
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """The SHA-256 in hex of the closed file, or of each part where there are some, by their names in the finished folder."""
-        return self._parts or {self._name.name.removesuffix(UNFINISHED): _sha256(self._path)}
-
-
 def _sha256(path: Path) -> str:
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _can_be_parts() -> bool:
-    """True if tables can be written as Parquet here; where not, that is said."""
-    try:
-        polars("a table in Parquet")
-    except MissingPart as missing:
-        _log.warning("more than %s samples: the report stays JSON lines, five times as large; %s", f"{LARGE:,}", missing.fix)  # fmt: skip
-        return False
-    return True
-
-
-def _remove_parts(path: Path) -> None:
-    """Remove the parts of the table whose lines are in a file like this."""
-    import shutil
-
-    shutil.rmtree(parts_folder(path), ignore_errors=True)
 
 
 def _open(path: Path, how: int) -> IO[bytes]:
@@ -681,7 +540,7 @@ def _last_bytes(path: Path) -> bytes:
 
 def is_own(path: Path, folder: Path) -> bool:
     """True if a path leads to one of a report folder's own files, links followed."""
-    return path.resolve() in {(folder / name).resolve() for name in OWN + FOLDERS}
+    return path.resolve() in {(folder / name).resolve() for name in OWN}
 
 
 def read_manifest(path: Path) -> dict[str, Json]:

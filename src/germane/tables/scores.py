@@ -462,24 +462,6 @@ class ScoreTable:
 
     # on disk
 
-    def fields(self, first: int, end: int) -> Fields:
-        """The fields of the lines from row `first` to before `end`."""
-        rest, (keys, sample, measure) = self.taken(np.arange(first, end)), self._names_in(first, end)
-        bounded, bound = np.flatnonzero(~np.isnan(rest.low)), np.zeros(end - first, dtype=np.int64)
-        bound[bounded] = np.arange(1, len(bounded) + 1)
-        bounds = zip(rest.low[bounded].tolist(), rest.high[bounded].tolist(), strict=True)
-        return {
-            "sample": ([name for name, _, _ in keys], sample),
-            "system": ([system for _, system, _ in keys], sample),
-            "trial": ([trial for _, _, trial in keys], sample),
-            "measure": ([reported for reported, _ in self._measures], measure),
-            "type": ([canonical for _, canonical in self._measures], measure),
-            "value": (rest.value, None),
-            "status": (STATUSES, rest.status),
-            "why": (self.whys, rest.why),
-            "bounds": ([None, *(encode(pair).decode() for pair in bounds)], bound),
-        }
-
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
         return chain.from_iterable(BytesIO(text) for text, _ in self.texts())
@@ -517,13 +499,10 @@ class ScoreTable:
         begins = np.diff(sample, prepend=-1) != 0
         return self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1, measure
 
-    def read(self, rows: Any, file: str = "scores.jsonl") -> Self:
-        """Append the rows of a file: lines, or a DataFrame of polars; InputError names a damaged line."""
+    def read(self, rows: Iterable[bytes], file: str = "scores.jsonl") -> Self:
+        """Append the lines of a file; InputError names a damaged one."""
         number = 0
         try:
-            if hasattr(rows, "get_column"):
-                self._add_columns(rows)
-                return self
             for number, line in enumerate(rows, 1):  # noqa: B007 - for the error
                 row = decode(line)
                 self.append(
@@ -540,26 +519,6 @@ class ScoreTable:
                 "this line is not a score", fix="run the evaluation again", place=SourceLocation(file, number)
             ) from None
         return self
-
-    def _add_columns(self, frame: Any) -> None:
-        """Append the rows of a DataFrame of polars; ValueError where one contradicts itself."""
-        ok, why, bounds = (frame["status"] == "ok").to_numpy(), frame["why"], frame["bounds"]
-        value = frame["value"].fill_null(_NAN).to_numpy()
-        if not (ok == np.isfinite(value)).all() or not (ok | (why.fill_null("") != "").to_numpy()).all():
-            raise ValueError
-        at = np.flatnonzero(~ok | why.is_not_null().to_numpy() | bounds.is_not_null().to_numpy())
-        noted = (column.gather(at).to_list() for column in (frame["status"], why, bounds))
-        for row, status, reason, ends in zip((at + len(self)).tolist(), *noted, strict=True):
-            self._note(row, _STATUS[status], reason, *(_bounds(decode(ends)) if ends else (_NAN, _NAN)))
-        key = [frame[name] for name in ("sample", "system", "trial")]
-        begins = np.ones(len(frame), dtype=np.bool_)
-        begins[1:] = np.any([np.diff(column.rle_id().to_numpy()) for column in key], axis=0)
-        keys = zip(*(column.filter(begins).to_list() for column in key), strict=True)
-        sample = np.array(list(map(self.keys.number, keys)), dtype=np.int64)[np.cumsum(begins) - 1]
-        codes = self._measures
-        names = zip(frame["measure"].to_list(), frame["type"].to_list(), strict=True)
-        self._number(sample, np.array([codes.setdefault(pair, len(codes)) for pair in names], dtype=np.int64))
-        self._value.frombytes(value.tobytes())
 
 
 def _bounds(ends: Sequence[Any]) -> tuple[float, float]:

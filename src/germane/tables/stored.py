@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from functools import cache, lru_cache, partial
+from contextlib import suppress
+from functools import cache, partial
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,7 +18,6 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_labels, load_label
-from germane.tables.parquet import GROUP, RowFilter, read_columns, read_fields, read_group, read_part
 from germane.types import Judgement
 
 UNFINISHED = ".part"
@@ -35,23 +33,17 @@ _log = logging.getLogger("germane")
 
 _BLOCK = 1 << 20
 """Bytes of a file that are looked at together."""
-_GROUPS = 64
-"""Groups of rows whose lines are held: those of many parts that were merged are asked for in turn."""
-_IN_PART = 40
-"""Bits of a place that are left for the number of a line in its part, or for an offset in a file."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def rows_in(path: Path, keep: Callable[[bytes], bool], where: RowFilter | None = None) -> Iterator[Any]:
+def rows_in(path: Path, keep: Callable[[bytes], bool]) -> Iterator[Any]:
     """The JSON values of the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
-    for number, (_, line) in enumerate(lines_of(path, where), 1):
+    for number, (_, line) in enumerate(lines_of(path), 1):
         if keep(line):
             yield row_in(path, number, line)
 
 
-def records_in(
-    path: Path, kind: type[S], keep: Callable[[bytes], bool] | None = None, where: RowFilter | None = None
-) -> Iterator[S]:
+def records_in(path: Path, kind: type[S], keep: Callable[[bytes], bool] | None = None) -> Iterator[S]:
     """The records in the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
 
     def read_one(number: int, line: bytes) -> S:
@@ -60,17 +52,7 @@ def records_in(
         except msgspec.ValidationError:
             raise _damaged(path, number) from None
 
-    return _read_blocks(_numbered(path, where), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
-
-
-def _numbered(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of a table, many at a time, each time with the number of the first."""
-    parts, rest = _parts_and_lines(path)
-    rows, before = (row for part in parts for row in read_part(part, where)), 0
-    while lines := list(islice(rows, GROUP)):
-        yield before + 1, lines
-        before += len(lines)
-    yield from ((before + first, lines) for first, lines in blocks(rest))
+    return _read_blocks(blocks(path), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
 
 
 def _read_blocks(
@@ -93,74 +75,10 @@ def _read_blocks(
             yield from (read_one(number, line) for number, line in numbered if keep is None or keep(line))
 
 
-def parts_folder(path: Path) -> Path:
-    """The folder of the parts of a table whose lines are in a file like this: scores.parquet/ for scores.jsonl."""
-    return path.with_name(path.name.replace(".jsonl", ".parquet"))
-
-
-def _parts_and_lines(path: Path) -> tuple[list[Path], Path]:
-    """The parts of a table in Parquet, in their order, and the file of the lines that come after them.
-
-    While parts are written, their folder holds that file, named by the number of parts before it: the parts beyond that
-    number are made of lines that still stand in it, and do not count yet.
-    """
-    folder = parts_folder(path)
-    parts = sorted(folder.glob("[0-9]*.parquet"))
-    lines = max(folder.glob(f"[0-9]*.jsonl{UNFINISHED}"), default=None)
-    return (parts, path) if lines is None else (parts[: int(lines.name.partition(".")[0])], lines)
-
-
-def lines_after(parts: int, folder: Path) -> Path:
-    """The file of the lines that come after this number of parts, while these are written to the folder."""
-    return folder / f"{parts:05}.jsonl{UNFINISHED}"
-
-
-def is_parts(path: Path) -> bool:
-    """True if this is the folder of a table's parts."""
-    return path.suffix == ".parquet" and path.is_dir()
-
-
-def lines_in_parts(folder: Path) -> Iterator[bytes]:
-    """The lines of all parts in such a folder."""
-    return (line for _, line in lines_of(folder.with_suffix(".jsonl")))
-
-
-def files_of(path: Path) -> list[Path]:
-    """The files that hold a table: its parts, and that of the lines after them where there is one."""
-    parts, lines = _parts_and_lines(path)
-    return [*parts, *[lines] * lines.exists()]
-
-
-def is_stored(path: Path) -> bool:
-    """True if a table is in a file like this, or in the folder of its parts."""
-    return bool(files_of(path))
-
-
-def lines_of(path: Path, where: RowFilter | None = None) -> Iterator[tuple[int, bytes]]:
-    """Each line of a table with its place, which `LinesAt` finds again; without one that was cut off while it was written.
-
-    A table is in parts, in a file, or in parts and, for what came last, a file. The place of a line is its offset in the
-    file, or in a part the number of the part and of the line. `where`: of parts only the rows with one of these values are
-    read, and have no place; of a file all lines.
-    """
-    parts, rest = _parts_and_lines(path)
-    for number, part in enumerate(parts, 1):
-        for row, line in enumerate(read_part(part, where)):
-            yield number << _IN_PART | row, line
-    yield from _lines_in(rest)
-
-
-def columns_of(path: Path) -> Iterator[Any]:
-    """The rows of a table, many at a time: of its parts as DataFrames of polars, as far as these hold them, others as lines."""
-    parts, rest = _parts_and_lines(path)
-    for part in parts:
-        yield from read_columns(part)
-    yield (line for _, line in _lines_in(rest))
-
-
-def _lines_in(rest: Path) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each line of a table with its offset in the file; without one that was cut off while it was written."""
     offset = 0
-    for _, lines in blocks(rest):
+    for _, lines in blocks(path):
         for line in lines:
             yield offset, line
             offset += len(line)
@@ -213,14 +131,9 @@ def note_torn(file: Path, number: int) -> None:
 
 
 def samples_with(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of the samples that may have a field, with their numbers.
-
-    Nothing else is read of a part, and the lines from it have no other field.
-    """
-    parts, rest = _parts_and_lines(path)
+    """The lines of the samples that may have a field, with their numbers."""
     word = encode(field) + b":"
-    yield from ((0, line) for part in parts for line in read_fields(part, field) if word in line)
-    for first, lines in blocks(rest, lambda block: word in block):
+    for first, lines in blocks(path, lambda block: word in block):
         yield from ((number, line) for number, line in enumerate(lines, first) if word in line)
 
 
@@ -239,7 +152,7 @@ def _damaged(path: Path, number: int) -> InputError:
 
 def labels_in(path: Path, lines: Iterable[tuple[int, list[bytes]]] | None = None) -> Iterator[Label]:
     """The labels of a file, or of these blocks of its lines; none where there is no file. InputError names a damaged line."""
-    return _read_blocks(_numbered(path) if lines is None else lines, decode_labels, partial(label_in, path))
+    return _read_blocks(blocks(path) if lines is None else lines, decode_labels, partial(label_in, path))
 
 
 def label_in(path: Path, number: int, line: bytes) -> Label:
@@ -247,25 +160,12 @@ def label_in(path: Path, number: int, line: bytes) -> Label:
     return load_label(row_in(path, number, line), SourceLocation(str(path), number))
 
 
-class LinesAt:
-    """The lines of a table by their places, asked for in about the order in which they stand."""
-
-    def __init__(self, path: Path) -> None:
-        self._parts, self._rest = _parts_and_lines(path)
-        self._group = lru_cache(maxsize=_GROUPS)(read_group)
-
-    def find(self, positions: Iterable[int]) -> Iterator[bytes]:
-        """The lines at places that `lines_of` gave."""
-        with ExitStack() as opened:
-            file: IO[bytes] | None = None
-            for position in positions:
-                if part := position >> _IN_PART:
-                    number, row = divmod(position & (1 << _IN_PART) - 1, GROUP)
-                    yield self._group(self._parts[part - 1], number)[row]
-                else:
-                    file = file or opened.enter_context(self._rest.open("rb"))
-                    file.seek(position)
-                    yield file.readline()
+def lines_at(path: Path, offsets: Iterable[int]) -> Iterator[bytes]:
+    """The lines that begin at these offsets of a file."""
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(offset)
+            yield file.readline()
 
 
 class LineIndex:
@@ -342,9 +242,7 @@ class StoredJudgements:
 
     def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
         encoded = {name.encode() for name in names}
-        rows = rows_in(
-            self.path, lambda line: line[at] in encoded or line[40:50] != _BETWEEN, where={field: names}
-        )
+        rows = rows_in(self.path, lambda line: line[at] in encoded or line[40:50] != _BETWEEN)
         return (load_judgement(row) for row in rows if row[field] in names)
 
 
@@ -366,7 +264,7 @@ class EarlierJudgements:
         self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
     ) -> None:
         self._files, self._keep = files, keep
-        self._indexes: list[tuple[LinesAt, LineIndex, LineIndex]] | None = None
+        self._indexes: list[tuple[Path, LineIndex, LineIndex]] | None = None
 
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
@@ -374,30 +272,28 @@ class EarlierJudgements:
 
     def __bool__(self) -> bool:
         """True if there is any file of them."""
-        return any(map(is_stored, self._files))
+        return any(path.exists() for path in self._files)
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
         """The judgements under these keys, without those that were merged into others."""
         judgements: dict[str, Judgement] = {}
-        for lines, index, _ in self._index():
-            rows = _at(lines, [position for position in index.find(keys, newest=True) if position >= 0])
+        for path, index, _ in self._index():
+            rows = _at(path, [position for position in index.find(keys, newest=True) if position >= 0])
             judgements |= {row.key: row for row in rows if row.key in keys}
         return judgements
 
     def children(self, keys: Collection[str]) -> list[Judgement]:
         """The judgements that were merged into those under these keys."""
         judgements: dict[str, Judgement] = {}
-        for lines, _, index in self._index():
-            rows = _at(lines, [position for key in keys for position in index.every(key)])
+        for path, _, index in self._index():
+            rows = _at(path, [position for key in keys for position in index.every(key)])
             judgements |= {row.key: row for row in rows if row.parent in keys}
         return list(judgements.values())
 
-    def _index(self) -> list[tuple[LinesAt, LineIndex, LineIndex]]:
+    def _index(self) -> list[tuple[Path, LineIndex, LineIndex]]:
         """The offsets of judgements by key, and those of merged ones by their parent, for each file."""
         if self._indexes is None:
-            self._indexes = [
-                (LinesAt(path), *self._index_of(path)) for path in self._files if is_stored(path)
-            ]
+            self._indexes = [(path, *self._index_of(path)) for path in self._files if path.exists()]
         return self._indexes
 
     def _index_of(self, path: Path) -> tuple[LineIndex, LineIndex]:
@@ -421,6 +317,6 @@ def _judgement(line: bytes) -> Judgement | None:
     return None
 
 
-def _at(lines: LinesAt, positions: Iterable[int]) -> Iterator[Judgement]:
-    """The judgements in the lines at these places."""
-    return (row for row in map(_judgement, lines.find(positions)) if row is not None)
+def _at(path: Path, offsets: Iterable[int]) -> Iterator[Judgement]:
+    """The judgements in the lines at these offsets."""
+    return (row for row in map(_judgement, lines_at(path, offsets)) if row is not None)

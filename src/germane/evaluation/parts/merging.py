@@ -73,7 +73,7 @@ def merge_parts(
         from germane.reports.report import find_baseline
 
         before = find_baseline(options.get("baseline") and local(options["baseline"]))
-    folder = locked or ReportFolder(target, options.get("format")).lock()
+    folder = locked or ReportFolder(target).lock()
     try:
         if not (force or locked):
             folder.refuse_other()

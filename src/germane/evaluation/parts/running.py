@@ -140,7 +140,7 @@ def run_in_parts(
         engine = Engine.parse(plan.options.engine or "")
         _check(plan, engine)
         whole = resume or new_folder(plan.options, plan.suite.paths)
-        target = ReportFolder(whole, plan.options.format).lock()
+        target = ReportFolder(whole).lock()
         try:
             if not (stored or options.force):
                 target.refuse_other()
