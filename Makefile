@@ -36,7 +36,7 @@ $(RUN): requirements.lock pyproject.toml scripts/setup.sh
 
 setup: $(STAMP) ## make .venv with the locked packages and germane in it
 
-engines: $(STAMP) ## add Dask and Ray to .venv (230 MB), so that their tests run
+engines: $(STAMP) ## add Dask to .venv (70 MB), so that its tests run
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-engines.lock
 
 demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid model

@@ -147,7 +147,7 @@ FLAGS = (
     Flag("--seed", "run,questions,compare,label", DATA, "The seed of all that is random:", int, value="N", default=0,
          also={"run": "the draw of --sample, the order of --until.", "compare": "the flips of the test.", "label": "the draw of what is labelled."}),
     Flag("--part", "run", DATA, "One of N parts, for a machine each: 1/16 to 16/16; `germane merge` makes them one report.", value="I/N"),
-    Flag("--engine", "run", DATA, "Run all parts at once: processes:8, dask[:ADDRESS] or ray[:ADDRESS].", value="ENGINE"),
+    Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE"),
     Flag("--systems", "compare", DATA, "Systems of one report, or the one to take of each; repeatable.", value="NAME", many=True),
     Flag("--cluster", "compare", DATA, "The metadata field that names the queries' cluster.", value="FIELD"),
     Flag("--results", "liverag", DATA, "What was retrieved: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),

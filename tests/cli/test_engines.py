@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -154,71 +153,6 @@ def test_dask_goes_on_without_a_killed_worker(inside: Cli, data: Path, tmp_path:
     assert asks.extra <= JOBS
 
 
-_NODES = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-for _ in range(2):
-    cluster.add_node(num_cpus=1)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
-
-
-@contextlib.contextmanager
-def ray_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a Ray head with two nodes on this machine, which ask for the token in this folder."""
-    (folder / "token").write_text("0123456789abcdef" * 4)
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
-    nodes = subprocess.Popen(
-        [sys.executable, "-c", _NODES],
-        env={**os.environ, **KEY},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert nodes.stdin is not None
-    assert nodes.stdout is not None
-    try:
-        yield next(line for line in nodes.stdout if b":" in line and b" " not in line).decode().strip()
-    finally:
-        nodes.stdin.close()
-        nodes.stdout.close()
-        nodes.wait(120)
-
-
-def ray_tasks() -> list[int]:
-    """The processes that do a part for Ray, which names them so."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (folder / "cmdline").read_bytes().startswith(b"ray::run_part"):
-                found.append(int(folder.name))
-    return sorted(found)
-
-
-@pytest.mark.skipif(bool(missing("ray")), reason=missing("ray"))
-def test_ray_nodes_share_the_parts(
-    inside: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A part on each of two nodes: one's worker is killed half way, and its part is begun again; the bytes are the same."""
-    asks = Asks()
-    with ray_nodes(tmp_path, monkeypatch) as address, ModelServer(asks, latency=0.05) as server:
-        with started(words(server, "killed", "--engine", f"ray:{address}"), tmp_path) as driver:
-            wait_for(server, QUESTIONS // 2)
-            tasks = ray_tasks()
-            assert len(tasks) == 2
-            os.kill(tasks[0], signal.SIGKILL)
-            _, err = driver.communicate(timeout=120)
-            assert driver.returncode == 0, err
-        assert committed(tmp_path / "killed.sqlite") == QUESTIONS == len(asks.times)
-        assert asks.extra <= JOBS
-        assert inside(*words(server, "calm", "--ledger", "killed.sqlite"), env=KEY).code == 0
-    both = [(tmp_path / name / "scores.jsonl").read_bytes() for name in ("killed", "calm")]
-    assert both[0] == both[1]
-
-
 def test_a_killed_driver_is_continued(inside: Cli, data: Path, tmp_path: Path) -> None:
     """The driver is killed: its workers end too, and `--resume` asks only what was in flight once more."""
     asks = Asks()
@@ -304,26 +238,23 @@ def test_what_an_engine_refuses(inside: Cli, data: Path) -> None:
 
 
 def test_engines_by_name() -> None:
-    """An engine is a kind, an address or a number of processes, and what Ray reserves for each part."""
+    """An engine is a kind, an address or a number of processes."""
     assert Engine.parse("processes:8") == Engine("processes", 8)
     assert Engine.parse("dask") == Engine("dask")
     assert Engine.parse("dask:tcp://h:8786") == Engine("dask", None, "tcp://h:8786")
-    assert Engine.parse("ray:h:6379?num_gpus=0.5") == Engine("ray", None, "h:6379", (("num_gpus", 0.5),))
-    assert Engine.parse("ray?num_gpus=1") == Engine("ray", None, "", (("num_gpus", 1),))
-    for text in ("dask?num_gpus=1", "ray?num_gpus=many", "processes:-1", ""):
+    for text in ("ray", "processes:-1", ""):
         with pytest.raises(InputError):
             Engine.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("library", "name"), [("distributed", "dask:tcp://127.0.0.1:1"), ("ray", "ray:127.0.0.1:1")]
-)
-def test_a_cluster_that_is_not_there_is_named_soon(library: str, name: str) -> None:
-    """Within Dask's half minute; Ray by itself tries for several."""
-    if why := missing(library):
-        pytest.skip(why)
+@pytest.mark.skipif(bool(missing("distributed")), reason=missing("distributed"))
+def test_a_cluster_that_is_not_there_is_named_soon() -> None:
+    """Within Dask's half minute."""
     begun = time.monotonic()
-    with pytest.raises(InputError, match=r"no (Dask|Ray) at .*127.0.0.1:1"), Engine.parse(name).executor():
+    with (
+        pytest.raises(InputError, match=r"no Dask at .*127.0.0.1:1"),
+        Engine.parse("dask:tcp://127.0.0.1:1").executor(),
+    ):
         pass
     assert time.monotonic() - begun < 60
 

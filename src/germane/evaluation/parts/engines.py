@@ -1,61 +1,48 @@
-"""Engines that run the parts of an evaluation: an Executor of `concurrent.futures` over processes, Dask or Ray.
+"""Engines that run the parts of an evaluation: an Executor of `concurrent.futures` over processes or Dask.
 
 What is run is one function on plain options: no judge and no key is handed over, and each worker reads its own environment.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import re
-import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
-from urllib.parse import parse_qsl
+from typing import Any, Self
 
-from germane.encoding import decode
 from germane.errors import InputError, MissingPart, install_extra
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_FIX = "write processes:8, dask, dask:tcp://HOST:8786, ray, or ray:HOST:6379?num_gpus=1"
+_FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine that runs parts: `kind` is processes, dask or ray.
+    """An engine that runs parts: `kind` is processes or dask.
 
     `workers` is how many processes there are (None = one for each of the machine's cores), `address` that of a cluster
-    ("" = one is started here), `resources` what Ray reserves for each part: {"num_gpus": 1}.
+    ("" = one is started here).
     """
 
     kind: str
     workers: int | None = None
     address: str = ""
-    resources: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`processes:8`, `dask[:ADDRESS]` or `ray[:ADDRESS][?num_gpus=1]`; InputError where it is not one."""
-        named, _, more = text.strip().partition("?")
-        kind, _, rest = named.partition(":")
+        """`processes:8` or `dask[:ADDRESS]`; InputError where it is not one."""
+        kind, _, rest = text.strip().partition(":")
         workers = int(rest) if rest.isascii() and rest.isdigit() else None
-        pairs = parse_qsl(more)
-        numbers = all(value.replace(".", "", 1).isdigit() for _, value in pairs)
-        sound = numbers and len(pairs) == (more.count("&") + 1 if more else 0)
-        plain = kind == "processes" and (not rest or (workers or 0) > 0) and not more
-        if not sound or not (plain or kind == "ray" or (kind == "dask" and not more)):
-            raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
-        resources = tuple((name, decode(value)) for name, value in pairs)
-        return cls(kind, workers if plain else None, "" if plain else rest, resources)
+        if kind == "processes" and (not rest or (workers or 0) > 0):
+            return cls(kind, workers)
+        if kind == "dask":
+            return cls(kind, None, rest)
+        raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
 
     def executor(self) -> AbstractContextManager[tuple[Executor, int]]:
         """The executor, and how many parts it runs at a time; what was started for it ends with it.
@@ -138,44 +125,4 @@ def _dask(engine: Engine) -> Iterator[tuple[Executor, int]]:
             cluster.close()
 
 
-class RayExecutor(Executor):
-    """An Executor that runs each call as a task of Ray, which reserves the same resources for each."""
-
-    def __init__(self, **resources: Any) -> None:
-        self._resources = resources
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run it somewhere; a task whose worker is gone is not run again by Ray."""
-        task = _library("ray", "ray").remote(fn).options(max_retries=0, **self._resources)
-        future: Future[T] = task.remote(*args, **kwargs).future()
-        return future
-
-
-@contextmanager
-def _ray(engine: Engine) -> Iterator[tuple[Executor, int]]:
-    ray = _library("ray", "ray")
-    mine = not ray.is_initialized()
-    if mine:
-        try:
-            # where nothing listens Ray tries for minutes, and says so in its own log lines
-            if match := re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+)\]?:(\d+)", engine.address):
-                socket.create_connection((match[1], int(match[2])), 10).close()
-            ray.init(address=engine.address or "local", include_dashboard=False if not engine.address else None,
-                     log_to_driver=False, logging_level=logging.ERROR)  # fmt: skip
-        except (OSError, OverflowError, ValueError, RuntimeError) as error:
-            raise InputError(f"no Ray at {engine.address!r}: {error}", fix=_FIX) from None
-    try:
-        resources = {"num_cpus": 1, **dict(engine.resources)}
-        cluster = ray.cluster_resources()
-        names = {"num_cpus": "CPU", "num_gpus": "GPU"}
-        fit = [cluster.get(names.get(name, name), 0) / amount for name, amount in resources.items() if amount]
-        if int(min(fit, default=1)) < 1:
-            text = ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
-            raise InputError(f"this Ray cannot reserve {text}", fix="ask for less, or start more nodes")
-        yield RayExecutor(**resources), int(min(fit, default=1))
-    finally:
-        if mine:
-            ray.shutdown()
-
-
-_EXECUTORS = {"processes": _processes, "dask": _dask, "ray": _ray}
+_EXECUTORS = {"processes": _processes, "dask": _dask}

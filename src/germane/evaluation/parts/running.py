@@ -1,4 +1,4 @@
-"""An evaluation whose parts are run at the same time, by processes, Dask or Ray, and merged into one report."""
+"""An evaluation whose parts are run at the same time, by processes or Dask, and merged into one report."""
 
 from __future__ import annotations
 
