@@ -1,12 +1,10 @@
 """Stopping when enough is judged: `python -m benchmarks stopping`.
 
 Sets of queries, drawn anew each time from a distribution whose mean is known, are judged in random order by the stages of
-`germane run --until` and `--until-decided`. What is printed:
+`germane run --until`. What is printed:
 
-1. `--until WIDTH`: how many queries it takes, how often the interval at the stop covers the mean of queries like these (aim: 93%
-   to 97%), its half-width, and how many stages there were.
-2. `--until-decided`: how often a gate is decided whose limit is the mean itself, which is a false alarm (aim: 5% at most), beside
-   looking at the 95% interval at the same stages; and how many queries it takes where the mean is away from the limit.
+`--until WIDTH`: how many queries it takes, how often the interval at the stop covers the mean of queries like these (aim: 93%
+to 97%), its half-width, and how many stages there were.
 """
 
 from __future__ import annotations
@@ -20,14 +18,13 @@ from numpy.typing import NDArray
 from germane.evaluation.answers import PlannedCase
 from germane.evaluation.parts.stages import Goals, Stages
 from germane.measures.measure import Measure
-from germane.reports.gates import Gate
 from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.scores import ScoreTable
 from germane.types import Sample, Score
 
 Floats = NDArray[np.float64]
-QUERIES, LOOKED_AT, PER_CLUSTER = 10_000, 2_500, 5
-"""Queries of a set where widths are wanted, where gates are looked at, and queries of a cluster."""
+QUERIES, PER_CLUSTER = 10_000, 5
+"""Queries of a set, and of a cluster."""
 TRUTH = 2_000_000
 """Queries whose mean is the truth."""
 MEASURE = str(Measure.parse("context_recall"))
@@ -94,40 +91,11 @@ def show_widths(rounds: int) -> None:
             )
 
 
-def show_decisions(rounds: int) -> None:
-    print(f"== --until-decided, mean(M)>=limit: {rounds} seeds each, {LOOKED_AT:,} queries ==")
-    for name, draw in SETS.items():
-        cases, truth = planned(name, LOOKED_AT), float(draw(np.random.default_rng(1), TRUTH).mean())
-        for off in (0.0, 0.05, 0.1):
-            gate = Gate("mean", MEASURE, ">=", truth - off)
-            counts, early, wrong, excluded = [], 0, 0, 0
-            for seed in range(rounds if off == 0 else rounds // 4):
-                outside, values = False, draw(np.random.default_rng([3, seed]), LOOKED_AT)
-                for stages, line in judged(cases, values, Goals(gates=(gate,)), seed):
-                    low, high = line.interval or (0.0, 1.0)
-                    outside |= stages.count < LOOKED_AT and not low <= gate.limit <= high
-                ((_, found),) = stages.as_json()["gates"].items()
-                decided = found["above"] is not None and stages.count < LOOKED_AT
-                early += decided
-                wrong += decided and (off == 0 or not found["above"])
-                excluded += outside
-                counts.append(stages.count)
-            shown = f"limit {off:g} below the mean: " if off else "limit at the mean: "
-            alarms = f"false alarms {wrong / len(counts):.3f}"
-            alarms += f", of looking at intervals {excluded / len(counts):.3f}" if not off else ""
-            print(
-                f"{name:28} {shown:27} {alarms}, decided early {early / len(counts):.3f}, "
-                f"{np.median(counts):,.0f} queries (median)",
-                flush=True,
-            )
-
-
 def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
     """Print what stopping does."""
     del peers
     start = time.process_time()
     show_widths(20 if quick else 400)
-    show_decisions(20 if quick else 400)
     print(f"{time.process_time() - start:.0f} s of CPU")
 
 

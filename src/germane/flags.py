@@ -143,7 +143,6 @@ FLAGS = (
     Flag("--sample", "run,questions", DATA, "N cases drawn at random.", int, value="N", least=1),
     Flag("--until", "run", DATA, "Judge cases in random order until each judged interval is half as wide, e.g. 0.02; or 'context_recall: 0.01'; repeatable.",
          value="WIDTH", many=True),
-    Flag("--until-decided", "run", DATA, "Judge cases in random order until the gates on means are decided.", bool),
     Flag("--seed", "run,questions,compare,label", DATA, "The seed of all that is random:", int, value="N", default=0,
          also={"run": "the draw of --sample, the order of --until.", "compare": "the flips of the test.", "label": "the draw of what is labelled."}),
     Flag("--part", "run", DATA, "One of N parts, for a machine each: 1/16 to 16/16; `germane merge` makes them one report.", value="I/N"),

@@ -1,4 +1,4 @@
-"""`germane run --until` and `--until-decided`: cases in random order, until it is enough; every figure says of how many."""
+"""`germane run --until`: cases in random order, until it is enough; every figure says of how many."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ def test_a_width_of_one_measure_before_that_of_all(inside: Cli, data: Path) -> N
         (("--until", "0"), "'0' is not half the width"),
         (("--until", ": 0.1"), "': 0.1' is not half the width"),
         (("--until", "nonsense: 0.1"), "names nonsense, which is not measured; measured: context_relevancy"),
-        (("--until-decided",), "--until-decided needs a gate"),
         (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
-        (("--until-decided", "--fail-under", "min(context_relevance)>=0.1"), "cannot be decided early"),
         (("-m", "P(labels=human)@5", "--until", "0.1"), "none of these is judged"),
     ],
 )
@@ -112,38 +110,6 @@ def test_goals_that_are_none(inside: Cli, tmp_path: Path, words: tuple[str, ...]
     assert done.code == 2
     assert problem in done.err
     assert not (tmp_path / "germane-reports").exists()
-
-
-def test_gates_are_decided_early(inside: Cli, tmp_path: Path, data: Path) -> None:
-    """By a confidence sequence, which stands beside the intervals; what no number of cases decides takes all of them."""
-    gates = ("--fail-under", "mean(context_relevance)>=0.4", "--fail-under", "lower(context_relevance)>0.7")
-    done = inside("run", data, *WORDS, "--until-decided", *gates, "-o", "r", "--json")
-    assert done.code == 1
-    assert done.json["measures"][REL]["n"] < 400
-    gates_of = Report.open(tmp_path / "r").manifest["until"]["gates"]
-    assert {name: one["above"] for name, one in gates_of.items()} == {
-        f"mean({REL})>=0.4": True,
-        f"lower({REL})>0.7": False,
-    }
-    assert "by a confidence sequence" in " ".join(done.json["notes"])
-    mean = inside("run", data, *WORDS, "--json").json["measures"][REL]["mean"]
-    close = ("--fail-under", f"mean(context_relevance)>={mean:.4f}")
-    done = inside("run", data, *WORDS, "--until-decided", *close, "--json")
-    assert done.json["measures"][REL]["n"] == 1200
-    assert "not decided by all cases" in " ".join(done.json["notes"])
-
-
-def test_a_change_is_decided_early(inside: Cli, tmp_path: Path, data: Path) -> None:
-    """By the paired differences to the baseline's cases; that a sample lacks most of these is no reason against it."""
-    assert inside("run", data, *WORDS, "-o", "before").code == 0
-    gate = ("--until-decided", "--fail-under", "change(context_relevance)>-0.03")
-    done = inside("run", data, *WORDS, *gate, "--baseline", "before", "--json")
-    assert done.code == 0, done.err
-    assert done.json["measures"][REL]["n"] < 600
-    assert [one["outcome"] for one in done.json["gates"]] == ["passed"]
-    without = inside("run", data, *WORDS, *gate)
-    assert without.code == 2
-    assert "needs --baseline REPORT" in without.err
 
 
 def test_clusters_are_judged_whole(inside: Cli, tmp_path: Path) -> None:

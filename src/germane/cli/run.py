@@ -172,7 +172,7 @@ def _check_later(chosen: Options) -> None:
     """InputError where batches do not go together with something else."""
     if chosen.wait and not chosen.later:
         raise InputError("--wait waits for batches", fix="write --later --wait")
-    until = chosen.until or chosen.until_decided
+    until = chosen.until
     for flag, value in (("--until", until), ("--engine", chosen.engine), ("--replay", chosen.replay)):
         if chosen.later and value:
             raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")

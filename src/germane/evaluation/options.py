@@ -150,7 +150,6 @@ class Options(JudgeOptions):
     sample: int | None = None
     seed: int = 0
     until: tuple[str, ...] = ()
-    until_decided: bool = False
     gates: tuple[str, ...] = ()
     max_unmeasured: float = 0.05
     allow_stand_in: bool = False

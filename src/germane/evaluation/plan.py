@@ -569,7 +569,7 @@ class Plan:
         self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = flags.merged_with(stored or {})
         self.share = Share.parse(self.options.part) if self.options.part else None
-        if (self.options.until or self.options.until_decided) and (self.options.part or self.options.engine):
+        if self.options.until and (self.options.part or self.options.engine):
             problem = "--until looks at all cases together, and parts know nothing of one another"
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))

@@ -160,7 +160,7 @@ def forecast(
             ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
         forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
         forecast = _counted(plan, forecaster, resume)
-    until = bool(options.until or options.until_decided)
+    until = bool(options.until)
     return replace(forecast, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
 
 
@@ -253,7 +253,7 @@ class _Run:
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
-        if self.options.until or self.options.until_decided:
+        if self.options.until:
             self.stages = self._stages(cases)
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         asks, retry_errors = keeps_answers(self.plan.judge), self.retry_errors
@@ -374,11 +374,7 @@ class _Run:
 
         options, suite, drawn = self.options, self.plan.suite, self.plan.suite.draw()
         graders = suite.all_graders()
-        if options.until_decided and not self.plan.gates:
-            fix = "declare one: --fail-under 'mean(context_relevance)>=0.7'"
-            raise InputError("--until-decided needs a gate to decide", fix=fix)
-        gates = self.plan.gates if options.until_decided else ()
-        goals = Goals.of(options.until, gates, graders, self.baseline)
+        goals = Goals.of(options.until, graders)
         everything = suite.cases() if cases is None else cases
         return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
 

@@ -68,11 +68,6 @@ class _PartEntry(msgspec.Struct, kw_only=True):
     bytes: int | UnsetType = UNSET
 
 
-class _DecidedGate(msgspec.Struct, kw_only=True):
-    above: bool | None
-    interval: tuple[float, float]
-
-
 class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     gate: str
     outcome: Literal["passed", "failed", "undecided"]
@@ -85,7 +80,6 @@ class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class _Until(msgspec.Struct, kw_only=True):
     widths: dict[str, float]
     stages: list[int]
-    gates: dict[str, _DecidedGate]
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):

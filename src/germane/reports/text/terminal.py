@@ -229,13 +229,6 @@ def _stop_reason(report: ReportData) -> Iterator[str]:
                     else "by any number of cases while so much is missing"
                 )
                 yield f"{summary.measure}{system}: +-{width:g} is not reached {by}, {in_digits(half)} is"
-    for name, gate in (until.get("gates") or {}).items():
-        decided = f"decided by {stages.split()[-1]} cases"
-        text = "not decided by all cases" if gate["above"] is None else decided
-        ends = interval_in_words(gate["interval"])
-        yield f"{name}: {text}; its mean is {ends} by a confidence sequence, which holds whenever one stops"
-    if until.get("gates"):
-        yield "intervals in tables are for a number of cases that is fixed before: --until-decided stopped when it saw enough"
 
 
 _MOST_COVERED = 20_000
