@@ -29,7 +29,6 @@ import germane
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.queue import LabelQueue, label_tasks
-from germane.labelling.setmeans import set_means
 from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections
 from germane.reports.report import Report
@@ -80,23 +79,16 @@ def compare(name: str, folder: Path, labels: Path, expected: Mapping[str, str]) 
     return same
 
 
-def draw(report: Report, truth: Mapping[str, int], draws: int) -> list[tuple[float, float, float]]:
-    """Bias, coverage and width as a share of human-only, over seeds, of the three means."""
+def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, ...]:
+    """Bias, coverage and width as a share of human-only, over seeds, of context_relevance."""
     (summary,) = report.summaries
     tasks = label_tasks(report)
     groups: dict[str, list[bool]] = {}
     for task in tasks:
         groups.setdefault(task.case, []).append(truth[task.item] >= 2)
-    grades = np.array([truth[task.item] for task in tasks])
-    people = [
-        float(np.mean([np.mean(hits) for hits in groups.values()])),
-        float((grades >= 2).mean()),
-        float(grades.mean()),
-    ]
-    graded = {task.item: (task.verdict, "graded") for task in tasks}
-    cases = {task.item: task.case for task in tasks}
+    people = float(np.mean([np.mean(hits) for hits in groups.values()]))
     corrections = Corrections(report.tables, report.manifest)
-    drawn: list[list[tuple[float, float, float]]] = [[], [], []]
+    drawn: list[tuple[float, float, float]] = []
     for seed in range(draws):
         queue = LabelQueue(tasks=tasks, budget=BUDGET, seed=seed)
         labels = [
@@ -106,12 +98,12 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> list[tuple[flo
         ]  # fmt: skip
         found, _ = corrections.with_labels(labels).of(summary)
         assert found is not None
-        whole = {"mean": found.mean, "interval": found.set_ends, "labels_alone": found.set_human_ends}
-        lines = [whole, *(line["corrected"] for line in set_means("relevance", graded, cases, labels))]
-        for one, true, to in zip(lines, people, drawn, strict=True):
-            (low, high), (least, most) = one["interval"], one["labels_alone"]
-            to.append((one["mean"] - true, float(low <= true <= high), (high - low) / (most - least)))
-    return [tuple(np.mean(rows, axis=0).tolist()) for rows in drawn]
+        assert found.mean is not None
+        assert found.set_ends
+        assert found.set_human_ends
+        (low, high), (least, most) = found.set_ends, found.set_human_ends
+        drawn.append((found.mean - people, float(low <= people <= high), (high - low) / (most - least)))
+    return tuple(np.mean(drawn, axis=0).tolist())
 
 
 def main() -> None:
@@ -144,17 +136,11 @@ def main() -> None:
                 summary.append(draw(report, truth, options.draws))
     print(f"{equal} of {len(names)} judges equal to the table in kappa and alpha")
     print(f"{BUDGET} labels, {options.draws} draws per judge ({len(summary)} judges without illegal grades)")
-    means = (
-        "context_relevance, a mean over queries",
-        "share of passages graded 2 or more",
-        "mean grade of passages",
+    bias, coverage, width = np.array(summary).T
+    print(
+        f"context_relevance: |bias| <= {np.abs(bias).max():.4f}, coverage mean {coverage.mean():.3f} worst "
+        f"{coverage.min():.3f}, width / human-only median {np.median(width):.3f} most {width.max():.3f}"
     )
-    for name, rows in zip(means, zip(*summary, strict=True), strict=True):
-        bias, coverage, width = np.array(rows).T
-        print(
-            f"{name}: |bias| <= {np.abs(bias).max():.4f}, coverage mean {coverage.mean():.3f} worst "
-            f"{coverage.min():.3f}, width / human-only median {np.median(width):.3f} most {width.max():.3f}"
-        )
 
 
 if __name__ == "__main__":

@@ -57,8 +57,6 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     assert sum(map(sum, line["confusion"]["people_by_judge"])) == len(tasks)
     assert set(line["between_systems"]["bias"]) == {"a", "b"}
     assert line["illegal"] == {}
-    assert [one["measure"] for one in found["ranking"]][:1] == ["context_relevancy(unit=context)"]
-    assert sorted(found["ranking"][0]["judged"]) == ["a", "b"]
     assert json.loads(json.dumps(found)) == found
     text = "\n".join(audit_lines(found))
     assert "Cohen's kappa" in text
@@ -107,7 +105,7 @@ def test_strata_are_weighted_by_their_size(tmp_path: Path) -> None:
 
 
 class Wavering(GradeJudge):
-    """Asked again it gives one more now and then, and says in which list it was asked."""
+    """Asked again it gives one more now and then."""
 
     name = "wavering"
     identity = FrozenDict(model="openai/gpt-5-mini", judge="wavering")
@@ -120,17 +118,14 @@ class Wavering(GradeJudge):
         for question in questions:
             reply = self.one(question)
             self.asked += 1
-            how: dict[str, Any] = {"fused": ["statements"]} if self.asked % 2 else {}
-            if self.asked % 3:
-                how |= {"list_size": 2, "place": self.asked % 3}
             if "replica" in question.kind or self.asked > QUERIES * PASSAGES:
                 reply.payload["grade"] = min(3, reply.payload["grade"] + self.asked % 2)
-            replies.append(Reply(payload=reply.payload, provenance=FrozenDict(how)))
+            replies.append(reply)
         return replies
 
 
 def test_a_judge_that_is_asked_again_is_held_against_itself(tmp_path: Path) -> None:
-    """Replicas of one question: how often they are equal. And how it was asked: fused, listed, at which place."""
+    """Replicas of one question: how often they are equal."""
     from germane.judges.panel import repeated
 
     report = report_at(tmp_path / "r", "context_relevance", judge=list(repeated(Wavering(), 2)))
@@ -138,10 +133,6 @@ def test_a_judge_that_is_asked_again_is_held_against_itself(tmp_path: Path) -> N
     (line,) = found["self_consistency"]
     assert (line["kind"], line["n"], line["times"]) == ("relevance", QUERIES * PASSAGES, 2)
     assert 0.3 < line["raw"] < 1
-    aspects = {(one["aspect"], one["value"]): one["n"] for one in found["asked"]}
-    assert aspects["request", "fused"] + aspects["request", "single"] == 2 * QUERIES * PASSAGES
-    assert {value for aspect, value in aspects if aspect == "place in list"} == {"1", "2"}
-    assert {value for aspect, value in aspects if aspect == "passages"} == {"alone", "listed"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from germane.evaluation.rescore import rescore
 from germane.judges import Reply
-from germane.labelling.audit import audit_judge, audit_lines
+from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
@@ -285,26 +285,3 @@ def test_a_distribution_is_corrected_by_its_probability(tmp_path: Path) -> None:
     found = report[REL].corrected
     assert found is not None
     assert found.mean == pytest.approx(expected.mean)
-    lines = {line["value"]: line for line in audit_judge(report)["passages"]}
-    assert lines["share of grades 2 and more"]["judged"] == pytest.approx(chance.mean())
-    assert lines["mean grade"]["judged"] == pytest.approx(
-        np.mean([(6 * 0.125 + 0.5 * t.verdict) for t in tasks])
-    )
-
-
-def test_the_audit_has_a_reliability_curve(tmp_path: Path) -> None:
-    """Of each bin of predicted probabilities: how many, their mean, and the share that people call relevant."""
-    report = label(report_at(tmp_path / "r", judge=DistributionJudge()), QUERIES * PASSAGES)
-    (line,) = audit_judge(report)["kinds"]
-    tasks = label_tasks(report)
-    bins: list[dict[str, Any]] = []
-    for chance, low, high in ((0.25, 0.2, 0.3), (0.75, 0.7, 0.8)):
-        mine = [truth_of(t.passages[0]) >= 2 for t in tasks if (t.verdict >= 2) == (chance > 0.5)]
-        bins.append({"low": low, "high": high, "n": len(mine), "predicted": chance, "people": np.mean(mine)})
-    error = sum(one["n"] * abs(one["predicted"] - one["people"]) for one in bins) / len(tasks)
-    assert line["reliability"]["bins"] == [pytest.approx(one) for one in bins]
-    assert line["reliability"]["error"] == pytest.approx(error)
-    text = "\n".join(audit_lines(audit_judge(report)))
-    assert f"| 0.7 to 0.8 | {bins[1]['n']} | 0.750 | {bins[1]['people']:.3f} |" in text
-    plain = label(report_at(tmp_path / "plain"), 12)
-    assert audit_judge(plain)["kinds"][0]["reliability"] is None

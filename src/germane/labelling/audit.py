@@ -1,4 +1,4 @@
-"""The audit of a judge: against people, against itself, and by how it was asked."""
+"""The audit of a judge: against people, and against itself."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, zip_longest
-from math import fsum, isnan, nan
+from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from germane.clean import counted, markdown_table, shorten
 from germane.labelling.schema import AgreedLine, KindLine
-from germane.labelling.setmeans import set_means
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
@@ -22,9 +21,8 @@ from germane.reports.manifest import circular
 from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
 from germane.statistics.agreement import agreement, krippendorff_alpha, spread_between
-from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
-from germane.types import NOTHING, Json, Judgement
+from germane.types import Json, Judgement
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -33,8 +31,6 @@ FEW = 30
 """Labels below which an agreement says little."""
 SLIGHT = 0.2
 """Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
-_BINS = 10
-"""Bins of a reliability curve, of equal width from 0 to 1."""
 _OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
 """The end of the error of a judgement whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
@@ -48,8 +44,6 @@ class AuditedJudge:
     occurrences: Mapping[str, tuple[tuple[str, str], ...]]
     labels: tuple[Label, ...]
     chosen: int
-    probabilities: Mapping[str, Sequence[float]] = NOTHING
-    """Of items whose grade is the mode of a distribution: of each grade from 0 up."""
 
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
@@ -61,12 +55,9 @@ class AuditedJudge:
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
-        probabilities: dict[str, Sequence[float]] = {}
         for judgement in report.judgements():
             if judgement.parent is None:
                 graded = kinds[judgement.kind]
-                if judgement.kind == "relevance" and (value := (judgement.answer or {}).get("probabilities")):
-                    probabilities.setdefault(judgement.item, value)
                 for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
@@ -79,7 +70,7 @@ class AuditedJudge:
         )
         where = {item: tuple(result) for item, result in occurrences.items()}
         chosen = sum(map(by_people, labels)) - sum(map(by_people, counted))
-        return cls(kinds, where, counted, chosen, probabilities)
+        return cls(kinds, where, counted, chosen)
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -112,10 +103,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "people": list(_people(report.labels())),
         "disagreement": list(_disagreement(report.labels())),
         "self_consistency": list(_replicas(report.judgements())),
-        "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
-        "passages": list(_set_means(read)),
-        "ranking": list(_ranking(report)),
         "warnings": _warnings(report, read, kinds),
     }
 
@@ -183,38 +171,7 @@ def _kind_line(
         between_queries=between and asdict(between),
         illegal={f"{grade:g}": count for grade, count in result.illegal.items()},
         between_systems=_systems(items, judge - people, read),
-        reliability=_reliability(rows, scale, weights, read.probabilities),
     )
-
-
-def _reliability(
-    rows: Sequence[tuple[str, float, float]],
-    scale: str,
-    weights: Sequence[float],
-    probabilities: Mapping[str, Sequence[float]],
-) -> Json:
-    """The reliability curve of the judge's probabilities of relevant; None where it gives none."""
-    counted = [
-        (fsum(values[HELPS if len(values) > 2 else 1 :]), yes(label, scale), 1.0 if isnan(weight) else weight)
-        for (item, _, label), weight in zip(rows, weights, strict=True)
-        if (values := probabilities.get(item)) is not None
-    ]
-    if not counted:
-        return None
-    predicted, people, weight = (np.array(column) for column in zip(*counted, strict=True))
-    position = np.minimum((predicted * _BINS).astype(int), _BINS - 1)
-    bins = []
-    for number in np.unique(position).tolist():
-        inside = position == number
-        means = [float(np.average(column[inside], weights=weight[inside])) for column in (predicted, people)]
-        ends = {"low": number / _BINS, "high": (number + 1) / _BINS}
-        bins.append({**ends, "n": int(inside.sum()), "predicted": means[0], "people": means[1]})
-    shares = np.bincount(position, weight)[np.unique(position)] / weight.sum()
-    pairs = zip(shares, bins, strict=True)
-    return {
-        "bins": bins,
-        "error": fsum(share * abs(row["predicted"] - row["people"]) for share, row in pairs),
-    }
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -328,46 +285,7 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
             }
 
 
-def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[str, Json]]:
-    """Fused against single, listed against alone, and the place in the list: grades, and agreement where labelled."""
-    groups: dict[tuple[str, str], list[tuple[float, bool | None]]] = defaultdict(list)
-    for leaf in _leaves(judgements):
-        how, (grade, *_) = leaf.provenance, (*_values(leaf), nan)
-        if leaf.kind != "relevance" or isnan(grade):
-            continue
-        label = book.get(leaf.item)
-        scale = "graded" if "grade" in leaf.answer else "binary"
-        agreed = None if label is None or label.scale != scale else grade == float(label.answer)
-        listed = (how.get("list_size") or 1) > 1
-        asked = [("request", "fused" if how.get("fused") else "single")]
-        asked.append(("passages", "listed" if listed else "alone"))
-        if listed and how.get("place"):
-            asked.append(("place in list", str(how["place"])))
-        for way in asked:
-            groups[way].append((grade, agreed))
-    several = Counter(name for name, _ in groups)
-    for (aspect, value), rows in groups.items():
-        if several[aspect] > 1:
-            compared = [agreed for _, agreed in rows if agreed is not None]
-            yield {
-                "kind": "relevance",
-                "aspect": aspect,
-                "value": value,
-                "n": len(rows),
-                "mean": float(np.mean([grade for grade, _ in rows])),
-                "labelled": len(compared),
-                "raw": float(np.mean(compared)) if compared else None,
-            }
-
-
 # what follows for the numbers
-
-
-def _set_means(read: AuditedJudge) -> Iterator[dict[str, Json]]:
-    for kind, graded in sorted(read.kinds.items()):
-        cases = {item: read.occurrences[item][0][0] for item in graded if item in read.occurrences}
-        labels = [label for label in read.labels if label.kind == kind]
-        yield from set_means(kind, graded, cases, labels, read.probabilities)
 
 
 def _corrected(report: ReportData) -> list[Json]:
@@ -382,26 +300,6 @@ def _corrected(report: ReportData) -> list[Json]:
         for summary in report.summaries
         if summary.basis.source == "judge"
     ]
-
-
-def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
-    """The order of systems before and after correction, per measure with a corrected mean of several systems."""
-    for measure in report.measures:
-        means = {
-            summary.system: (summary.mean, summary.corrected.mean)
-            for summary in report.summaries
-            if summary.measure == measure and summary.mean is not None
-            if summary.corrected is not None and summary.corrected.mean is not None
-        }
-        if len(means) > 1:
-            before, after = zip(*means.values(), strict=True)
-            yield {
-                "measure": measure,
-                "judged": sorted(means, key=lambda name: -means[name][0]),
-                "corrected": sorted(means, key=lambda name: -means[name][1]),
-                "tau": kendall_tau(before, after),
-                "top_half": top_half_tau(before, after),
-            }
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> list[str]:
@@ -458,13 +356,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "self_consistency": (
         "The judge against itself", ("kind", "judge", "times", "n", "raw", "alpha_ordinal")
     ),
-    "asked": ("How it was asked", ("kind", "aspect", "value", "n", "mean", "labelled", "raw")),
     "corrected": ("Corrected means", ("measure", "system", "judged", "corrected", "labels", "why")),
-    "passages": (
-        "Means over everything that was judged, each passage or claim once",
-        ("kind", "value", "total", "judged", "corrected", "labels", "why"),
-    ),
-    "ranking": ("Order of the systems", ("measure", "judged", "corrected", "tau", "top_half")),
 }  # fmt: skip
 """The title and the columns of each table of the audit."""
 
@@ -506,17 +398,6 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     if systems := line["between_systems"]:
         means = ", ".join(f"{_text(name or '-')} {mean:+.3f}" for name, mean in systems["bias"].items())
         yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
-    if curve := line["reliability"]:
-        yield f"- expected calibration error {_text(curve['error'])} (predicted probability against people's share)"
-        rows = (
-            [
-                f"{row['low']:.1f} to {row['high']:.1f}",
-                *(_text(row[name]) for name in ("n", "predicted", "people")),
-            ]
-            for row in curve["bins"]
-        )
-        heads = ["probability of relevant", "labels", "predicted", "people"]
-        yield "\n" + "".join(markdown_table(heads, rows))[:-1]
     grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
     rows = (
         [grade, *(f"{round(count, 1):g}" for count in counts)]

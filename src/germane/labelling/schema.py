@@ -45,28 +45,11 @@ class AgreedLine(Line):
     alpha_ordinal: float | None
 
 
-class ReliabilityBinLine(Line):
-    """Passages that the judge calls relevant with a probability from `low` to `high`: its mean, and the share that people call so."""
-
-    low: float
-    high: float
-    n: int
-    predicted: float
-    people: float
-
-
-class ReliabilityLine(Line):
-    """A reliability curve; `error` is the expected calibration error, the mean distance of the two over its bins by size."""
-
-    bins: list[ReliabilityBinLine]
-    error: float
-
-
 class KindLine(Line):
     """The judge against people, on one kind of verdict and one scale.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale. `reliability` is null where the judge gives no probabilities.
+    outside the scale.
     """
 
     kind: str
@@ -83,7 +66,6 @@ class KindLine(Line):
     between_queries: SpreadLine | None
     illegal: dict[str, int]
     between_systems: SystemsLine | None
-    reliability: ReliabilityLine | None
 
 
 class PeopleLine(AgreedLine):
@@ -113,18 +95,6 @@ class ConsistencyLine(Line):
     alpha_ordinal: float | None
 
 
-class AskedLine(Line):
-    """The grades of the verdicts that were asked in one way: their mean and, of those labelled, the share people gave too."""
-
-    kind: str
-    aspect: str
-    value: str
-    n: int
-    mean: float
-    labelled: int
-    raw: float | None
-
-
 class CorrectedMeasureLine(Line):
     """A judged mean, and what people's labels make of it; where they make nothing of it, `why`."""
 
@@ -133,39 +103,6 @@ class CorrectedMeasureLine(Line):
     judged: float | None
     corrected: CorrectedLine | None
     why: str | None
-
-
-class SetMeanLine(Line):
-    """A mean over everything that was judged, as people's labels correct it."""
-
-    mean: float
-    interval: IntervalEnds
-    estimand: Literal["set"]
-    method: str
-    labels: int
-    ess: float | None
-    labels_alone: IntervalEnds | None
-
-
-class PassagesLine(Line):
-    """The mean verdict over everything that was judged, each thing once: share of relevant things, or mean grade."""
-
-    kind: str
-    value: str
-    judged: float
-    total: int
-    corrected: SetMeanLine | None
-    why: str | None
-
-
-class SystemOrderLine(Line):
-    """The order of the systems before and after correction: Kendall's tau-b, of all and of the better half."""
-
-    measure: str
-    judged: list[str]
-    corrected: list[str]
-    tau: float | None
-    top_half: float | None
 
 
 class AuditDocument(Line):
@@ -177,8 +114,5 @@ class AuditDocument(Line):
     people: list[PeopleLine]
     disagreement: list[DisagreementLine]
     self_consistency: list[ConsistencyLine]
-    asked: list[AskedLine]
     corrected: list[CorrectedMeasureLine]
-    passages: list[PassagesLine]
-    ranking: list[SystemOrderLine]
     warnings: list[str]

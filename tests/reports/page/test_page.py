@@ -20,7 +20,6 @@ from germane.cli import main
 from germane.comparison.compare import comparison_of
 from germane.errors import InputError
 from germane.graders import MeasureGrader
-from germane.judges import FakeJudge
 from germane.labelling.audit import audit_judge
 from germane.measures import RR
 from germane.reports.formats import html, write
@@ -693,23 +692,4 @@ def test_one_query_is_one(browser: Browser, tmp_path: Path) -> None:
         page.goto(f"{(tmp_path / 'r.html').as_uri()}#{view}?id=q1")
         expect(page.locator("body")).to_have_attribute("data-ready", view)
         assert not re.search(r"\b1 queries", page.locator("main").inner_html())
-    page.close()
-
-
-def test_probabilities_stand_beside_peoples_shares(browser: Browser, tmp_path: Path) -> None:
-    """A judge that gives a distribution has its reliability curve as a table."""
-    given = {
-        "a": {"grade": 2, "probabilities": [0.25, 0, 0.75, 0]},
-        "b": {"grade": 0, "probabilities": [0.95, 0, 0.05, 0]},
-    }
-    judge = FakeJudge(lambda question: given[question.about[0]])
-    contexts: list[Json] = [{"text": text, "grade": 2 * (text == "a 1")} for text in ("a 1", "a 2", "b")]
-    evaluate([{"id": "q", "query": "q", "contexts": contexts}], "context_precision", judge=judge).save(
-        tmp_path / "r"
-    )
-    assert invoke("report", tmp_path / "r", "-o", tmp_path / "r.html").code == 0
-    page = browser.new_page()
-    page.goto((tmp_path / "r.html").as_uri())
-    table = page.get_by_role("table", name="The judge's probabilities and people's shares")
-    expect(table.locator("tbody tr")).to_have_text(["0.0 to 0.10.050.001", "0.7 to 0.80.750.502"])
     page.close()

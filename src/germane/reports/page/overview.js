@@ -211,19 +211,11 @@ function agreement() {
       kind.raw !== null && el("li", null, `The judge gives the same ${kind.scale === "binary" ? "answer" : "grade"} as people for ${percent(kind.raw)} of ${kind.n} labels in ${inQueries(kind.queries)}; always giving the commonest one would reach ${percent(kind.base_rate)}.`),
       kind.kappa !== null && kind.kappa !== undefined && el("li", null, `Beyond chance that is ${kind.kappa.toFixed(2)} of what is possible (Cohen's kappa; 0 is chance, 1 is always${kind.kappa_quadratic === null || kind.kappa_quadratic === undefined ? "" : `; ${kind.kappa_quadratic.toFixed(2)} where near misses count less`}).`),
       kind.bias && kind.bias.mean !== null && el("li", null, `Its grades are on average ${Math.abs(kind.bias.mean).toFixed(2)} ${kind.bias.mean >= 0 ? "above" : "below"} people's${kind.bias.interval ? ` (95% interval ${between(kind.bias.interval, 2)})` : ""}.`)),
-    reliability(kind.reliability),
     confusion(kind.confusion)));
   return el("section", { class: "panel" }, el("h2", null, "Can the judge be trusted?"),
     kinds.length ? null : el("p", null, "Nobody has labelled passages yet, so nobody knows. Label a few in the Label part, or with germane label."),
     ...kinds,
     ...warnings.filter(() => kinds.length).map((text) => el("p", { class: "warn small" }, "△ ", data(text))));
-}
-
-/** How often people call relevant what the judge does with about that probability. */
-function reliability(found) {
-  if (!found) return null;
-  const rows = found.bins.map((bin) => [`${bin.low.toFixed(1)} to ${bin.high.toFixed(1)}`, num(bin.predicted.toFixed(2)), num(bin.people.toFixed(2)), num(String(bin.n))]);
-  return table("The judge's probabilities and people's shares", ["probability of relevant", "its mean", "people", "labels"], rows);
 }
 
 /** People's grades by the judge's, shaded by how often. */
