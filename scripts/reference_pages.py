@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from germane.cli.verbs import VERBS, function_of
-from germane.comparison.planning import PowerDocument
 from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
 from germane.flags import SETTINGS, flags_of
@@ -52,7 +51,6 @@ SAMPLE_SCHEMA = DOCS / "schema" / "sample.schema.json"
 DOCUMENTS: dict[str, Any] = {
     "report": Document,
     "comparison": ComparisonDocument,
-    "power": PowerDocument,
     "explain": ExplainDocument,
     "audit": AuditDocument,
     "stages": StagesDocument | StagesDocuments,

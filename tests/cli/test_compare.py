@@ -1,4 +1,4 @@
-"""`germane compare`, `power` and `overlap` as they are typed."""
+"""`germane compare` as it is typed."""
 
 import json
 from pathlib import Path
@@ -62,14 +62,3 @@ def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
     assert set(row["parts"]) >= {"retrieval", "judge", "labels"}
     assert (row["difference"], row["wins"], row["ties"], row["losses"]) == (-0.25, 0, 10, 10)
     assert row["decision"] is None
-
-
-def test_power_and_overlap_print_and_have_documents(reports: Path) -> None:
-    """Over report folders; overlap over runs too."""
-    done = invoke("power", reports / "a", reports / "b", "--detect", "0.1", "-m", "RR")
-    assert "RR: 20 queries" in done.out
-    assert json.loads(invoke("power", reports / "b", "--json").out)["measures"][0]["correlation"] == 0.5
-    assert "10 differ in the first 10" in invoke("overlap", reports / "a", reports / "b").out
-    run = reports / "run.trec"
-    run.write_text("".join(f"q{n} Q0 good 1 2.0 x\nq{n} Q0 bad 2 1.0 x\n" for n in range(20)))
-    assert json.loads(invoke("overlap", run, reports / "a", "--json").out)["rbo"] == 1.0

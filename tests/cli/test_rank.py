@@ -13,6 +13,7 @@ import zstandard
 
 from germane.evaluation.rank import DEFAULT_MEASURES
 from tests import command
+from tests.cli.conftest import Cli
 from tests.command import Ran
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
@@ -87,6 +88,7 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "systems by RR",
         "  dense  1.0000 (0.1581 to 1.0000)",
         "  bm25   0.2500 (0.0080 to 0.8322)  -0.7500 (-0.9920 to +0.5862)  p 0.3381  not distinguishable",
+        "rank-biased overlap of the two runs: 0.4500 over 1 query (p = 0.9; 1 = the same lists)",
     ]
 
 
@@ -503,3 +505,17 @@ def test_the_corpus_that_was_searched_is_named(files: Path) -> None:
     assert "searched different documents" in " ".join(compared.json["notes"])
     same = command.invoke("compare", files / "one.json", files / "one.json", "--json")
     assert "different documents" not in same.out
+
+
+def test_two_runs_are_compared_by_their_lists(inside: Cli, tmp_path: Path) -> None:
+    """Rank-biased overlap, over the queries of both: 1 where the lists are the same, whatever their scores; ties by id."""
+    (tmp_path / "gold").write_text("q1 0 a 1\nq2 0 a 1\n")
+    (tmp_path / "x.run").write_text("q1 Q0 a 1 9 x\nq1 Q0 b 2 8 x\nq2 Q0 a 1 1 x\n")
+    (tmp_path / "y.run").write_text("q1 Q0 b 1 1 y\nq1 Q0 a 2 2 y\n")
+    (tmp_path / "z.run").write_text("q1 Q0 b 1 2 z\nq1 Q0 a 2 1 z\n")
+    line = "rank-biased overlap of the two runs: "
+    same = inside("rank", "x.run", "y.run", "--qrels", "gold", "-m", "RR").out
+    assert line + "1.0000 over 1 query" in same
+    swapped = inside("rank", "x.run", "z.run", "--qrels", "gold", "-m", "RR").out
+    assert line + "0.9000 over 1 query" in swapped
+    assert line not in inside("rank", "x.run", "--qrels", "gold", "-m", "RR").out

@@ -103,13 +103,10 @@ READERS = (
     ("explain", "q1"),
     ("score", "-m", "RR"),
     ("compare", "here"),
-    ("overlap", "here"),
-    ("power", "-m", "nDCG@10"),
     ("diagnose",),
     ("audit",),
     ("stages",),
     ("questions", "-o", "q.jsonl"),
-    ("plot", "-o", "p.svg"),
 )
 
 

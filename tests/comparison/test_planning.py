@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from germane import Report, evaluate
-from germane.comparison.planning import overlap, plan_power
 from germane.errors import InputError
 from germane.reports.pairing import rank_systems
 from germane.reports.summary import p_in_words
@@ -36,78 +33,6 @@ def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:
 
 def values(report: Report, system: str) -> np.ndarray[Any, Any]:
     return np.array([s.value for s in report.scores() if s.system == system and s.measure == "RR"], float)
-
-
-def test_power_of_two_systems_rests_on_their_differences() -> None:
-    """The spread is that of the differences, and so many queries as are needed detect the one asked or pass the margin."""
-    report = evaluate([*rows("a", 0), *rows("b", 1)], "RR")
-    plan = plan_power(report, "RR", 0.1, margin=0.1)
-    change = values(report, "b") - values(report, "a")
-    assert plan.correlation is None
-    assert plan.deviation == pytest.approx(change.std(ddof=1))
-    assert plan.smallest is not None
-    assert plan.power is not None
-    assert plan.needed is not None
-    assert plan.power_to_pass is not None
-    assert plan.needed_to_pass is not None
-    assert plan.smallest > (stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)) * change.std(ddof=1) / math.sqrt(
-        30
-    )
-    assert (plan.power >= 0.8) == (plan.needed <= 30)
-    assert (plan.power_to_pass >= 0.8) == (plan.needed_to_pass <= 30)
-    assert f"takes {plan.needed_to_pass:,} queries (power 0.8)" in str(plan)
-
-
-@pytest.mark.parametrize("systems", [1, 2])
-def test_power_on_a_constant_measure_says_that_the_spread_is_unknown(systems: int) -> None:
-    """Equal scores, or equal differences of two systems, promise nothing."""
-    given = [row for system in "ab"[:systems] for row in rows(system, 0)]
-    plan = plan_power(
-        evaluate(given, "R@5" if systems == 1 else "RR"), "R@5" if systems == 1 else "RR", 0.02, margin=0.02
-    )
-    assert (plan.power, plan.smallest, plan.needed, plan.needed_to_pass) == (None, None, None, None)
-    assert "their spread is unknown" in str(plan)
-    assert "show it" not in str(plan)
-
-
-def test_power_of_one_system_says_what_it_assumes() -> None:
-    """Uncorrelated systems differ by sqrt(2) standard deviations; nothing is silently assumed."""
-    report = evaluate(rows("", 0), "RR")
-    own = values(report, "").std(ddof=1)
-    assert plan_power(report, "RR", 0.1, correlation=0.0).deviation == pytest.approx(own * math.sqrt(2))
-    assert "(for a correlation of 0.5 between systems)" in str(plan_power(report, "RR", 0.1))
-
-
-@pytest.mark.parametrize(
-    ("measure", "more", "message"),
-    [
-        ("AP", {}, "AP was not measured"),
-        ("RR", {"detect": 0}, "give --detect a number above 0"),
-        ("RR", {"correlation": 1}, "from -1 to below 1"),
-        ("RR", {"detect": 3.0}, "a difference of 3 in RR is beyond the range of the measure"),
-    ],
-)
-def test_what_power_cannot_use_is_an_error(measure: str, more: dict[str, Any], message: str) -> None:
-    """With what to write instead."""
-    with pytest.raises(InputError, match=message):
-        plan_power(evaluate(rows("", 0), "RR"), measure, **{"detect": 0.1, **more})
-
-
-def test_overlap_names_the_queries_that_differ() -> None:
-    """The least alike first; the same documents in another order differ too."""
-    a = {"same": ["x", "y"], "swapped": ["x", "y"], "other": ["x", "y"], "only a": ["x"]}
-    b = {"same": ["x", "y"], "swapped": ["y", "x"], "other": ["z", "w"], "only b": ["x"]}
-    found = overlap(a, b, k=2)
-    assert [one.query for one in found.differing] == ["other", "swapped"]
-    assert found.only_in == {"A": ["only a"], "B": ["only b"]}
-    assert (found.new, found.total) == (2, 6)
-    assert found.overlap == pytest.approx(2 / 3)
-    text = str(found)
-    assert "2 differ in the first 2; 2 of 6 results of B are not in A's first 2" in text
-    assert "only in A: 1 (only a)" in text
-    assert "  other    RBO" in text
-    with pytest.raises(InputError, match="no query in common"):
-        overlap({"q": ["x"]}, {"r": ["x"]})
 
 
 def test_p_is_p_and_holms_stands_beside_it() -> None:

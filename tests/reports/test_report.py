@@ -140,7 +140,7 @@ def test_saved_under_a_known_ending_a_report_is_that_file(tmp_path: Path, ending
 def test_a_picture_and_a_table_are_saved_under_their_endings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """.png is the picture of `germane plot`, .parquet the table of scores; without the extra the error names it."""
+    """.png holds the report's charts, .parquet the table of scores; without the extra the error names it."""
     sample = {"query": "q", "qrels": {"a": 1, "b": 1}, "contexts": [{"id": "b"}, {"id": "c"}, {"id": "a"}]}
     report = evaluate([sample], "nDCG@3 nDCG@1")
     report.save(tmp_path / "x.png")

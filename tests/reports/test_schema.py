@@ -7,7 +7,6 @@ import jsonschema
 import pytest
 
 from germane import evaluate
-from germane.comparison.planning import PowerDocument
 from germane.labelling.schema import AuditDocument
 from germane.reports.schema import Document, ExplainDocument, Line, schema_of
 from germane.types import Json
@@ -66,14 +65,13 @@ def test_the_schema_refuses_another_document() -> None:
     ("command", "document"),
     [
         (("explain", "report", "q1"), ExplainDocument),
-        (("power", "report"), PowerDocument),
         (("audit", "report"), AuditDocument),
     ],
 )
 def test_what_other_commands_print_obeys_its_schema(
     command: tuple[str, ...], document: type[Line], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """explain, power and audit, of a report with labels of people and a judge's verdicts, with nothing that is not declared."""
+    """Explain and audit, of a report with labels of people and a judge's verdicts, with nothing that is not declared."""
     monkeypatch.chdir(tmp_path)
     rows = [
         {"id": f"q{n}", "query": f"tea {n}", "qrels": {"d1": 1},

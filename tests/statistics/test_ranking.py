@@ -8,7 +8,6 @@ from germane.errors import InputError
 from germane.statistics.ranking import (
     kendall_tau,
     list_changes,
-    overlap_at,
     rank_biased_overlap,
     top_half_tau,
 )
@@ -33,17 +32,6 @@ def test_top_half_is_by_the_first_source() -> None:
         stats.kendalltau([5, 4, 3, 3], [3, 2, 1, 9]).statistic
     )
     assert top_half_tau([], []) is None
-
-
-def test_overlap_counts_what_both_hold() -> None:
-    """Of the first k; short lists are compared over their length."""
-    assert overlap_at("abcd", "badx", 3) == pytest.approx(2 / 3)
-    assert overlap_at("ab", "ba", 10) == 1
-    assert overlap_at("abcd", "ab", 10) == 0.5
-    assert overlap_at([], [], 5) == 1
-    assert overlap_at("a", [], 5) == 0
-    with pytest.raises(InputError, match="cut-off"):
-        overlap_at("a", "a", 0)
 
 
 def rbo_by_definition(a: str, b: str, p: float) -> float:

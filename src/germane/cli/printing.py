@@ -136,7 +136,7 @@ def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[s
         say(f"wrote {shown_name(file)}{', ' if missing else ''}{missing}")
 
 
-_PAGES = {".html", ".md"}
+_PAGES = {".html", ".md", ".svg", ".png"}
 """Formats that show a comparison, and some of the queries of a large report."""
 
 

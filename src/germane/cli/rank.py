@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from germane.clean import clean, clean_lines
+from germane.clean import clean, clean_lines, counted
 from germane.cli.values import pairs, print_document
 from germane.errors import InputError, install_extra
 
@@ -126,8 +126,43 @@ def _print(report: Report, chosen: Any) -> None:
             from germane.reports.pairing import rankings
 
             print(*rankings(report, report.measures[:1]), sep="\n")
+        if len(chosen.runs) == 2:
+            print(*_overlap(chosen), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
+
+
+_MOST_COMPARED = 32 << 20
+"""Bytes of a run beyond which its lists are not compared with another's: that holds both in memory."""
+
+
+def _overlap(chosen: Any) -> Iterator[str]:
+    """The mean rank-biased overlap of the lists of two runs, over the queries of both."""
+    from germane.samples.files import BadRows
+    from germane.samples.trec import read_run
+    from germane.statistics.ranking import mean_overlap
+
+    if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
+        return
+    columns = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
+    skip = chosen.on_bad_row == "skip"
+    runs = [
+        read_run(path, fmt=chosen.format, columns=columns, bad=BadRows(skip=skip)) for path in chosen.runs
+    ]
+    first, second = (
+        {query: _best_first(results.ids, results.scores) for query, results in run.queries.items()}
+        for run in runs
+    )
+    overlap, n = mean_overlap(first, second)
+    if n:
+        yield f"rank-biased overlap of the two runs: {overlap:.4f} over {counted(n, 'query')} (p = 0.9; 1 = the same lists)"
+
+
+def _best_first(ids: Sequence[str], scores: Sequence[float] | None) -> list[str]:
+    """The ids of a list in the order in which it is scored: ties by id, descending."""
+    if not scores:
+        return list(ids)
+    return [name for _, name in sorted(zip(scores, ids, strict=True), reverse=True)]
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:

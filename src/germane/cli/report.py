@@ -1,4 +1,4 @@
-"""`germane report`, `plot` and `explain`: a stored report again, as a file, as pictures, and query by query."""
+"""`germane report` and `explain`: a stored report again, as a file, and query by query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.clean import clean, clean_json
-from germane.cli.values import print_lines, queries_of_page, say
+from germane.cli.values import print_lines, queries_of_page
 from germane.errors import InputError
 
 
@@ -40,42 +40,6 @@ def report(
         raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
     baselines = {} if baseline is None else {"": Report.open(baseline)}
     finish(reports, output, as_json=json, baselines=baselines, text=not no_text, queries=queries)
-
-
-def plot(
-    folder: Path | None,
-    *,
-    output: Sequence[Path],
-    kind: Sequence[str],
-    measure: str | None,
-    baseline: Path | None,
-) -> None:
-    """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.
-
-    Costs are the tokens of the contexts and the milliseconds of the search. Without --kind one file holds all of them
-    that the report has something for.
-    A .svg is light or dark as the system that shows it; a .png takes the extra `png`.
-    """
-    from germane.cli.printing import opened
-    from germane.reports.plots.figures import KINDS, charts_of, write_charts
-    from germane.reports.report import Report
-
-    if not output:
-        raise InputError("germane plot writes a file", fix="name it: -o report.svg")
-    for path in output:
-        if path.suffix.lower() not in {".svg", ".png"}:
-            problem = f"-o {path}: no picture ends in {path.suffix or 'nothing'}"
-            raise InputError(problem, fix="use .svg or .png")
-    kinds = [word for text in kind for word in text.replace(",", " ").split()]
-    for word in kinds:
-        if word not in KINDS:
-            raise InputError(f"--kind {word}: no such picture", fix=f"use {', '.join(KINDS)}")
-    report = opened(folder)
-    before = Report.open(baseline) if baseline is not None else None
-    charts = charts_of(report, kinds=kinds, measure=measure, baseline=before)
-    for path in output:
-        write_charts(charts, path)
-        say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")
 
 
 def explain(folder: Path | None, query: str | None, measure: str | None, *, json: bool) -> None:

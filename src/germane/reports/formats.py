@@ -200,7 +200,7 @@ def html(
     from germane.reports.page.data import SOURCES, Pages
     from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
-    from germane.reports.plots.figures import charts_of, ranks
+    from germane.reports.plots.figures import differences_of, ranks
 
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
@@ -210,12 +210,9 @@ def html(
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
         for source, strips in pages.strips().items()
     }
-    with suppress(InputError):
-        for number, chart in enumerate(charts_of(excerpt.random, strips=())):
-            drawn[f"{chart.kind}-{number}"] = chart
     if baseline is not None:
         with suppress(InputError):
-            charts = charts_of(report, kinds=["differences"], baseline=baseline)
+            charts = differences_of(report, baseline)
             drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
     pictures = {name: chart.svg() for name, chart in drawn.items() if chart is not None}
     return page_html(pages.data, pages.blocks, pictures)
@@ -255,12 +252,11 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".txt": lambda report: [f"{render_plain(report)}\n"],
     ".xml": lambda report: _junit([("", report)]),
     ".html": html,
-    ".svg": _by("plots.figures", "report_svg"),
 }
 """The formats of a report, by the ending of the file's name."""
-BINARY_FORMATS = {".png": _by("plots.figures", "report_png"), ".parquet": _parquet}
-"""The same, of files that are no text: the charts of `germane plot`, and the table of scores. Each takes an extra."""
-ENDINGS = (*FORMATS, *BINARY_FORMATS)
+_PICTURES = (".svg", ".png")
+"""The formats that show the report's charts; .png takes an extra."""
+ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def format_of(path: Path) -> str:
@@ -284,8 +280,12 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     if report.folder is not None and is_own(path, report.folder):
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    if kind in BINARY_FORMATS:
-        write_whole(path, BINARY_FORMATS[kind](report))
+    if kind in _PICTURES:
+        from germane.reports.plots.figures import write_picture
+
+        write_picture(report, path, baseline)
+    elif kind == ".parquet":
+        write_whole(path, _parquet(report))
     elif kind == ".html":
         write_whole(path, html(report, baseline, **page))
     elif kind == ".md":

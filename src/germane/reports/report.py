@@ -106,7 +106,7 @@ class Report(ReportData):
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
 
         `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged. A
-        `.png` or `.svg` holds the charts of `germane plot`, a `.parquet` the table of scores.
+        `.png` or `.svg` holds its charts, a `.parquet` the table of scores.
 
         Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
         that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from math import sqrt
+from collections.abc import Hashable, Mapping, Sequence
+from math import fsum, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -38,20 +38,6 @@ def top_half_tau(a: ArrayLike, b: ArrayLike) -> float | None:
     return kendall_tau(first[first >= last], second[first >= last])
 
 
-def overlap_at(a: Sequence[Hashable], b: Sequence[Hashable], k: int) -> float:
-    """Share of the first k places whose items both lists hold: |first k of a, and of b| / k, 0 to 1.
-
-    Lists shorter than k are compared over the longer one's length; two empty lists overlap fully.
-
-    Raises:
-        InputError: k is below 1.
-    """
-    if k < 1:
-        raise InputError(f"overlap at {k}", fix="give a cut-off of 1 or more")
-    depth = min(k, max(len(set(a)), len(set(b))))
-    return len(set(_distinct(a)[:k]) & set(_distinct(b)[:k])) / depth if depth else 1.0
-
-
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
     """Rank-biased overlap, extrapolated: RBO_EXT of Webber, Moffat and Zobel (2010, ACM TOIS 28), formula 32.
 
@@ -84,6 +70,14 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
         if depth > s:
             total += overlap_at_s * (depth - s) / (s * depth) * p**depth
     return (1 - p) / p * total + ((overlap - overlap_at_s) / l + overlap_at_s / s) * p**l
+
+
+def mean_overlap(
+    a: Mapping[str, Sequence[Hashable]], b: Mapping[str, Sequence[Hashable]]
+) -> tuple[float, int]:
+    """The mean rank-biased overlap (p = 0.9) of two systems' lists, and over how many queries, those of both, it is."""
+    values = [rank_biased_overlap(a[query], b[query]) for query in a if query in b]
+    return fsum(values) / len(values) if values else 0.0, len(values)
 
 
 def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:

@@ -352,7 +352,7 @@ class ReportFolder(Counts):
             raise InputError(
                 f"the tables of {path} are in Parquet, which this germane does not read",
                 fix=f"keep what was paid and run again: germane ledger import {folder.path / 'judgements.parquet'}; "
-                f"germane label NEW_REPORT --import {folder.path / _LABELS}",
+                f"germane label NEW_REPORT --import {folder.path / LABELS}",
             )
         for file in (folder._path(name) for name in _TABLES):
             if files and file.exists() and file.name not in files:

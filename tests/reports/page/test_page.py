@@ -114,7 +114,7 @@ class TestParts:
         assert "lexical" in text
         assert "gate >= 0.5" in text
         expect(page.get_by_role("row", name=re.compile("^even"))).to_be_visible()
-        assert page.locator("figure svg[role=img]").count() == 2
+        assert page.locator("figure svg[role=img]").count() == 1
 
     def test_searches_one_after_the_other(self, browser: Browser, tmp_path: Path) -> None:
         """The overview shows what each search brought, a query's view what each of its own did; turns are slices."""

@@ -12,7 +12,7 @@ from germane.clean import clean
 from germane.cli import main
 from germane.errors import InputError
 from germane.reports.formats import write
-from germane.reports.plots.figures import KINDS, charts_of, cutoffs, differences, ranks, write_charts
+from germane.reports.plots.figures import charts_of, differences, ranks
 from germane.reports.plots.svg import Frame, document, legend, ticks
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
@@ -39,17 +39,6 @@ def before() -> Report:
     return evaluate([row(n, "before", first=5) for n in range(10)], "nDCG@5 P@3 AP", judge="gold")
 
 
-def test_a_curve_has_the_mean_at_each_cut_off(report: Report) -> None:
-    """As `nDCG@1` to `nDCG@5` and `P@1` to `P@3` would have been measured; AP has no cut-off and is not drawn."""
-    (chart,) = cutoffs(report)
-    again = evaluate([row(n, "x", first=n % 3) for n in range(12)], "nDCG@1 nDCG@2 nDCG@4 nDCG@5 P@1 P@2 P@3")
-    for name in again:
-        measure, _, k = name.partition("@")
-        line = next(part for part in chart.words.split("; ") if part.startswith(f"{measure} "))
-        assert f"@{k} {again[name].mean:.4f}" in line
-    assert [name for _, name in chart.series] == ["nDCG", "P"]
-
-
 def test_a_rank_profile_counts_relevant_places() -> None:
     """Of two lists, one relevant first, both relevant second."""
     two = [{"id": str(n), "query": f"q{n}?", "contexts": [{"id": "a", "text": "a", "grade": grade}, {"id": "b", "text": "b", "grade": 3}]}
@@ -74,12 +63,10 @@ def test_differences_are_those_that_compare_prints(report: Report, before: Repor
 
 def test_every_kind_is_drawn_and_is_only_text(report: Report, before: Report, tmp_path: Path) -> None:
     """Well-formed XML without scripts, links or control characters, whatever a system is called."""
-    charts = charts_of(report, kinds=KINDS, baseline=before)
-    assert [chart.kind for chart in charts] == list(KINDS)
-    usual = charts_of(report, baseline=before)  # against costs only where several systems are compared
-    assert [chart.kind for chart in usual] == ["cutoffs", "ranks", "differences"]
+    charts = charts_of(report, baseline=before)
+    assert [chart.kind for chart in charts] == ["ranks", "differences"]
     path = tmp_path / "x.svg"
-    write_charts(charts, path)
+    write(report, path, baseline=before)
     text = path.read_text("utf-8")
     root = ET.fromstring(text)
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
@@ -104,7 +91,7 @@ def test_numbers_stay_inside_the_picture(report: Report, before: Report) -> None
 
 def test_a_png_is_a_png(report: Report, tmp_path: Path) -> None:
     """Twice as large as the drawing."""
-    write_charts(charts_of(report, kinds=["ranks"]), tmp_path / "x.png")
+    write(report, tmp_path / "x.png")
     data = (tmp_path / "x.png").read_bytes()
     assert data.startswith(b"\x89PNG\r\n")
     assert int.from_bytes(data[16:20], "big") == 2 * 584
@@ -118,23 +105,19 @@ def test_markdown_shows_the_same_pictures(report: Report, before: Report, tmp_pa
     assert "](the%20report.svg)" in (tmp_path / "the report.md").read_text("utf-8")
 
 
-def test_what_cannot_be_drawn_is_said(report: Report) -> None:
+def test_what_cannot_be_drawn_is_said() -> None:
     """With what it takes."""
-    plain = evaluate([{"id": "1", "query": "?", "contexts": [{"id": "a"}], "qrels": {"a": 1}}], "RR")
-    with pytest.raises(InputError, match="latency; it takes samples that say how long"):
-        charts_of(plain, kinds=["latency"])
-    with pytest.raises(InputError, match="nope was not measured; measured: nDCG@5, P@3, AP"):
-        charts_of(report, measure="nope")
-    with pytest.raises(InputError, match="--baseline"):
-        charts_of(report, kinds=["differences"])
+    plain = evaluate([{"id": "1", "query": "?", "contexts": [{"id": "b"}], "qrels": {"a": 1}}], "RR")
+    with pytest.raises(InputError, match=r"it takes labelled contexts .* or --baseline REPORT"):
+        charts_of(plain)
 
 
 def test_many_systems_are_lines_with_names(tmp_path: Path) -> None:
-    """A chart per measure; a long name wraps and is not cut; what is not drawn is counted."""
+    """A long name wraps and is not cut; what is not drawn is counted."""
     names = [f"system-{n}-{'with a very long name ' * 6}" for n in range(10)]
     report = evaluate([row(0, name, first=n % 4) for n, name in enumerate(names)], "nDCG@5 P@5")
-    charts = charts_of(report, kinds=["cutoffs"])
-    assert [chart.title for chart in charts] == ["nDCG by cut-off", "P by cut-off"]
+    charts = charts_of(report)
+    assert [chart.title for chart in charts] == ["Relevant at each rank"]
     shown = " ".join(
         "".join(t.itertext()) for t in ET.fromstring(document(charts)).iter() if t.tag.endswith("}text")
     )
@@ -167,25 +150,21 @@ def test_the_command_writes_what_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A picture of the latest report, of one kind, beside a baseline; anything else is one message and exit code 2."""
+    """The latest report, with the differences to a baseline; without one, relevance by rank alone."""
     monkeypatch.chdir(tmp_path)
     before.save("germane-reports/before")
     report.save("germane-reports/now")
 
     def run(*words: str) -> int:
-        monkeypatch.setattr("sys.argv", ["germane", "plot", *words])
+        monkeypatch.setattr("sys.argv", ["germane", "report", *words])
         with pytest.raises(SystemExit) as done:
             main()
         return int(str(done.value.code or 0))
 
-    assert run("-o", "x.svg", "--kind", "differences", "--baseline", "germane-reports/before") == 0
+    assert run("-o", "x.svg", "-o", "x.png", "--baseline", "germane-reports/before") == 0
     assert "Difference per query, nDCG@5" in Path("x.svg").read_text("utf-8")
-    assert "Relevant at each rank" not in Path("x.svg").read_text("utf-8")
-    for words, problem in (
-        ((), "writes a file"),
-        (("-o", "x.gif"), "no picture ends in .gif"),
-        (("-o", "x.svg", "--kind", "pie"), "no such picture"),
-        (("germane-reports/none", "-o", "x.svg"), "germane-reports/none"),
-    ):
-        assert run(*words) == 2
-        assert problem in capsys.readouterr().err
+    assert "Relevant at each rank" in Path("x.svg").read_text("utf-8")
+    assert run("-o", "y.svg") == 0
+    assert "Difference per query" not in Path("y.svg").read_text("utf-8")
+    assert run("-o", "x.gif") == 2
+    assert "no report format ends in .gif" in capsys.readouterr().err

@@ -157,7 +157,6 @@ function pictures(source) {
   const below = report.capped ? `Over ${report.random.toLocaleString("en")} random queries of ${report.total.toLocaleString("en")}.` : "";
   const ranks = charts(`ranks-${source}`, below);
   const labelled = queries.strips[source].some((text) => /[A-Da-d]/.test(text));
-  const others = ["cutoffs", "tokens", "latency"].flatMap((kind) => charts(kind, below));
   const change = (value) => {
     note("overview", { labels: value });
     made.replaceWith(pictures(value));
@@ -166,7 +165,7 @@ function pictures(source) {
   const made = el("section", { class: "pictures" },
     sources.length > 1 && charts(`ranks-${sources[0]}`).concat(charts(`ranks-${sources[1]}`)).length > 0 && el("div", { class: "filters" }, labelSwitch(source, change)),
     none,
-    el("div", { class: "panels" }, ...ranks, ...others, judge(), agreement()));
+    el("div", { class: "panels" }, ...ranks, judge(), agreement()));
   return made;
 }
 

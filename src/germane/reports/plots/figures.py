@@ -1,10 +1,9 @@
-"""The charts of a report: measures by cut-off, relevance by rank, differences per query, score against cost."""
+"""The charts of a report: relevance by rank, differences per query."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import fsum
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,11 +11,7 @@ import numpy as np
 
 from germane.clean import counted
 from germane.errors import InputError, MissingPart, install_extra
-from germane.judging.driver import result_of
-from germane.measures.measure import Measure
-from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of
 from germane.reports.explain import strips as strips_of
 from germane.reports.pairing import PairedSystems, sides_of
 from germane.reports.plots.svg import (
@@ -36,81 +31,12 @@ from germane.reports.plots.svg import (
 )
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.samples.files import write_whole
-from germane.types import Sample
 
 _DEEPEST = 20
-"""The last rank and cut-off that is drawn."""
-_CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20)
-"""The cut-offs that are computed in addition to those of the report."""
+"""The last rank that is drawn."""
 _MOST_SERIES = len(SERIES)
 _MOST_POINTS = 3_000
-_BYTES_PER_TOKEN = 4
 Points: TypeAlias = Sequence[tuple[int, float]]
-
-
-def cutoffs(report: ReportData) -> Iterator[Chart]:
-    """The mean of each measure with a cut-off, at every cut-off as deep as it was measured.
-
-    A chart of all measures, or with several systems a chart per measure. Reports without samples (of a ranking) are drawn
-    from the cut-offs that they hold.
-    """
-    curves: dict[str, dict[str, Points]] = {}
-    cut = [line for line in report.summaries if "@" in line.type]
-    sources = {line.type.rpartition("@")[0]: line.basis.source for line in cut}
-    mixed = len({line.basis.source for line in report.summaries}) > 1
-    for (measure, system), means in _measured_at(report).items():
-        if len(means) > 1:
-            name = f"{measure} ({sources[measure]})" if mixed and measure in sources else measure
-            curves.setdefault(name, {})[system] = sorted(means.items())
-    if len(report.systems) > 1:
-        yield from (_curves(f"{name} by cut-off", systems) for name, systems in curves.items())
-    elif curves:
-        lines = {name: points for name, systems in curves.items() for points in systems.values()}
-        yield _curves("Measures by cut-off", lines)
-
-
-def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
-    """The mean at each cut-off, by the name of the measure without its cut-off and by system; nobody is asked."""
-    at: dict[tuple[str, str], dict[int, float]] = {}
-    deepest: dict[str, Measure] = {}
-    for summary in report.summaries:
-        measure = Measure.remembered(summary.type)
-        k, name = measure.cutoff, summary.type.rpartition("@")[0]
-        if measure.definition.family == "ranked" and isinstance(k, int) and summary.mean is not None:
-            at.setdefault((name, summary.system), {})[k] = summary.mean
-            deepest[name] = max(deepest.get(name, measure), measure, key=lambda value: value.k or 0)
-    samples = list(report.samples()) if deepest else []
-    if not samples:
-        return at
-    measures = [of @ k for of in deepest.values() for k in _CUTOFFS if k <= min(of.k or 0, _DEEPEST)]
-    graders = graders_of(tuple(measures))
-    block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
-    answers = recorded(report)
-    outcomes = block.outcomes([result_of(program, answers.look_up) for program in block.programs])
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for sample, row in zip(samples, outcomes, strict=True):
-        for canonical, outcome in row.items():
-            if outcome.value is not None:
-                cases = values.setdefault((canonical, sample.system), {})
-                cases.setdefault(sample.id, []).append(outcome.value)
-    for (canonical, system), cases in values.items():
-        name, _, cut = canonical.rpartition("@")
-        mean = fsum(fsum(trials) / len(trials) for trials in cases.values()) / len(cases)
-        at.setdefault((name, system), {}).setdefault(int(cut), mean)
-    return at
-
-
-def _curves(title: str, lines: Mapping[str, Points]) -> Chart:
-    ks = sorted({k for points in lines.values() for k, _ in points})
-    top = max(1.0, *(value for points in lines.values() for _, value in points))
-    frame = Frame((min(ks), max(ks)), (0.0, top))
-    drawn, series, note = _lines(frame, lines)
-    words = "; ".join(
-        f"{name or 'system'} {', '.join(f'@{k} {value:.4f}' for k, value in points)}"
-        for name, points in list(lines.items())[:_MOST_SERIES]
-    )
-    body = frame.axes("cut-off k", "mean", marks_x=_thinned(ks)) + drawn
-    return Chart(kind="cutoffs", title=title, words=words, body=body, series=series, note=note)
 
 
 def _lines(frame: Frame, lines: Mapping[str, Points]) -> tuple[str, list[tuple[str, str]], str]:
@@ -260,143 +186,44 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     return Chart(kind="differences", title=title, words=words, body=body, note=words)
 
 
-def tokens_of(sample: Sample) -> float | None:
-    """About how many tokens the contexts of a sample have: four bytes of text each; None where texts are not known."""
-    if sample.contexts is None and sample.calls is None:
-        return None
-    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-    texts = [context.text for contexts in lists for context in contexts]
-    return None if texts and not any(texts) else sum(len(text.encode()) for text in texts) / _BYTES_PER_TOKEN
-
-
-def latency_of(sample: Sample) -> float | None:
-    """The time that the searches of a sample took, in milliseconds; None where any of them is not known."""
-    times = [call.ms for call in sample.calls or ()]
-    results = [ms for ms in times if ms is not None]
-    return fsum(results) if results and len(results) == len(times) else None
-
-
-_COSTS: dict[str, tuple[str, Callable[[Sample], float | None]]] = {
-    "tokens": ("tokens of the contexts", tokens_of),
-    "latency": ("milliseconds of search", latency_of),
-}
-
-
-def scatter(
-    report: ReportData, measure: str, cost: Callable[[Sample], float | None], *, kind: str, what: str
-) -> Chart | None:
-    """A measure against what each query cost: a point per sample, a larger mark at each system's mean; None without any."""
-    name, table = report[measure].measure, report.tables.scores
-    rows = table.rows_of((name, report[measure].type))
-    keys = map(table.samples.__getitem__, table.sample[rows].tolist())
-    values = dict(zip(keys, table.value[rows].tolist(), strict=True))
-    points: dict[str, list[tuple[float, float]]] = {}
-    for sample in report.samples():
-        value, spent = values.get(sample.key), cost(sample)
-        if value is not None and spent is not None:
-            points.setdefault(sample.system, []).append((spent, value))
-    if not points:
-        return None
-    every = [point for of in points.values() for point in of]
-    low, high = (end(x for x, _ in every) for end in (min, max))
-    top = max(1.0, *(y for _, y in every))
-    frame = Frame((0.0 if low < high / 2 else low * 0.98, high * 1.02 or 1.0), (0.0, top))
-    body, words = frame.axes(what, name), []
-    drawn_points = dict(list(points.items())[:_MOST_SERIES])
-    for number, (system, of) in enumerate(drawn_points.items()):
-        colour = f"s{number % len(SERIES)}"
-        thinned = of[:: -(-len(of) // _MOST_POINTS)]
-        dots = "".join(marker(frame.across(x), frame.up(y), number, 3.2, 0.45) for x, y in thinned)
-        x, y = (fsum(values) / len(of) for values in zip(*of, strict=True))
-        at = frame.across(x), frame.up(y)
-        body += tag("g", dots, color=colour)
-        body += tag("circle", cx=at[0], cy=at[1], r=10.5, color="paper", fill="currentColor")
-        body += tag("g", marker(*at, number, 7.5), stroke="currentColor", color=colour)
-        mean = f"mean {name} {y:.4f} at {x:,.0f}, over {counted(len(of), 'query')}"
-        words.append(f"{system} {mean}" if system else mean)
-    return Chart(
-        kind=kind, title=f"{name} against {what}", words="; ".join(words), body=body,
-        series=_series(drawn_points) if len(drawn_points) > 1 else (), note=f"large mark: {'; '.join(words)}",
-    )  # fmt: skip
-
-
-_LACKS = {
-    "cutoffs": "measure at two cut-offs or deeper than @1, e.g. -m nDCG@10",
-    "ranks": "it takes labelled contexts: a ranked measure in a report of germane run",
-    "differences": "name what the report is compared with: --baseline REPORT",
-    "tokens": "it takes samples whose contexts have texts",
-    "latency": 'it takes samples that say how long each search took: "calls": [{"contexts": [...], "ms": 120}]',
-}
-"""The fix for a report that lacks the data of a kind of chart, by kind."""
-KINDS = tuple(_LACKS)
-"""The kinds of charts that `germane plot` draws, as `--kind` names them."""
+def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
+    """The differences of each system to a baseline in the report's first measure; InputError where they cannot be drawn."""
+    name = baseline.reported(report.measures[0])
+    return [differences(report, baseline, name, system) for system in report.systems]
 
 
 def charts_of(
     report: ReportData,
     *,
     strips: Sequence[tuple[str, str]] | None = None,
-    kinds: Sequence[str] = (),
-    measure: str | None = None,
     baseline: ReportData | None = None,
 ) -> list[Chart]:
-    """The charts of these kinds; of all that say something of the report where none is named.
-
-    A measure against costs says something of several systems: one alone costs about the same for every query.
+    """The charts that a report has data for: relevance by rank, and the differences of its first measure to a baseline.
 
     Args:
         report: The report.
         strips: As of `ranks`.
-        kinds: Some of `KINDS`.
-        measure: What is compared and set against costs; the first one of the report where it is None.
         baseline: What differences are to.
 
     Raises:
-        InputError: A named kind has nothing to show, or the measure is not in the report.
+        InputError: The report has nothing to draw.
     """
     if not report.measures:
         raise InputError("the report has no measure to draw")
-    name = report.reported(measure or report.measures[0])
+    chart = ranks(report, strips)
+    charts = [chart] if chart is not None else []
     if baseline is not None:
-        baseline.reported(name)
-    charts: list[Chart] = []
-    for kind in kinds or [kind for kind in KINDS if kind not in _COSTS or len(report.systems) > 1]:
-        mine = [chart for chart in _charts(kind, report, strips, name, baseline) if chart is not None]
-        if kinds and not mine:
-            raise InputError(f"nothing to draw as {kind}", fix=_LACKS[kind])
-        charts += mine
+        charts += differences_of(report, baseline)
     if not charts:
-        raise InputError("the report holds nothing that could be drawn", fix="; ".join(_LACKS.values()))
+        fix = "it takes labelled contexts (a ranked measure in a report of germane run), or --baseline REPORT"
+        raise InputError("the report holds nothing that could be drawn", fix=fix)
     return charts
 
 
-def _charts(
-    kind: str,
-    report: ReportData,
-    strips: Sequence[tuple[str, str]] | None,
-    measure: str,
-    baseline: ReportData | None,
-) -> Iterator[Chart | None]:
-    """The charts of one kind; None where the report has nothing for it."""
-    if kind == "cutoffs":
-        yield from cutoffs(report)
-    elif kind == "ranks":
-        yield ranks(report, strips)
-    elif kind in _COSTS:
-        what, cost = _COSTS[kind]
-        yield scatter(report, measure, cost, kind=kind, what=what)
-    elif baseline is not None:
-        yield from (differences(report, baseline, measure, system) for system in report.systems)
-
-
-def report_svg(report: ReportData) -> Iterator[str]:
-    """The charts of a report as one SVG document."""
-    yield document(charts_of(report))
-
-
-def report_png(report: ReportData) -> bytes:
-    """The charts of a report as a PNG."""
-    return _png(document(charts_of(report)))
+def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
+    """Write the charts of a report to a .svg or .png file."""
+    drawn = document(charts_of(report, baseline=baseline))
+    write_whole(path, _png(drawn) if path.suffix.lower() == ".png" else drawn.encode())
 
 
 def _png(drawn: str) -> bytes:
@@ -407,11 +234,3 @@ def _png(drawn: str) -> bytes:
         fix = f"{install_extra('png')}, or write a .svg"
         raise MissingPart("a .png takes the package resvg-py", fix=fix) from None
     return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2))
-
-
-def write_charts(charts: Sequence[Chart], path: Path) -> None:
-    """Write the charts to a .svg or .png file."""
-    drawn = document(charts)
-    data = _png(drawn) if path.suffix.lower() == ".png" else drawn.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, data)
